@@ -1,0 +1,65 @@
+# Two commands to know: `make demo` and `make test`. Both need only python3.11 or newer and make.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
+PYTEST := $(BIN)/python -m pytest
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow check format bench docs lock clean
+
+help:  ## show this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+demo: $(VENV)/.runtime  ## a simulated federation, from data to a table
+	$(BIN)/twofold demo
+
+test: $(VENV)/.dev  ## every test but the slow ones, doctests, coverage
+	$(PYTEST) -n auto -m "not slow" --cov --cov-report=term
+
+test-slow: $(VENV)/.dev  ## the slow tests, minutes each
+	$(PYTEST) -n auto -m slow
+
+check: $(VENV)/.dev  ## ruff, mypy strict, import arrows
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.dev  ## let ruff mend what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.bench  ## side by side with peers; prints ratios
+	$(BIN)/python -m benchmarks
+
+docs: $(VENV)/.docs  ## build the documentation site into site/
+	$(BIN)/mkdocs build --strict
+
+$(VENV)/.python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "twofold needs Python 3.11 or newer; found: $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.runtime: requirements/runtime.txt pyproject.toml | $(VENV)/.python
+	$(PIP) install --require-hashes -r requirements/runtime.txt
+	$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.%: requirements/%.txt $(VENV)/.runtime
+	$(PIP) install --require-hashes -r requirements/$*.txt
+	@touch $@
+
+$(VENV)/.bench: requirements/bench.txt $(VENV)/.dev
+
+# Locks hold versions and hashes and name no registry. uv resolves once for every platform.
+LOCK = uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q pyproject.toml
+lock:  ## resolve the dependencies again (needs uv)
+	$(LOCK) --group build -o requirements/runtime.txt
+	$(LOCK) --extra all --group dev -c requirements/runtime.txt -o requirements/dev.txt
+	$(LOCK) --group docs -c requirements/dev.txt -o requirements/docs.txt
+	$(LOCK) --extra all --extra bench -c requirements/dev.txt -o requirements/bench.txt
+
+clean:  ## remove what the targets made
+	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .coverage build dist
