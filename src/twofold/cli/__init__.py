@@ -1,1 +1,38 @@
-"""."""
+"""The command line: one file per verb, each of which only parses, calls and prints."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from twofold import __version__
+from twofold.errors import TwofoldError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="twofold",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Federated recommendations in two messages, each with a privacy proof.",
+)
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    version: bool = typer.Option(False, "--version", help="Print the version and stop.", is_eager=True),
+) -> None:
+    if version:
+        typer.echo(f"twofold {__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line; our own errors become one message and exit code 2, never a trace."""
+    try:
+        app()
+    except TwofoldError as error:
+        typer.echo(f"{type(error).__name__}: {error}", err=True)
+        sys.exit(2)

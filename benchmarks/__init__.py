@@ -1,0 +1,1 @@
+"""Side by side with the peers: one process, one data set, one table, and the ratio."""

@@ -1,0 +1,24 @@
+"""Fixtures every test may use."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("twofold", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+settings.load_profile("twofold")
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """Folder of the published data sets, named by TWOFOLD_DATA; tests that need it skip without it."""
+    named = os.environ.get("TWOFOLD_DATA")
+    if not named:
+        pytest.skip("TWOFOLD_DATA is not set: the published data sets are not part of the repository")
+    folder = Path(named)
+    if not folder.is_dir():
+        pytest.skip("TWOFOLD_DATA names no folder")
+    return folder
