@@ -1,3 +1,55 @@
-"""Federated recommendations in two messages, each with a privacy proof."""
+"""Federated recommendations in two messages, each with a privacy proof.
+
+The names below are in the order of the flow: read, bound, split.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0.dev0"
+
+# Loaded when first used (SPEC 1), so that `import twofold` takes milliseconds.
+_HOMES = {
+    "Catalog": "twofold.data.catalog",
+    "Ratings": "twofold.data.ratings",
+    "read_ratings": "twofold.data.read",
+    "Bounds": "twofold.data.bounds",
+    "Federation": "twofold.data.federation",
+    "holdout": "twofold.data.split",
+    "leave_n_out": "twofold.data.split",
+    "recorded_holdout": "twofold.data.split",
+    "TwofoldError": "twofold.errors",
+}
+
+if TYPE_CHECKING:
+    from twofold.data.bounds import Bounds
+    from twofold.data.catalog import Catalog
+    from twofold.data.federation import Federation
+    from twofold.data.ratings import Ratings
+    from twofold.data.read import read_ratings
+    from twofold.data.split import holdout, leave_n_out, recorded_holdout
+    from twofold.errors import TwofoldError
+
+__all__ = [
+    "Bounds",
+    "Catalog",
+    "Federation",
+    "Ratings",
+    "TwofoldError",
+    "holdout",
+    "leave_n_out",
+    "read_ratings",
+    "recorded_holdout",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'twofold' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

@@ -4,7 +4,7 @@
 
     TwofoldError
     ├── DataError        MissingColumn · BadValue · BadIdentifier · DuplicateEntries · UnknownItems · EmptyTable
-    │                    UnreadableFile · CatalogError · BadBound · MissingDataset · MissingExtra
+    │                    UnreadableSource · CatalogError · BadBound · MissingDataset · MissingExtra
     ├── PrivacyError     BudgetExceeded · UnitMissing · UnsupportedEvent · LedgerBroken · SeededNoise · BadPrivacyParameter
     └── NumericError     BadShape · BadNumber · BadParameter
 
@@ -39,7 +39,7 @@ __all__ = [
     "TwofoldError",
     "UnitMissing",
     "UnknownItems",
-    "UnreadableFile",
+    "UnreadableSource",
     "UnsupportedEvent",
 ]
 
@@ -120,8 +120,8 @@ class EmptyTable(DataError):
     """There is no row to work with."""
 
 
-class UnreadableFile(DataError):
-    """A file is missing, damaged, cut off or of another format."""
+class UnreadableSource(DataError):
+    """A file, frame or database is missing, damaged, cut off or of another kind."""
 
 
 class CatalogError(DataError):

@@ -1,0 +1,244 @@
+"""Kernels: plain Python functions that numba compiles when first called, and blocks of work over threads.
+
+Rules a kernel file keeps:
+
+* decorate with ``@kernel()``; nothing here imports numba before a kernel is called;
+* a kernel may call kernels of its own file only, by their bare names: numba's cache looks at the time stamp
+  of one source file, so a change in another would go unnoticed (checked when the kernel is compiled);
+* kernels release the interpreter lock and run on one thread; `Workers` spreads fixed blocks of rows over
+  threads. Blocks do not depend on the number of threads and each writes its own part of the output, so
+  results are bit for bit the same on one thread and on many;
+* every kernel has a NumPy reference of the same signature; callers ask `numba_enabled` which one to use.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import logging
+import os
+import sys
+import threading
+import types
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+from twofold.errors import BadParameter
+
+__all__ = ["Deferred", "Kernel", "Workers", "kernel", "numba_enabled", "without_numba"]
+
+ENVIRONMENT_SWITCH = "TWOFOLD_NO_NUMBA"
+NOTICE = "twofold: compiling numeric kernels for this processor; later runs load them from a cache."
+
+_logger = logging.getLogger("twofold")
+_reference_only: ContextVar[bool] = ContextVar("twofold_reference_only", default=False)
+_lock = threading.RLock()
+_announced = False
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def numba_enabled() -> bool:
+    """Whether compiled kernels are used; ``TWOFOLD_NO_NUMBA=1`` or `without_numba` turn them off."""
+    return not _reference_only.get() and os.environ.get(ENVIRONMENT_SWITCH, "") in ("", "0")
+
+
+@contextlib.contextmanager
+def without_numba() -> Iterator[None]:
+    """Use the slow NumPy references inside the ``with`` block.
+
+    Examples
+    --------
+    >>> with without_numba():
+    ...     numba_enabled()
+    False
+    """
+    token = _reference_only.set(True)
+    try:
+        yield
+    finally:
+        _reference_only.reset(token)
+
+
+def kernel(*, fastmath: bool | set[str] = False) -> Callable[[Function], Kernel]:
+    """Mark a function as a kernel.
+
+    Parameters
+    ----------
+    fastmath : bool or set of str
+        LLVM's relaxed floating point rules. Leave it off where NaN or infinity must be noticed;
+        ``{"contract", "reassoc", "nsz"}`` reorders sums and nothing else.
+
+    Examples
+    --------
+    >>> @kernel()
+    ... def total(values):
+    ...     result = 0.0
+    ...     for value in values:
+    ...         result += value
+    ...     return result
+    >>> isinstance(total, Kernel)
+    True
+    """
+    return functools.partial(Kernel, fastmath=fastmath)
+
+
+class Kernel:
+    """A function that becomes machine code on its first call.
+
+    Attributes
+    ----------
+    python : function
+        What was written, uncompiled; callable only if it calls no other kernel.
+    """
+
+    def __init__(self, python: Callable[..., Any], *, fastmath: bool | set[str] = False) -> None:
+        functools.update_wrapper(self, python)
+        self.python = python
+        self._fastmath = fastmath
+        self._dispatcher: Callable[..., Any] | None = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Compile (or load from the cache) when needed, then run."""
+        dispatcher = self._dispatcher
+        if dispatcher is None:
+            dispatcher = self.dispatcher()
+        return dispatcher(*arguments)
+
+    def dispatcher(self) -> Any:
+        """Return numba's dispatcher of this kernel, made once."""
+        with _lock:
+            if self._dispatcher is None:
+                self._dispatcher = self._build()
+            return self._dispatcher
+
+    def _build(self) -> Any:
+        import numba
+
+        _listen()
+        function = self._with_compiled_names()
+        jit = functools.partial(numba.njit, nogil=True, fastmath=self._fastmath, error_model="numpy")
+        try:
+            # Functions typed into a prompt have no file for a cache to live beside.
+            return jit(cache=not self.python.__code__.co_filename.startswith("<"))(function)
+        except RuntimeError:  # no folder can be written, not even the user's own: compile in every process
+            return jit()(function)
+
+    def _with_compiled_names(self) -> types.FunctionType:
+        """Copy the function, its kernels and deferred names replaced by what numba understands."""
+        source = self.python
+        assert isinstance(source, types.FunctionType)
+        names = dict(source.__globals__)
+        for name in source.__code__.co_names:
+            if isinstance(names.get(name), (Kernel, Deferred)):
+                names[name] = self._resolve(names[name])
+        copy = types.FunctionType(
+            source.__code__, names, source.__name__, source.__defaults__, source.__closure__
+        )
+        copy.__qualname__ = source.__qualname__
+        copy.__module__ = source.__module__
+        return copy
+
+    def _resolve(self, value: Kernel | Deferred) -> Any:
+        if isinstance(value, Deferred):
+            return value.load()
+        if value.python.__code__.co_filename != self.python.__code__.co_filename:
+            raise TypeError(f"kernel {self.python.__name__} calls {value.python.__name__} of another file")
+        return value.dispatcher()
+
+
+class Deferred:
+    """A name of a module that imports numba, usable inside kernels only and loaded when one is compiled."""
+
+    def __init__(self, module: str, name: str) -> None:
+        self._module = module
+        self._name = name
+
+    def __call__(self, *_: Any) -> Any:
+        """Refuse: outside a compiled kernel there is nothing to call."""
+        raise TypeError(f"{self._name} works inside compiled kernels only")
+
+    def load(self) -> Any:
+        """Import the module and return the object."""
+        return getattr(importlib.import_module(self._module), self._name)
+
+
+class Workers:
+    """Threads that run numbered blocks of work.
+
+    Parameters
+    ----------
+    threads : int, optional
+        How many; all processors this process may use when not given.
+
+    Examples
+    --------
+    >>> squares = [0] * 4
+    >>> with Workers(2) as workers:
+    ...     workers.run(lambda block: squares.__setitem__(block, block**2), 4)
+    >>> squares
+    [0, 1, 4, 9]
+    """
+
+    def __init__(self, threads: int | None = None) -> None:
+        if threads is not None and threads < 1:
+            raise BadParameter("threads must be at least 1.", found=str(threads), fix="threads=None uses all")
+        self.threads = threads if threads is not None else _processors()
+        self._pool: ThreadPoolExecutor | None = None
+
+    def __enter__(self) -> Workers:
+        """Nothing starts until there is work for more than one thread."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Let the threads go."""
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+
+    def run(self, job: Callable[[int], object], n_blocks: int) -> None:
+        """Call ``job(0)`` to ``job(n_blocks - 1)``, in any order, and wait for all of them."""
+        if self.threads == 1 or n_blocks == 1:
+            for block in range(n_blocks):
+                job(block)
+            return
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="twofold")
+        for _ in self._pool.map(job, range(n_blocks)):
+            pass
+
+
+def _processors() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@functools.cache
+def _listen() -> None:
+    """Announce the first compilation that no cache could spare us."""
+    from numba.core import event
+
+    class Announce(event.Listener):
+        def on_start(self, happened: Any) -> None:
+            if happened.data["dispatcher"].py_func.__module__.startswith("twofold."):
+                _announce()
+
+        def on_end(self, happened: Any) -> None:
+            pass
+
+    event.register("numba:compile", Announce())  # type: ignore[no-untyped-call]
+
+
+def _announce() -> None:
+    global _announced
+    if _announced:
+        return
+    _announced = True
+    if sys.stderr is not None and sys.stderr.isatty():
+        print(NOTICE, file=sys.stderr, flush=True)
+    else:
+        _logger.info(NOTICE)

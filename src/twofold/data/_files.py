@@ -1,0 +1,202 @@
+"""Tables on disk: CSV (also gzipped) and Parquet, read whole or refused, written whole or not at all.
+
+A CSV file has no types. Ids are read as text and become integers only if that loses nothing, so that ``007`` stays
+``007`` and ``17`` is the number 17.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Literal
+
+import polars as pl
+
+from twofold.errors import BadValue, EmptyTable, MissingColumn, TwofoldError, UnreadableSource
+
+__all__ = ["FileFormat", "file_format", "lossless_integers", "read_file", "write_file"]
+
+FileFormat = Literal["csv", "csv.gz", "parquet"]
+PARQUET_MAGIC: Final = b"PAR1"
+GZIP_MAGIC: Final = b"\x1f\x8b"
+
+
+def read_file(
+    path: Path,
+    columns: Sequence[str] | None,
+    *,
+    separator: str = ",",
+    text: Sequence[str] = (),
+    numbers: Sequence[str] = (),
+) -> pl.DataFrame:
+    """Read the named columns of a file, all of them if `columns` is None.
+
+    Parameters
+    ----------
+    path : Path
+        CSV, CSV.gz or Parquet; told apart by content, not by name.
+    columns : sequence of str or None
+        What to read.
+    separator : str
+        Field separator of a CSV file.
+    text, numbers : sequence of str
+        CSV columns that hold ids, and values.
+    """
+    kind = file_format(path)
+    if kind == "parquet":
+        return _read_parquet(path, columns)
+    return _read_csv(path, columns, separator=separator, text=text, numbers=numbers)
+
+
+def file_format(path: Path) -> FileFormat:
+    """Look at the first bytes; refuse what is missing, a folder, empty, or no Parquet despite its name."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(4)
+    except OSError as error:
+        raise UnreadableSource(
+            f"cannot open {path.name}.",
+            found=error.strerror or type(error).__name__,
+            expected="a readable file",
+        ) from None
+    if not head:
+        raise EmptyTable(f"{path.name} is empty.", found="0 bytes", expected="a header and rows")
+    if head == PARQUET_MAGIC:
+        return "parquet"
+    if path.suffix in (".parquet", ".pq"):
+        raise UnreadableSource(f"{path.name} is not a Parquet file.", expected="a file that begins with PAR1")
+    return "csv.gz" if head[:2] == GZIP_MAGIC else "csv"
+
+
+def write_file(frame: pl.DataFrame, path: Path) -> None:
+    """Write CSV or Parquet by the ending of the name, through a temporary file beside it."""
+    if path.suffix not in (".csv", ".parquet", ".pq"):
+        raise UnreadableSource(
+            f"cannot tell the format of {path.name}.", expected="a name that ends in .csv or .parquet"
+        )
+    writer: Callable[[str], None] = frame.write_csv if path.suffix == ".csv" else frame.write_parquet
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    os.close(handle)
+    try:
+        writer(name)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def lossless_integers(column: pl.Series) -> pl.Series:
+    """Make a text column integers if every entry is a plain integer and none would change its text.
+
+    >>> lossless_integers(pl.Series(["17", "4"])).dtype, lossless_integers(pl.Series(["017", "4"])).dtype
+    (Int64, String)
+    """
+    if column.dtype != pl.String or len(column) == 0:
+        return column
+    first = column.str.head(1)
+    padded = (first == "0") & (column.str.len_bytes() > 1)
+    if (padded | (first == "+") | column.str.starts_with("-0")).any():
+        return column
+    numbers = column.cast(pl.Int64, strict=False)
+    return numbers if numbers.null_count() == column.null_count() else column
+
+
+def _read_parquet(path: Path, columns: Sequence[str] | None) -> pl.DataFrame:
+    with _our_errors(path.name):
+        present = list(pl.read_parquet_schema(path))
+        require_columns(present, columns)
+        return pl.read_parquet(path, columns=None if columns is None else list(dict.fromkeys(columns)))
+
+
+def _read_csv(
+    path: Path, columns: Sequence[str] | None, *, separator: str, text: Sequence[str], numbers: Sequence[str]
+) -> pl.DataFrame:
+    overrides: dict[str, type[pl.DataType]] = dict.fromkeys(text, pl.String)
+    overrides.update(dict.fromkeys(numbers, pl.Float64))
+    try:
+        frame = _scan(path, separator, overrides, columns)
+    except BadValue:
+        raise
+    except UnreadableSource:
+        _explain_csv(path, separator, columns, numbers)
+        raise
+    ids = [name for name in text if name in frame.columns]
+    return frame.with_columns(lossless_integers(frame[name]) for name in ids)
+
+
+def _scan(
+    path: Path, separator: str, overrides: Mapping[str, type[pl.DataType]], columns: Sequence[str] | None
+) -> pl.DataFrame:
+    with _our_errors(path.name):
+        # The header is checked by hand: asked for a missing column, polars reads the whole file first.
+        present = _header(path, separator)
+        require_columns(present, columns)
+        known = {name: kind for name, kind in overrides.items() if name in present}
+        chosen = None if columns is None else list(dict.fromkeys(columns))
+        return pl.read_csv(path, separator=separator, schema_overrides=known, columns=chosen)
+
+
+def _header(path: Path, separator: str) -> list[str]:
+    return pl.read_csv(path, separator=separator, n_rows=0, infer_schema=False).columns
+
+
+def _explain_csv(path: Path, separator: str, columns: Sequence[str] | None, numbers: Sequence[str]) -> None:
+    """After a failed parse: say so if the reason is text in a column of numbers."""
+    try:
+        frame = pl.read_csv(
+            path, separator=separator, infer_schema=False, columns=None if columns is None else list(columns)
+        )
+    except Exception:
+        return
+    for name in numbers:
+        if name in frame.columns:
+            column = frame[name]
+            if column.cast(pl.Float64, strict=False).null_count() > column.null_count():
+                raise text_in_values(name) from None
+
+
+def text_in_values(name: str) -> BadValue:
+    """The error for a value column that holds text."""
+    return BadValue(
+        f"the value column {name!r} holds text.",
+        found="entries that are not numbers",
+        expected="a number in every row",
+        fix="check that value= names the right column, and the decimal mark (a point)",
+    )
+
+
+def require_columns(present: Sequence[str], wanted: Sequence[str] | None) -> None:
+    """Refuse missing columns; column names are schema, so they may be shown."""
+    missing = [name for name in wanted or () if name not in present]
+    if not missing:
+        return
+    fix = "name the columns: read_ratings(..., user=..., item=..., value=...)"
+    if len(present) == 1 and (other := next((mark for mark in ";\t|" if mark in present[0]), None)):
+        fix = f"the file seems to be separated by {other!r}: pass separator={other!r}"
+    raise MissingColumn(
+        "the table lacks a column.",
+        found="columns " + ", ".join(present),
+        expected="columns " + ", ".join(missing),
+        fix=fix,
+    )
+
+
+@contextmanager
+def _our_errors(name: str) -> Iterator[None]:
+    """Turn whatever a parser throws at damaged bytes into our error, without its text, which may quote the data."""
+    try:
+        yield
+    except (TwofoldError, KeyboardInterrupt, SystemExit, MemoryError):
+        raise
+    except pl.exceptions.NoDataError:
+        raise EmptyTable(f"{name} holds no table.", found="no header", expected="a header and rows") from None
+    except BaseException as error:  # polars' panics are not Exceptions
+        raise UnreadableSource(
+            f"{name} cannot be read.",
+            found=f"damaged or cut off ({type(error).__name__})",
+            expected="a whole CSV, CSV.gz or Parquet file in UTF-8",
+            fix="fetch or export the file again; nothing was changed",
+        ) from None

@@ -1,0 +1,258 @@
+"""Bounds: what one user can contribute at most, by public numbers only."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from twofold.data.identifiers import Identifiers
+from twofold.data.ratings import Ratings
+from twofold.errors import BadBound
+
+__all__ = ["Bounds", "BoundsReport"]
+
+Keep = Literal["random", "largest"]
+Norm = Literal["l1", "l2"]
+Floats = npt.NDArray[np.floating[Any]]
+Mask = npt.NDArray[np.bool_]
+# Shrinks a scaled row by one part in a billion, more than float64 can lose while summing a row of millions.
+SAFETY: Final = 1.0 - 2.0**-30
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundsReport:
+    """What bounds would cut. Computed from private data: show it only where the data is, never send it.
+
+    `mass` is the sum of absolute values. All fields are fractions of the whole table, or of the users.
+    """
+
+    entries_clipped: float
+    entries_dropped: float
+    users_truncated: float
+    users_scaled: float
+    mass_clipped: float
+    mass_dropped: float
+    mass_scaled: float
+
+    @property
+    def mass_kept(self) -> float:
+        """Share of the mass that is left after all bounds."""
+        return 1.0 - self.mass_clipped - self.mass_dropped - self.mass_scaled
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """Public limits on one user's row: clip the values, keep few items, cap the norm; in this order.
+
+    Paper
+    -----
+    `bound` is Λ and `max_items` is s of Algorithm 1. The paper reads both off the data; here they come from the plan.
+
+    Privacy
+    -------
+    Every step looks at one user's row, that user's id and public numbers, never at another user, so the sensitivity
+    of whatever follows is the size of one bounded row.
+
+    Parameters
+    ----------
+    bound : float
+        Largest value; larger ones become it.
+    lower : float, default 0
+        Smallest value; ``-bound`` for signed scores.
+    max_items : int, optional
+        Most entries a user keeps.
+    keep : {"random", "largest"}
+        Which ones: a random subset keyed by the public seed and the user's own id, or the largest in absolute
+        value (ties: the lower column).
+    norm : {"l1", "l2"}, optional
+        Norm to cap, with `norm_cap`; longer rows are scaled down.
+    norm_cap : float, optional
+        Largest norm.
+    seed : int, default 0
+        Public seed of the random subset.
+
+    Examples
+    --------
+    >>> from twofold.data.catalog import Catalog
+    >>> matrix = sparse.csr_array(np.array([[9.0, 1.0, 2.0]]))
+    >>> ratings = Ratings(matrix, Identifiers(["ann"]), Catalog(["x", "y", "z"]), "counts")
+    >>> bounded, report = Bounds(bound=5, max_items=2, keep="largest").apply(ratings)
+    >>> bounded.of("ann"), round(report.mass_kept, 3)
+    ({'x': 5.0, 'z': 2.0}, 0.583)
+    """
+
+    bound: float
+    lower: float = 0.0
+    max_items: int | None = None
+    keep: Keep = "random"
+    norm: Norm | None = None
+    norm_cap: float | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.bound) and self.bound > 0):
+            raise BadBound("bound is not usable.", found=f"bound={self.bound}", expected="bound > 0 and finite")
+        if not (math.isfinite(self.lower) and self.lower < self.bound):
+            raise BadBound("lower is not usable.", found=f"lower={self.lower}", expected="lower < bound, finite")
+        if self.max_items is not None and self.max_items < 1:
+            raise BadBound("max_items is not usable.", found=f"{self.max_items}", expected="max_items >= 1")
+        if self.keep not in ("random", "largest"):
+            raise BadBound("unknown rule to keep items.", expected="keep='random' or keep='largest'")
+        if (self.norm is None) != (self.norm_cap is None):
+            raise BadBound("half a norm cap.", expected="both norm='l1' or 'l2' and norm_cap, or neither")
+        if self.norm not in (None, "l1", "l2"):
+            raise BadBound("unknown norm.", expected="norm='l1' or norm='l2'")
+        if self.norm_cap is not None and not (math.isfinite(self.norm_cap) and self.norm_cap > 0):
+            raise BadBound("norm_cap is not usable.", found=f"{self.norm_cap}", expected="norm_cap > 0 and finite")
+
+    def apply(self, ratings: Ratings) -> tuple[Ratings, BoundsReport]:
+        """Bound every user's row; also say what was cut (private, local).
+
+        Parameters
+        ----------
+        ratings : Ratings
+            Private.
+
+        Returns
+        -------
+        bounded : Ratings
+            The same users and catalog.
+        report : BoundsReport
+            Fractions cut.
+        """
+        matrix = ratings.matrix
+        clipped = np.clip(matrix.data, self.lower, self.bound).astype(matrix.dtype, copy=False)
+        chosen = self._chosen(clipped, matrix, ratings.user_ids)
+        kept = _filter(matrix, clipped, chosen)
+        scaled, factors = self._capped(kept)
+        steps = (matrix.data, clipped, kept.data, scaled.data)
+        report = _report(steps, chosen, np.diff(matrix.indptr), factors)
+        return ratings.replace(scaled), report
+
+    def _chosen(self, values: Floats, matrix: sparse.csr_array, ids: Identifiers) -> Mask:
+        """True for the entries a user keeps."""
+        chosen = np.ones(matrix.nnz, dtype=np.bool_)
+        lengths = np.diff(matrix.indptr)
+        if self.max_items is None or lengths.max(initial=0) <= self.max_items:
+            return chosen
+        long = np.flatnonzero(lengths > self.max_items)
+        entries = _spans(matrix.indptr[long], lengths[long])
+        owners = np.repeat(np.arange(long.size), lengths[long])
+        columns = matrix.indices[entries]
+        if self.keep == "largest":
+            keys = -np.abs(values[entries])
+            order = np.lexsort((columns, keys, owners))
+        else:
+            order = np.lexsort((columns, _priorities(self.seed, ids, long, owners, columns), owners))
+        ranks = np.arange(entries.size) - np.repeat(_starts(lengths[long]), lengths[long])
+        chosen[entries[order[ranks >= self.max_items]]] = False
+        return chosen
+
+    def _capped(self, matrix: sparse.csr_array) -> tuple[sparse.csr_array, npt.NDArray[np.float64]]:
+        """Scale rows whose norm is above the cap; also return each row's factor."""
+        factors = np.ones(matrix.shape[0])
+        if self.norm_cap is None or matrix.nnz == 0:
+            return matrix, factors
+        # Scaled by the largest entry first, so that squaring neither overflows nor vanishes.
+        values = np.abs(matrix.data).astype(np.float64)
+        top = max(float(values.max()), np.finfo(np.float64).tiny)
+        powers = values / top if self.norm == "l1" else (values / top) ** 2
+        sums = _row_sums(powers, matrix.indptr)
+        norms = top * (sums if self.norm == "l1" else np.sqrt(sums))
+        above = norms > self.norm_cap
+        factors[above] = self.norm_cap / norms[above] * SAFETY
+        exact = matrix.data.astype(np.float64) * np.repeat(factors, np.diff(matrix.indptr))
+        return _with_data(matrix, _towards_zero(exact, matrix.dtype)), factors
+
+
+def _priorities(
+    seed: int,
+    ids: Identifiers,
+    long: npt.NDArray[np.int64],
+    owners: npt.NDArray[np.int64],
+    columns: npt.NDArray[Any],
+) -> npt.NDArray[np.uint64]:
+    """A pseudo-random priority per entry that depends on the seed, the user's own id and the column only."""
+    texts = ids.take(long).texts()
+    prefix = f"twofold keep {seed} ".encode()
+    keys = (hashlib.blake2b(prefix + text.encode(), digest_size=8).digest() for text in texts)
+    users = np.frombuffer(b"".join(keys), dtype="<u8")
+    return _mix(users[owners] ^ _mix(columns.astype(np.uint64)))
+
+
+def _mix(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """The finalizer of SplitMix64 (Steele, Lea and Flood 2014): every input bit reaches every output bit."""
+    words = words + np.uint64(0x9E3779B97F4A7C15)
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))
+
+
+def _starts(lengths: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    return np.cumsum(lengths, dtype=np.int64) - lengths
+
+
+def _spans(starts: npt.NDArray[Any], lengths: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Positions of the entries of some rows, row after row."""
+    offsets = np.repeat(starts.astype(np.int64) - _starts(lengths), lengths)
+    return np.asarray(offsets + np.arange(offsets.size), dtype=np.int64)
+
+
+def _row_sums(values: npt.NDArray[np.float64], indptr: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    sums = np.zeros(len(indptr) - 1)
+    filled = np.flatnonzero(np.diff(indptr))
+    if filled.size:
+        sums[filled] = np.add.reduceat(values, indptr[filled])
+    return sums
+
+
+def _filter(matrix: sparse.csr_array, data: Floats, chosen: Mask) -> sparse.csr_array:
+    if chosen.all():
+        return _with_data(matrix, data)
+    counts = np.concatenate([[0], np.cumsum(chosen)])
+    indptr = counts[matrix.indptr].astype(matrix.indptr.dtype)
+    return _canonical(data[chosen], matrix.indices[chosen], indptr, matrix.shape)
+
+
+def _with_data(matrix: sparse.csr_array, data: Floats) -> sparse.csr_array:
+    return _canonical(data, matrix.indices, matrix.indptr, matrix.shape)
+
+
+def _canonical(
+    data: Floats, indices: npt.NDArray[Any], indptr: npt.NDArray[Any], shape: tuple[int, int]
+) -> sparse.csr_array:
+    matrix = sparse.csr_array((data, indices, indptr), shape=shape)
+    matrix.has_canonical_format = True
+    return matrix
+
+
+def _towards_zero(exact: npt.NDArray[np.float64], dtype: np.dtype[Any]) -> Floats:
+    """Round to `dtype` without growing, so that a cap that held before rounding holds after it."""
+    rounded = exact.astype(dtype)
+    grown = np.abs(rounded.astype(np.float64)) > np.abs(exact)
+    rounded[grown] = np.nextafter(rounded[grown], np.zeros(1, dtype=dtype))
+    return rounded
+
+
+def _report(
+    steps: tuple[Floats, Floats, Floats, Floats], chosen: Mask, lengths: npt.NDArray[Any], factors: Floats
+) -> BoundsReport:
+    raw, clipped, kept, scaled = steps
+    masses = [float(np.abs(values).sum(dtype=np.float64)) for values in (raw, clipped, kept, scaled)]
+    whole, entries, users = max(masses[0], np.finfo(float).tiny), max(raw.size, 1), max(lengths.size, 1)
+    rows = np.repeat(np.arange(lengths.size), lengths)
+    return BoundsReport(
+        entries_clipped=int(np.count_nonzero(raw != clipped)) / entries,
+        entries_dropped=int(np.count_nonzero(~chosen)) / entries,
+        users_truncated=np.unique(rows[~chosen]).size / users,
+        users_scaled=int(np.count_nonzero(factors < 1)) / users,
+        mass_clipped=(masses[0] - masses[1]) / whole,
+        mass_dropped=(masses[1] - masses[2]) / whole,
+        mass_scaled=(masses[2] - masses[3]) / whole,
+    )

@@ -1,0 +1,123 @@
+"""Federation: several entities' ratings in one process, for simulation and evaluation only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from scipy import sparse
+
+from twofold.data._encode import factorize
+from twofold.data.catalog import Catalog, same_catalog
+from twofold.data.identifiers import Identifiers
+from twofold.data.ratings import Feedback, Ratings
+from twofold.errors import DataError, EmptyTable
+
+__all__ = ["Federation"]
+
+
+class Federation(Mapping[Any, Ratings]):
+    """Entity name to Ratings, all over one catalog. In real life nobody holds this object.
+
+    Parameters
+    ----------
+    entities : mapping
+        Ratings of each entity, in order.
+
+    Examples
+    --------
+    >>> catalog = Catalog(["x", "y"])
+    >>> ratings = Ratings(sparse.csr_array(np.eye(2)), Identifiers([1, 2]), catalog, "ratings")
+    >>> Federation.cut(ratings, ["north", "south"])
+    Federation(2 entities of 1 to 1 users, 2 users, 2 of 2 items rated, 2 entries, ratings)
+    """
+
+    __slots__ = ("_entities",)
+
+    def __init__(self, entities: Mapping[Any, Ratings]) -> None:
+        if not entities:
+            raise EmptyTable("a federation needs at least one entity.")
+        first = next(iter(entities.values()))
+        for ratings in entities.values():
+            same_catalog(first.catalog, ratings.catalog)
+            if ratings.feedback != first.feedback:
+                raise DataError("entities mix ratings and counts.", expected="one kind of feedback")
+        self._entities: Final = MappingProxyType(dict(entities))
+
+    @classmethod
+    def cut(cls, ratings: Ratings, labels: npt.ArrayLike) -> Federation:
+        """Cut one table of users into entities by a label per user; entities sorted by label."""
+        column = pl.Series(np.asarray(labels))
+        if len(column) != ratings.n_users:
+            raise DataError("the labels do not fit the users.", expected="one label per user")
+        codes, names = factorize(column)
+        order = np.argsort(codes, kind="stable")
+        cuts = np.cumsum(np.bincount(codes, minlength=len(names)))[:-1]
+        parts = np.split(order, cuts)
+        return cls({name: ratings.take(rows) for name, rows in zip(names.to_list(), parts, strict=True)})
+
+    def __getitem__(self, name: Any) -> Ratings:
+        found: Ratings = self._entities[name]
+        return found
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._entities)
+
+    def __len__(self) -> int:
+        return len(self._entities)
+
+    def __repr__(self) -> str:
+        sizes = self.sizes
+        return (
+            f"Federation({len(self):,} entities of {sizes.min():,} to {sizes.max():,} users, {self.n_users:,} users, "
+            f"{self.n_rated_items:,} of {len(self.catalog):,} items rated, {self.n_entries:,} entries, {self.feedback})"
+        )
+
+    @property
+    def catalog(self) -> Catalog:
+        """The one item list of all entities."""
+        return next(iter(self.values())).catalog
+
+    @property
+    def feedback(self) -> Feedback:
+        """The one kind of feedback of all entities."""
+        return next(iter(self.values())).feedback
+
+    @property
+    def sizes(self) -> npt.NDArray[np.int64]:
+        """Users of every entity, in order."""
+        return np.array([ratings.n_users for ratings in self.values()], dtype=np.int64)
+
+    @property
+    def n_users(self) -> int:
+        """Users over all entities."""
+        return int(self.sizes.sum())
+
+    @property
+    def n_entries(self) -> int:
+        """Entries over all entities."""
+        return sum(ratings.n_entries for ratings in self.values())
+
+    @property
+    def n_rated_items(self) -> int:
+        """Items with an entry anywhere."""
+        seen = np.zeros(len(self.catalog), dtype=np.bool_)
+        for ratings in self.values():
+            seen[ratings.matrix.indices] = True
+        return int(seen.sum())
+
+    def pooled(self) -> Ratings:
+        """All users in one table: what the entities may not do, and every comparison needs.
+
+        User ids stay as they are if they differ between entities; else they become (entity, id) pairs.
+        """
+        stacked = sparse.csr_array(sparse.vstack([ratings.matrix for ratings in self.values()], format="csr"))
+        stacked.has_canonical_format = True
+        ids = [user for ratings in self.values() for user in ratings.user_ids]
+        if len(set(ids)) < len(ids):
+            ids = [(name, user) for name, ratings in self.items() for user in ratings.user_ids]
+        return Ratings(stacked, Identifiers(ids), self.catalog, self.feedback)

@@ -1,0 +1,182 @@
+"""Identifiers: ordered, unique ids of any one type, and their positions.
+
+Ids come in as people hold them (integers, text, dates, bytes, UUIDs, tuples) and go out the same. Inside, everything
+is a position. Two columns of ids of different types never match silently: ``1`` is not ``"1"``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from twofold.data._encode import NESTED, kind_of, lookup
+from twofold.errors import BadIdentifier
+
+__all__ = ["Identifiers"]
+
+Codes = npt.NDArray[np.int32]
+
+
+class Identifiers(Sequence[Any]):
+    """An immutable, ordered list of unique ids with fast positions.
+
+    Parameters
+    ----------
+    values : iterable or polars.Series
+        The ids, all of one type, none missing, none twice.
+
+    Examples
+    --------
+    >>> ids = Identifiers(["heparin", "creatinine"])
+    >>> ids.position("creatinine"), ids[0], len(ids)
+    (1, 'heparin', 2)
+    >>> ids
+    Identifiers(2 of type text)
+    """
+
+    __slots__ = ("_positions", "_series")
+
+    def __init__(self, values: Iterable[Hashable] | pl.Series) -> None:
+        series = values if isinstance(values, pl.Series) else id_column(list(values))
+        check_ids(series, "id")
+        if _has_duplicates(series):
+            raise BadIdentifier("an id occurs twice.", expected="every id once")
+        self._series: Final = series
+        self._positions: dict[Hashable, int] | None = None
+
+    @property
+    def kind(self) -> str:
+        """The type of the ids in one word, such as 'integer' or 'text'."""
+        return kind_of(self._series)
+
+    def __len__(self) -> int:
+        return len(self._series)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._series.to_list())
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return self._series[index].to_list()
+        return self._series[int(index)]
+
+    def __contains__(self, value: object) -> bool:
+        return self.get(value) is not None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Identifiers) and self.kind == other.kind and list(self) == list(other)
+
+    def __hash__(self) -> int:
+        return hash(self.digest())
+
+    def __repr__(self) -> str:
+        return f"Identifiers({len(self):,} of type {self.kind})"
+
+    def get(self, value: object) -> int | None:
+        """Position of one id, or None; an id of another type is never found."""
+        if self._positions is None:
+            self._positions = {key: at for at, key in enumerate(self)}
+        if not isinstance(value, Hashable) or (len(self) and not _same_type(value, self[0])):
+            return None
+        return self._positions.get(value)
+
+    def position(self, value: object) -> int:
+        """Position of one id; KeyError (without the id) if it is not here."""
+        found = self.get(value)
+        if found is None:
+            raise KeyError(f"id not among the {len(self):,} known ids of type {self.kind}")
+        return found
+
+    def take(self, positions: npt.ArrayLike) -> Identifiers:
+        """The ids at these positions, in this order."""
+        chosen = np.asarray(positions, dtype=np.int64)
+        if self._series.dtype == pl.Object:
+            return Identifiers([self[int(at)] for at in chosen])
+        return Identifiers(self._series.gather(pl.Series(chosen)))
+
+    def encode(self, column: pl.Series) -> Codes:
+        """Position of every entry of a column, -1 where the id is not known."""
+        return lookup(column, self._series)
+
+    def to_polars(self) -> pl.Series:
+        """The ids as a polars Series (type Object where polars has no type for them)."""
+        return self._series
+
+    def digest(self) -> str:
+        """SHA-256 over the ordered ids by their text, so that storage types do not matter."""
+        state = hashlib.sha256(b"twofold ids 1\n")
+        for text in self.texts():
+            raw = text.encode()
+            state.update(len(raw).to_bytes(8, "big") + raw)
+        return state.hexdigest()
+
+    def texts(self) -> list[str]:
+        """Every id as text, the form in which a CSV file holds it."""
+        if self._series.dtype.is_integer() or self._series.dtype == pl.String:
+            return self._series.cast(pl.String).to_list()
+        return [value.hex() if isinstance(value, bytes) else str(value) for value in self]
+
+
+def id_column(values: list[Any]) -> pl.Series:
+    """Turn Python values into a column without changing one; mixed types are refused.
+
+    >>> id_column([3, 1]).dtype
+    Int64
+    """
+    values = [value.item() if isinstance(value, np.generic) else value for value in values]
+    types = {type(value) for value in values if value is not None}
+    if len(types) > 1:
+        raise mixed_types("id", sorted(kind.__name__ for kind in types))
+    plain = not types or next(iter(types)) in (int, str, bytes, float, bool)
+    try:
+        return pl.Series(values, strict=True) if plain else pl.Series(values, dtype=pl.Object)
+    except (TypeError, OverflowError, pl.exceptions.PolarsError):  # integers beyond 64 bits
+        return pl.Series(values, dtype=pl.Object)
+
+
+def check_ids(column: pl.Series, name: str) -> None:
+    """Refuse nulls, NaN and nested types in a column of ids."""
+    if isinstance(column.dtype, NESTED):
+        raise BadIdentifier(
+            f"the {name} column cannot be used as ids.",
+            found=f"type {column.dtype.base_type().__name__}",
+            expected="one plain id per row (integers, text, dates, ...)",
+        )
+    missing = column.null_count()
+    if column.dtype.is_float() and not missing:
+        missing = int(column.is_nan().sum())
+    if missing:
+        raise BadIdentifier(
+            f"the {name} column has rows without an id.",
+            found="null or NaN",
+            expected=f"an id in every row of the {name} column",
+            fix="remove those rows, or mend the join that made them",
+        )
+
+
+def mixed_types(name: str, types: list[str]) -> BadIdentifier:
+    """The error for a column whose ids are of several types."""
+    return BadIdentifier(
+        f"the {name} column mixes types.",
+        found=", ".join(types),
+        expected="ids of one type",
+        fix=f"convert the {name} column to text or to integers before reading it",
+    )
+
+
+def _has_duplicates(series: pl.Series) -> bool:
+    if series.dtype == pl.Object:
+        return len(set(series.to_list())) < len(series)
+    return series.n_unique() < len(series)
+
+
+def _same_type(value: object, example: object) -> bool:
+    """An integer is an integer whatever its width; True is not 1."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    return type(value) is type(example)

@@ -1,0 +1,226 @@
+"""read_ratings: from any table to Ratings."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from scipy import sparse
+
+from twofold.data._encode import factorize
+from twofold.data._files import text_in_values
+from twofold.data._tables import open_table
+from twofold.data.catalog import Catalog
+from twofold.data.identifiers import Identifiers, check_ids
+from twofold.data.ratings import Feedback, Notes, Ratings, check_values
+from twofold.errors import BadIdentifier, BadValue, DataError, DuplicateEntries, EmptyTable, UnknownItems
+
+__all__ = ["DuplicateRule", "UnknownRule", "read_ratings"]
+
+DuplicateRule = Literal["error", "sum", "mean", "last"]
+UnknownRule = Literal["error", "drop"]
+# Integers up to 2^24 are exact in float32, so no count within the default range is ever rounded.
+SANE_RANGE: Final = 1e7
+
+
+def read_ratings(
+    source: Any,
+    catalog: Catalog,
+    *,
+    user: str = "user",
+    item: str = "item",
+    value: str | None = "value",
+    feedback: Feedback = "ratings",
+    duplicates: DuplicateRule = "error",
+    unknown_items: UnknownRule = "error",
+    value_range: tuple[float, float] | None = None,
+    query: str | None = None,
+    separator: str = ",",
+    dtype: npt.DTypeLike = np.float32,
+) -> Ratings:
+    """Read one entity's interactions, one row per (user, item).
+
+    Privacy
+    -------
+    Nothing leaves. Errors name columns and rules, never a value or an id.
+
+    Parameters
+    ----------
+    source : path, frame, relation or database
+        A CSV, CSV.gz or Parquet file; a pandas, polars or Arrow table; a DuckDB relation; or, with `query`, a
+        SQLAlchemy engine, connection or URL, or an ADBC connection.
+    catalog : Catalog
+        The agreed item list.
+    user, item, value : str
+        Names of the columns. ``value=None`` makes every row count 1 (then ``duplicates="sum"`` counts visits).
+    feedback : {"ratings", "counts"}
+        Whether an absent entry is unknown, or a zero of smaller weight.
+    duplicates : {"error", "sum", "mean", "last"}
+        What to do with several rows for one user and item; "last" is by the order of the rows.
+    unknown_items : {"error", "drop"}
+        What to do with rows whose item is not in the catalog; ``ratings.notes`` has the number dropped.
+    value_range : (low, high), optional
+        Public limits; a value outside is an error. By default within ten million of zero, counts not below zero.
+    query : str, optional
+        SQL to run on a database source.
+    separator : str, default ","
+        Field separator of a CSV file.
+    dtype : dtype, default float32
+        Type of the stored values.
+
+    Returns
+    -------
+    Ratings
+        Users sorted by id; the row order of the source does not matter, except for ``duplicates="last"``.
+
+    Examples
+    --------
+    >>> catalog = Catalog(["creatinine", "heparin"])
+    >>> visits = pl.DataFrame({"user": [7, 7, 2], "item": ["heparin", "creatinine", "heparin"], "value": [1, 3, 2]})
+    >>> ratings = read_ratings(visits, catalog, feedback="counts")
+    >>> ratings, ratings.of(7)
+    (Ratings(2 users x 2 items, counts), {'creatinine': 3.0, 'heparin': 1.0})
+    """
+    _check_rules(duplicates, unknown_items)
+    table = open_table(source, ids=(user, item), value=value, query=query, separator=separator)
+    n_rows = len(table[user])
+    if n_rows == 0:
+        raise EmptyTable("the table has no rows.", expected="at least one row per user")
+    values = _values(table, value, n_rows, feedback, value_range, np.dtype(dtype))
+    columns = _item_columns(table.pop(item), catalog, item, unknown_items)
+    rows, users = _user_rows(table.pop(user), user)
+    known = columns >= 0
+    dropped = n_rows - int(np.count_nonzero(known))
+    if dropped:
+        rows, columns, values = rows[known], columns[known], values[known]
+    matrix = _sorted_rows(rows, columns, values, (len(users), len(catalog)))
+    del rows, columns, values
+    matrix, merged = _merge(matrix, duplicates)
+    notes = Notes(rows=n_rows, duplicates_merged=merged, unknown_items_dropped=dropped)
+    return Ratings(matrix, users, catalog, feedback, notes)
+
+
+def _check_rules(duplicates: str, unknown_items: str) -> None:
+    if duplicates not in ("error", "sum", "mean", "last"):
+        raise DataError("unknown rule for duplicates.", expected="duplicates='error', 'sum', 'mean' or 'last'")
+    if unknown_items not in ("error", "drop"):
+        raise DataError("unknown rule for unknown items.", expected="unknown_items='error' or 'drop'")
+
+
+def _values(
+    table: dict[str, pl.Series],
+    name: str | None,
+    n_rows: int,
+    feedback: Feedback,
+    value_range: tuple[float, float] | None,
+    dtype: np.dtype[Any],
+) -> npt.NDArray[Any]:
+    if name is None:
+        return np.ones(n_rows, dtype=dtype)
+    column = table.pop(name)
+    if not (column.dtype.is_numeric() or column.dtype == pl.Boolean):
+        raise text_in_values(name) if column.dtype in (pl.String, pl.Object) else _wrong_type(name, column)
+    if column.null_count():
+        raise BadValue(
+            f"the value column {name!r} has rows without a value.",
+            expected="a number in every row",
+            fix="remove those rows, or pass value=None if a row means one interaction",
+        )
+    if column.dtype.is_decimal():
+        column = column.cast(pl.Float64)
+    numbers = column.to_numpy()
+    check_values(numbers, feedback)
+    _check_range(numbers, name, feedback, value_range)
+    return numbers.astype(dtype, copy=False)
+
+
+def _wrong_type(name: str, column: pl.Series) -> BadValue:
+    kind = column.dtype.base_type().__name__
+    return BadValue(f"the value column {name!r} is not a number.", found=f"type {kind}", expected="numbers")
+
+
+def _check_range(
+    numbers: npt.NDArray[Any], name: str, feedback: Feedback, value_range: tuple[float, float] | None
+) -> None:
+    low, high = value_range or (0.0 if feedback == "counts" else -SANE_RANGE, SANE_RANGE)
+    if not low <= high:
+        raise DataError("an impossible value_range.", expected="value_range=(low, high) with low <= high")
+    if numbers.min() < low or numbers.max() > high:
+        raise BadValue(
+            f"the value column {name!r} leaves its range.",
+            expected=f"values from {low:g} to {high:g}",
+            fix="mend the values, or pass the public limits: value_range=(low, high)",
+        )
+
+
+def _item_columns(column: pl.Series, catalog: Catalog, name: str, rule: UnknownRule) -> npt.NDArray[np.int32]:
+    check_ids(column, name)
+    codes = catalog.items.encode(column)
+    if rule == "error" and codes.min() < 0:
+        probe = Identifiers(column.head(1))
+        if probe.kind != catalog.items.kind:
+            raise BadIdentifier(
+                f"the {name} column and the catalog hold ids of different types.",
+                found=f"type {probe.kind}",
+                expected=f"type {catalog.items.kind}, as in the catalog",
+                fix=f"convert the {name} column, or the catalog",
+            )
+        raise UnknownItems(
+            "the table names items that are not in the catalog.",
+            expected=f"only the {len(catalog):,} items of catalog {catalog.hash[:12]}",
+            fix="pass unknown_items='drop' to leave those rows out (their number is in ratings.notes)",
+        )
+    return codes
+
+
+def _user_rows(column: pl.Series, name: str) -> tuple[npt.NDArray[np.int32], Identifiers]:
+    check_ids(column, name)
+    codes, ids = factorize(column)
+    return codes, Identifiers(ids)
+
+
+def _sorted_rows(
+    rows: npt.NDArray[np.int32],
+    columns: npt.NDArray[np.int32],
+    values: npt.NDArray[Any],
+    shape: tuple[int, int],
+) -> sparse.csr_array:
+    """Sort by user, then item, keeping the order of duplicates: two counting sorts, linear in the rows."""
+    by_item = sparse.coo_array((values, (columns, rows)), shape=(shape[1], shape[0]))
+    by_item.has_canonical_format = True  # else SciPy would sum duplicates before our rule sees them
+    return by_item.tocsr().T.tocsr()
+
+
+def _merge(matrix: sparse.csr_array, rule: DuplicateRule) -> tuple[sparse.csr_array, int]:
+    """Apply the rule for duplicates to rows that are sorted by column."""
+    same = np.zeros(matrix.nnz, dtype=np.bool_)  # an entry that repeats the one before it
+    same[1:] = matrix.indices[1:] == matrix.indices[:-1]
+    starts = matrix.indptr[:-1]
+    same[starts[starts < matrix.nnz]] = False
+    merged = int(np.count_nonzero(same))
+    if merged and rule == "error":
+        raise DuplicateEntries(
+            "the same user and item occur in more than one row.",
+            expected="one row per user and item",
+            fix="pass duplicates='sum', 'mean' or 'last'",
+        )
+    if merged:
+        matrix = _merge_groups(matrix, same, rule)
+    matrix.has_sorted_indices = True
+    matrix.has_canonical_format = True
+    return matrix, merged
+
+
+def _merge_groups(matrix: sparse.csr_array, same: npt.NDArray[np.bool_], rule: DuplicateRule) -> sparse.csr_array:
+    firsts = np.flatnonzero(~same)
+    sizes = np.diff(np.append(firsts, matrix.nnz))
+    if rule == "last":
+        data = matrix.data[firsts + sizes - 1]
+    else:
+        data = np.add.reduceat(matrix.data, firsts, dtype=np.float64)
+        data = (data / sizes if rule == "mean" else data).astype(matrix.dtype)
+    kept = np.concatenate([[0], np.cumsum(~same)])
+    indptr = kept[matrix.indptr].astype(matrix.indptr.dtype)
+    return sparse.csr_array((data, matrix.indices[firsts], indptr), shape=matrix.shape)

@@ -1,0 +1,427 @@
+"""Budgets: ε and δ as exact fractions, and splits whose parts add up.
+
+Three ways to state a guarantee, and one way to state that there is none:
+
+=============  ===========================  =====================================================
+type           promise                      used for
+=============  ===========================  =====================================================
+`PureDP`       ε                            Laplace, selection, threshold
+`ApproxDP`     (ε, δ)                       what a plan asks for and a ledger counts
+`ZCDP`         ρ (zero-concentrated)        Gaussian noise and its composition
+`NotPrivate`   none: ε is infinite          a step that was not private; recorded, never hidden
+=============  ===========================  =====================================================
+
+Numbers are `fractions.Fraction`. A float is taken by its shortest decimal text, so that ``0.1`` means exactly
+1/10 and ten parts of ``0.1`` make exactly one. ``delta`` is always the δ of (ε, δ)-differential privacy; the
+failure probability that the paper also calls δ has no place in this layer.
+
+Serialised form: ``as_dict()`` gives strings, ``{"kind": "approx-dp", "epsilon": "1/10", "delta": "0"}``. Kinds and field names never change their meaning.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+from twofold.errors import BadPrivacyParameter
+
+__all__ = [
+    "ZCDP",
+    "ApproxDP",
+    "Guarantee",
+    "NotPrivate",
+    "Number",
+    "PureDP",
+    "Split",
+    "exact",
+    "guarantee_from_dict",
+]
+
+Number = Fraction | int | float | str | Decimal
+_ALMOST_ONE = 1 - Fraction(1, 2**64)
+
+
+def exact(number: Number, *, name: str = "number") -> Fraction:
+    """Read a number as an exact fraction, a float by its shortest decimal text.
+
+    Examples
+    --------
+    >>> exact(0.1), exact("1/3"), exact("1e-6")
+    (Fraction(1, 10), Fraction(1, 3), Fraction(1, 1000000))
+    """
+    try:
+        if isinstance(number, bool):
+            raise ValueError
+        if isinstance(number, float):  # numpy.float64 included; its own repr would name its type
+            return Fraction(float.__repr__(number))
+        return Fraction(number)
+    except (ValueError, TypeError, ZeroDivisionError, OverflowError):
+        raise BadPrivacyParameter(
+            f"{name} is not a finite number.",
+            found=f"{type(number).__name__}: {number!s:.40}",
+            expected="a finite number, or text such as '0.1', '1/10' or '1e-6'",
+        ) from None
+
+
+def positive(number: Number, *, name: str) -> Fraction:
+    """Read a number that must be above zero.
+
+    Examples
+    --------
+    >>> positive("1/2", name="epsilon")
+    Fraction(1, 2)
+    """
+    value = exact(number, name=name)
+    if value <= 0:
+        raise BadPrivacyParameter(f"{name} must be above zero.", found=str(value), expected=f"{name} > 0")
+    return value
+
+
+def read_delta(number: Number) -> Fraction:
+    """Read a δ, which must lie in [0, 1).
+
+    Examples
+    --------
+    >>> read_delta(1e-6)
+    Fraction(1, 1000000)
+    """
+    value = exact(number, name="delta")
+    if not 0 <= value < 1:
+        raise BadPrivacyParameter("delta is a probability.", found=str(value), expected="0 <= delta < 1")
+    return value
+
+
+class _Serialised:
+    """Plain-text form shared by the guarantees."""
+
+    kind: ClassVar[str]
+
+    def as_dict(self) -> dict[str, str]:
+        """Give kind and fields as text; fractions as "1/10"."""
+        named = {field.name: str(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
+        return {"kind": self.kind, **named}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, str]) -> Self:
+        """Read what `as_dict` wrote; anything else is refused."""
+        expected = {"kind", *(field.name for field in fields(cls))}  # type: ignore[arg-type]
+        if set(record) != expected or record["kind"] != cls.kind:
+            raise BadPrivacyParameter(
+                f"this is not a {cls.kind} record.",
+                found=f"fields {sorted(record)}",
+                expected=f"kind {cls.kind!r} with fields {sorted(expected)}",
+            )
+        return cls(**{key: value for key, value in record.items() if key != "kind"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApproxDP(_Serialised):
+    """(ε, δ)-differential privacy for the unit under add-or-remove-one.
+
+    Examples
+    --------
+    >>> budget = ApproxDP(epsilon=1.0, delta=1e-6)
+    >>> budget.epsilon, budget.delta
+    (Fraction(1, 1), Fraction(1, 1000000))
+    >>> (budget + budget).as_dict()
+    {'kind': 'approx-dp', 'epsilon': '2', 'delta': '1/500000'}
+    >>> ApproxDP(epsilon=float("nan"))
+    Traceback (most recent call last):
+    twofold.errors.BadPrivacyParameter: epsilon is not a finite number...
+    """
+
+    kind: ClassVar[str] = "approx-dp"
+    epsilon: Fraction
+    delta: Fraction = Fraction(0)
+
+    def __init__(self, *, epsilon: Number, delta: Number = 0) -> None:
+        object.__setattr__(self, "epsilon", positive(epsilon, name="epsilon"))
+        object.__setattr__(self, "delta", read_delta(delta))
+
+    def __add__(self, other: ApproxDP) -> ApproxDP:
+        """Sequential composition, in its plainest form."""
+        return ApproxDP(epsilon=self.epsilon + other.epsilon, delta=self.delta + other.delta)
+
+    def to_approx(self, delta: Number = 0) -> ApproxDP:
+        """Return itself; a larger δ may be stated, never a smaller one."""
+        return ApproxDP(epsilon=self.epsilon, delta=max(self.delta, read_delta(delta)))
+
+    def replace_one(self) -> ApproxDP:
+        """Guarantee when one unit is replaced by another: one removed, one added.
+
+        Privacy: two neighbouring steps in a row give ``P <= e^ε (e^ε Q + δ) + δ``.
+
+        Examples
+        --------
+        >>> ApproxDP(epsilon=1).replace_one().epsilon
+        Fraction(2, 1)
+        """
+        grown = Fraction(0) if self.delta == 0 else self.delta * (1 + _exp_above(self.epsilon))
+        return ApproxDP(epsilon=2 * self.epsilon, delta=min(grown, _ALMOST_ONE))
+
+    def split(self, **weights: Number) -> Split[ApproxDP]:
+        """Share the budget in the given proportions; the parts add up exactly.
+
+        Examples
+        --------
+        >>> parts = ApproxDP(epsilon=1).split(tree=1, values=2)
+        >>> parts["values"].epsilon
+        Fraction(2, 3)
+        """
+        return Split(total=self, parts=_proportions(self, weights))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PureDP(_Serialised):
+    """ε-differential privacy, no δ.
+
+    Examples
+    --------
+    >>> PureDP(epsilon=0.1).replace_one()
+    PureDP(epsilon=Fraction(1, 5))
+    >>> PureDP(epsilon=1).to_zcdp()
+    ZCDP(rho=Fraction(1, 2))
+    """
+
+    kind: ClassVar[str] = "pure-dp"
+    epsilon: Fraction
+
+    def __init__(self, *, epsilon: Number) -> None:
+        object.__setattr__(self, "epsilon", positive(epsilon, name="epsilon"))
+
+    def __add__(self, other: PureDP) -> PureDP:
+        """Sequential composition: the ε add up."""
+        return PureDP(epsilon=self.epsilon + other.epsilon)
+
+    def to_approx(self, delta: Number = 0) -> ApproxDP:
+        """State the same promise with any δ."""
+        return ApproxDP(epsilon=self.epsilon, delta=delta)
+
+    def to_zcdp(self) -> ZCDP:
+        """ε-DP is ε²/2-zCDP (Bun and Steinke 2016, proposition 1.4)."""
+        return ZCDP(rho=self.epsilon**2 / 2)
+
+    def replace_one(self) -> PureDP:
+        """Guarantee when one unit is replaced by another: twice."""
+        return PureDP(epsilon=2 * self.epsilon)
+
+    def split(self, **weights: Number) -> Split[PureDP]:
+        """Share the budget in the given proportions; the parts add up exactly.
+
+        Examples
+        --------
+        >>> [part.epsilon for _, part in PureDP(epsilon=1).split(a=1, b=3).parts]
+        [Fraction(1, 4), Fraction(3, 4)]
+        """
+        return Split(total=self, parts=_proportions(self, weights))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ZCDP(_Serialised):
+    """ρ-zero-concentrated differential privacy (Bun and Steinke 2016).
+
+    Examples
+    --------
+    >>> round(float(ZCDP(rho="1/100").to_approx(1e-6).epsilon), 3)
+    0.622
+    >>> ZCDP(rho="1/100").replace_one()
+    ZCDP(rho=Fraction(1, 25))
+    """
+
+    kind: ClassVar[str] = "zcdp"
+    rho: Fraction
+
+    def __init__(self, *, rho: Number) -> None:
+        object.__setattr__(self, "rho", positive(rho, name="rho"))
+
+    def __add__(self, other: ZCDP) -> ZCDP:
+        """Sequential composition: the ρ add up."""
+        return ZCDP(rho=self.rho + other.rho)
+
+    def to_approx(self, delta: Number) -> ApproxDP:
+        """Convert to (ε, δ).
+
+        Privacy
+        -------
+        Canonne, Kamath and Steinke 2020, proposition 12: for every α > 1 the conversion with that α holds, so
+        a search that misses the best α loses utility and never privacy. The floating-point result is raised
+        by one part in 10⁹, far above its rounding error, before it becomes a fraction.
+        """
+        level = read_delta(delta)
+        if level == 0:
+            raise BadPrivacyParameter(
+                "zCDP gives no pure ε.", found="delta = 0", fix="give a delta above 0, e.g. 1e-6"
+            )
+        return ApproxDP(epsilon=_above(_rdp_epsilon(float(self.rho), _log(level))), delta=level)
+
+    def replace_one(self) -> ZCDP:
+        """Guarantee when one unit is replaced: k² = 4 for a group of two (Bun, Steinke, proposition 1.9)."""
+        return ZCDP(rho=4 * self.rho)
+
+    def split(self, **weights: Number) -> Split[ZCDP]:
+        """Share the budget in the given proportions; the parts add up exactly.
+
+        Examples
+        --------
+        >>> ZCDP(rho=1).split(a=1, b=1)["a"].rho
+        Fraction(1, 2)
+        """
+        return Split(total=self, parts=_proportions(self, weights))
+
+    @classmethod
+    def within(cls, budget: ApproxDP) -> ZCDP:
+        """Largest ρ (to ten digits) whose (ε, δ) conversion stays within a budget.
+
+        Examples
+        --------
+        >>> budget = ApproxDP(epsilon=1, delta=1e-6)
+        >>> ZCDP.within(budget).to_approx(1e-6).epsilon <= 1
+        True
+        """
+        if budget.delta == 0:
+            raise BadPrivacyParameter(
+                "zCDP needs a δ above zero.", found="delta = 0", fix="give a delta, e.g. 1e-6"
+            )
+        low, high = 0.0, float(budget.epsilon)
+        log_delta = _log(budget.delta)
+        for _ in range(200):
+            middle = (low + high) / 2
+            fits = middle > 0 and _above(_rdp_epsilon(middle, log_delta)) <= budget.epsilon
+            low, high = (middle, high) if fits else (low, middle)
+        # down to twelve significant digits: a shorter fraction and never a larger ρ
+        return cls(rho=Fraction(f"{low * (1 - 1e-11):.12e}"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotPrivate(_Serialised):
+    """No guarantee at all: ε is infinite.
+
+    Examples
+    --------
+    >>> NotPrivate(reason="exact counts were printed").epsilon
+    inf
+    """
+
+    kind: ClassVar[str] = "not-private"
+    reason: str
+
+    @property
+    def epsilon(self) -> float:
+        """Infinite."""
+        return math.inf
+
+    @property
+    def delta(self) -> float:
+        """One: anything may leak."""
+        return 1.0
+
+    def replace_one(self) -> NotPrivate:
+        """Return itself: twice infinity."""
+        return self
+
+
+Guarantee = PureDP | ApproxDP | ZCDP | NotPrivate
+G = TypeVar("G", PureDP, ApproxDP, ZCDP)
+
+
+def guarantee_from_dict(record: Mapping[str, str]) -> Guarantee:
+    """Read any guarantee that `as_dict` wrote.
+
+    Examples
+    --------
+    >>> guarantee_from_dict({"kind": "pure-dp", "epsilon": "1/10"})
+    PureDP(epsilon=Fraction(1, 10))
+    """
+    kinds: dict[str, type[PureDP] | type[ApproxDP] | type[ZCDP] | type[NotPrivate]] = {
+        cls.kind: cls for cls in (PureDP, ApproxDP, ZCDP, NotPrivate)
+    }
+    found = record.get("kind")
+    if found not in kinds:
+        raise BadPrivacyParameter("unknown kind of guarantee.", found=repr(found), expected=", ".join(kinds))
+    return kinds[found].from_dict(record)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Split(Generic[G]):
+    """A budget and its named parts, which add up to it exactly.
+
+    Examples
+    --------
+    >>> half = PureDP(epsilon="1/2")
+    >>> Split(total=PureDP(epsilon=1), parts=(("tree", half), ("values", half)))["tree"]
+    PureDP(epsilon=Fraction(1, 2))
+    >>> Split(total=PureDP(epsilon=1), parts=(("tree", half),))
+    Traceback (most recent call last):
+    twofold.errors.BadPrivacyParameter: the parts of a budget do not add up to it...
+    """
+
+    total: G
+    parts: tuple[tuple[str, G], ...]
+
+    def __post_init__(self) -> None:
+        names = [name for name, _ in self.parts]
+        if not names or len(set(names)) != len(names):
+            raise BadPrivacyParameter("a split needs named parts, each name once.", found=str(names))
+        added = self.parts[0][1]
+        for _, part in self.parts[1:]:
+            added = added + part
+        if added != self.total:
+            raise BadPrivacyParameter(
+                "the parts of a budget do not add up to it.",
+                found=str(added.as_dict()),
+                expected=str(self.total.as_dict()),
+            )
+
+    def __getitem__(self, name: str) -> G:
+        """Part of that name."""
+        found = dict(self.parts).get(name)
+        if found is None:
+            raise BadPrivacyParameter(
+                "this split has no such part.", found=name, expected=", ".join(key for key, _ in self.parts)
+            )
+        return found
+
+
+def _proportions(total: G, weights: Mapping[str, Number]) -> tuple[tuple[str, G], ...]:
+    shares = {name: positive(weight, name=f"weight of {name}") for name, weight in weights.items()}
+    whole = sum(shares.values(), Fraction(0))
+    numbers: dict[str, Any] = {field.name: getattr(total, field.name) for field in fields(total)}
+    return tuple(
+        (name, type(total)(**{key: value * share / whole for key, value in numbers.items()}))
+        for name, share in shares.items()
+    )
+
+
+def _above(number: float) -> Fraction:
+    """Fraction a little above a float: past its rounding error, and short enough to read."""
+    return Fraction(f"{number * (1 + 1e-9):.12e}")
+
+
+def _exp_above(exponent: Fraction) -> Fraction:
+    """Fraction not below e^exponent; beyond 700 nothing useful is left and δ is capped by the caller."""
+    return _above(math.exp(float(exponent))) if exponent < 700 else Fraction(10) ** 305
+
+
+def _log(number: Fraction) -> float:
+    return math.log(number.numerator) - math.log(number.denominator)
+
+
+def _rdp_epsilon(rho: float, log_delta: float) -> float:
+    """Smallest ε over a ladder of α of ρα + log(1 - 1/α) - log(δα)/(α - 1)."""
+
+    def at(log_excess: float) -> float:
+        excess = math.exp(log_excess)  # α - 1
+        alpha = 1 + excess
+        return rho * alpha + math.log(excess / alpha) - (log_delta + math.log(alpha)) / excess
+
+    # unimodal in log(α - 1) in practice; where it is not, the minimum of the ladder is still a valid ε
+    low, high = -12.0, 45.0
+    ladder = [low + (high - low) * step / 600 for step in range(601)]
+    best = min(ladder, key=at)
+    width = (high - low) / 600
+    fine = [best + width * (step / 100 - 1) for step in range(201)]
+    return max(min(at(point) for point in fine), 1e-12)

@@ -1,0 +1,14 @@
+"""The ledger: an append-only, hash-chained account of what left an entity, and of what may still leave.
+
+Format and reasons: docs/decisions/0007-ledger-format.md. Start with `Ledger`.
+"""
+
+from twofold.privacy.ledger.book import Ledger
+from twofold.privacy.ledger.cost import Cost, cost_of, words
+from twofold.privacy.ledger.record import digest
+from twofold.privacy.ledger.request import Request
+from twofold.privacy.ledger.reservation import Reservation
+from twofold.privacy.ledger.state import Entry, LedgerState
+from twofold.privacy.ledger.verify import Verdict
+
+__all__ = ["Cost", "Entry", "Ledger", "LedgerState", "Request", "Reservation", "Verdict", "cost_of", "digest", "words"]

@@ -1,0 +1,223 @@
+"""The ledger of one data set: what was ever released about its people, and what may still be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from twofold import __version__
+from twofold.errors import BadPrivacyParameter, LedgerBroken, PrivacyError
+from twofold.privacy.events import Event
+from twofold.privacy.ledger import disk
+from twofold.privacy.ledger.chain import Chain
+from twofold.privacy.ledger.cost import Guarantee, cost_of, words
+from twofold.privacy.ledger.files import Files, guarded
+from twofold.privacy.ledger.head import RESTORE, head_of, read_head
+from twofold.privacy.ledger.record import FORMAT, START, encode, seal
+from twofold.privacy.ledger.request import Request
+from twofold.privacy.ledger.reservation import Reservation, reserving
+from twofold.privacy.ledger.state import LedgerState, fold
+from twofold.privacy.ledger.verify import Verdict, verify
+from twofold.privacy.ledger.writer import Writer, load, now, writing
+from twofold.privacy.unit import Unit
+
+__all__ = ["Ledger"]
+
+#: Seconds to wait for another process before giving up.
+WAIT = 30.0
+
+
+class Ledger:
+    """An append-only, hash-chained account of one data set, on disk at the entity.
+
+    Parameters
+    ----------
+    path : path-like
+        The ledger file; ``.head``, ``.lock`` and ``.releases`` are kept beside it.
+    wait : float
+        Seconds to wait for another process that is writing.
+
+    Privacy
+    -------
+    A release is written in this order, each step durable before the next: the reservation, the draw, the bytes,
+    their digest. Bytes are handed out only after the last step. A crash anywhere counts as spent; asked again for
+    the same plan and data the ledger hands out the stored bytes and spends nothing (docs/decisions/0007).
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from twofold.privacy.budget import PureDP
+    >>> from twofold.privacy.events import DiscreteLaplaceEvent
+    >>> from twofold.privacy.ledger import digest
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> ledger = Ledger.create(
+    ...     Path(folder.name, "st-anna.ledger"), dataset="visits", ceiling=PureDP(epsilon=1), unit=Unit.person()
+    ... )
+    >>> event = DiscreteLaplaceEvent(unit=Unit.person(), sensitivity=60, scale=120, coordinates=457)
+    >>> asked = dict(
+    ...     plan=digest(b"plan"), data=digest(b"data"), events=[event], unit=Unit.person(), cost=PureDP(epsilon=0.5)
+    ... )
+    >>> ledger.release(**asked, draw=lambda: b"noisy sums")
+    b'noisy sums'
+    >>> ledger.release(**asked, draw=lambda: b"never called")
+    b'noisy sums'
+    >>> ledger.state().remaining.epsilon
+    Fraction(1, 2)
+    >>> folder.cleanup()
+    """
+
+    def __init__(self, path: str | PathLike[str], *, wait: float = WAIT) -> None:
+        self._files = Files(book=Path(path))
+        self._wait = wait
+        if not self._files.book.exists():
+            raise _missing(self._files)
+
+    @property
+    def path(self) -> Path:
+        """The ledger file."""
+        return self._files.book
+
+    @classmethod
+    def create(
+        cls, path: str | PathLike[str], *, dataset: str, ceiling: Guarantee, unit: Unit, wait: float = WAIT
+    ) -> Ledger:
+        """Start the ledger of a data set; an existing one is never touched.
+
+        Parameters
+        ----------
+        path : path-like
+            Where; the folder must exist and should be on a local disk that is backed up.
+        dataset : str
+            A public name, printed on the card.
+        ceiling : PureDP, ApproxDP or NotPrivate
+            What all releases together may cost. `NotPrivate` means no ceiling, for simulations.
+        unit : Unit
+            Whose presence is hidden.
+        """
+        files = Files(book=Path(path))
+        body = {
+            "kind": "open",
+            "format": FORMAT,
+            "at": now(),
+            "dataset": dataset,
+            "unit": unit.as_dict(),
+            **cost_of(ceiling).as_dict(),
+            "software": f"twofold {__version__}",
+        }
+        with writing(files, wait=wait), guarded(files, "no ledger was made"):
+            _start(files, body)
+        return cls(path, wait=wait)
+
+    def state(self) -> LedgerState:
+        """Read the account; needs no lock and writes nothing."""
+        return fold(load(self._files)[0].records)
+
+    def verify(self, *, head: str | None = None) -> Verdict:
+        """Check every byte: chain, head, stored releases, and a hash noted elsewhere if given."""
+        return verify(self._files, head=head)
+
+    def stored(self, *, plan: str, data: str) -> bytes | None:
+        """Give the release already made for this plan and data, or None; costs nothing."""
+        entry = self.state().released(plan, data)
+        return None if entry is None else self._files.fetch(entry)
+
+    def release(
+        self,
+        *,
+        plan: str,
+        data: str,
+        events: Sequence[Event],
+        unit: Unit,
+        cost: Guarantee,
+        draw: Callable[[], bytes],
+        about: Mapping[str, Any] | None = None,
+        room: int = 0,
+    ) -> bytes:
+        """Give the stored release for this plan and data, or reserve, draw, store and commit a new one.
+
+        Parameters
+        ----------
+        plan, data, events, unit, cost, about
+            See `Request`.
+        draw : callable
+            Runs the mechanisms and gives the bytes to send. Called at most once, after the cost is on disk.
+        room : int
+            Public size of the release in bytes; that much disk is claimed before anything is spent.
+        """
+        if (known := self.stored(plan=plan, data=data)) is not None:
+            return known
+        request = Request(plan=plan, data=data, events=events, unit=unit, cost=cost, about=about or {})
+        with self._writing() as writer:
+            entry = writer.state.released(plan, data)
+            if entry is not None:  # another process was faster, or a crash had left it
+                return self._files.fetch(entry)
+            with reserving(writer, request, room=room) as reservation:
+                return reservation.commit(draw())
+
+    @contextmanager
+    def reserve(
+        self,
+        *,
+        plan: str,
+        data: str,
+        events: Sequence[Event],
+        unit: Unit,
+        cost: Guarantee,
+        about: Mapping[str, Any] | None = None,
+        room: int = 0,
+    ) -> Iterator[Reservation]:
+        """Reserve for a block that draws and commits; `release` does the same with less to go wrong.
+
+        The ledger stays locked for the block. Leaving it without a commit closes the reservation as lost: spent.
+        """
+        request = Request(plan=plan, data=data, events=events, unit=unit, cost=cost, about=about or {})
+        with self._writing() as writer:
+            if writer.state.released(plan, data) is not None:
+                raise PrivacyError("this plan and data were released before.", fix="ledger.stored(plan=..., data=...)")
+            with reserving(writer, request, room=room) as reservation:
+                yield reservation
+
+    def raise_ceiling(self, ceiling: Guarantee, *, reason: str) -> LedgerState:
+        """Allow more, for a reason that stays in the ledger."""
+        if not reason.strip():
+            raise BadPrivacyParameter("raising a ceiling needs a reason.", fix='--reason "approved by ..."')
+        allowed = cost_of(ceiling)
+        with self._writing() as writer:
+            before = writer.state.ceiling
+            if not before.fits(allowed) or before == allowed:
+                raise BadPrivacyParameter(
+                    "a ceiling can only be raised.", found=words(allowed), expected=f"more than {words(before)}"
+                )
+            with guarded(self._files, "the ceiling is unchanged"):
+                writer.append({"kind": "raise", **allowed.as_dict(), "reason": reason.strip()})
+            return writer.state
+
+    @contextmanager
+    def _writing(self) -> Iterator[Writer]:
+        with writing(self._files, wait=self._wait) as writer:
+            with guarded(self._files, "nothing was drawn and nothing was spent"):
+                writer.settle()
+            yield writer
+
+
+def _start(files: Files, body: Mapping[str, Any]) -> None:
+    """Write head, then ledger: a ledger without its head was tampered with, whatever its length."""
+    if files.book.exists():
+        raise LedgerBroken("there is a ledger already.", found=files.book.name, fix="open it, or choose another name")
+    if files.head.exists() and read_head(files.head).length > 1:
+        raise LedgerBroken("the ledger file is missing, its head is not.", expected=files.book.name, fix=RESTORE)
+    record = seal(number=0, previous=START, body=body)
+    line = encode(record)
+    disk.replace(files.head, head_of(Chain(records=(record,), ends=(len(line),))).encode())
+    disk.replace(files.book, line)
+
+
+def _missing(files: Files) -> LedgerBroken:
+    return LedgerBroken(
+        "there is no ledger here.",
+        found=f"no file {files.book.name}",
+        fix=f"twofold ledger new {files.book.name} --dataset NAME --epsilon E --unit person, or Ledger.create(...)",
+    )

@@ -1,0 +1,129 @@
+"""Where a ledger keeps what: one file to read, and beside it the head, the lock and the stored releases."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from twofold.errors import LedgerBroken
+from twofold.privacy.ledger import disk
+from twofold.privacy.ledger.head import RESTORE
+from twofold.privacy.ledger.record import digest
+from twofold.privacy.ledger.state import Entry
+
+__all__ = ["Files", "guarded"]
+
+#: Claimed beside the release itself, so that the commit record finds room on a disk that fills up meanwhile.
+MARGIN = 1 << 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Files:
+    """The paths of one ledger.
+
+    Examples
+    --------
+    >>> Files(book=Path("st-anna.ledger")).head.name
+    'st-anna.ledger.head'
+    """
+
+    book: Path
+
+    @property
+    def head(self) -> Path:
+        """The sidecar with length and hash."""
+        return self.book.with_name(self.book.name + ".head")
+
+    @property
+    def lock(self) -> Path:
+        """The file that a writer locks; its content means nothing."""
+        return self.book.with_name(self.book.name + ".lock")
+
+    @property
+    def releases(self) -> Path:
+        """The folder of stored releases."""
+        return self.book.with_name(self.book.name + ".releases")
+
+    def release(self, entry: Entry, fingerprint: str) -> Path:
+        """Name the file of a release after its reservation and its own digest.
+
+        The name alone then tells, after a crash, that these bytes belong to that reservation and are whole.
+        """
+        return self.releases / f"{entry.number:06d}-{entry.hash[:16]}-{fingerprint}.release"
+
+    def claim_room(self, size: int) -> None:
+        """Take the disk space for the next release before anything is spent."""
+        disk.make_folder(self.releases)
+        room = self._room
+        disk.remove(room)
+        try:
+            disk.reserve_room(room, size + MARGIN)
+        except OSError:
+            disk.remove(room)
+            raise
+
+    def store(self, entry: Entry, content: bytes) -> str:
+        """Keep the bytes of a release, durable and whole, in the room claimed for them."""
+        fingerprint = digest(content)
+        path = self.release(entry, fingerprint)
+        room = path.with_name(path.name + ".new")
+        if self._room.exists():
+            disk.step("take room")
+            self._room.replace(room)
+        disk.replace(path, content)
+        return fingerprint
+
+    def find(self, entry: Entry) -> bytes | None:
+        """Look for whole bytes that a crash left between storing and committing."""
+        pattern = f"{entry.number:06d}-{entry.hash[:16]}-*.release"
+        for path in sorted(self.releases.glob(pattern)):
+            content = path.read_bytes()
+            if path == self.release(entry, digest(content)):
+                return content
+        return None
+
+    def fetch(self, entry: Entry) -> bytes:
+        """Read a committed release back, byte for byte."""
+        path = self.release(entry, entry.digest)
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            raise LedgerBroken("a stored release is missing.", expected=path.name, fix=RESTORE) from None
+        if digest(content) != entry.digest:
+            raise LedgerBroken("a stored release was changed.", found=path.name, fix=RESTORE)
+        return content
+
+    def sweep(self) -> None:
+        """Remove temporary files that a crash left; no record names them."""
+        for left in [*self.releases.glob("*.new"), self._room]:
+            if left.exists():
+                disk.remove(left)
+
+    @property
+    def _room(self) -> Path:
+        return self.releases / "room"
+
+
+@contextmanager
+def guarded(files: Files, doing: str) -> Iterator[None]:
+    """Turn what a disk can answer into one clear refusal."""
+    try:
+        yield
+    except OSError as error:
+        raise LedgerBroken(
+            f"the ledger could not be written: {_reason(error)}.",
+            found=f"{files.book.name}: {error.strerror or error}",
+            expected="a folder on a local disk that this user may write to, with room left",
+            fix=f"free the disk or mend its permissions, then ask again; {doing}",
+        ) from error
+
+
+def _reason(error: OSError) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return "the disk is full"
+    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return "the disk or folder is read-only"
+    return "the disk refused"

@@ -1,0 +1,113 @@
+"""What a release asks of the ledger, checked before anything is written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from twofold import __version__
+from twofold.errors import BadPrivacyParameter, BudgetExceeded, SeededNoise, UnitMissing
+from twofold.privacy.events import Event, is_seeded
+from twofold.privacy.ledger.cost import Cost, Guarantee, cost_of, words
+from twofold.privacy.ledger.state import LedgerState
+from twofold.privacy.unit import Unit
+
+__all__ = ["Request", "check"]
+
+_DIGEST = re.compile("[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """One release: for which plan and data, what it does, whom it protects, what it costs.
+
+    Parameters
+    ----------
+    plan, data : str
+        SHA-256 of the plan and of the data, 64 hexadecimal digits each: together the key of the release.
+    events : sequence of Event
+        Everything the mechanisms will do, in order.
+    unit : Unit
+        Whose presence is hidden; must be the unit of the ledger and of every event.
+    cost : PureDP, ApproxDP or NotPrivate
+        What the events cost together.
+    about : mapping, optional
+        Public facts for the card, plain JSON: what leaves, number of items, size of the noise.
+
+    Privacy
+    -------
+    Everything here is written to the ledger before the draw, so nothing here may depend on private data, except
+    `data`, which is a digest and stays at the entity.
+    """
+
+    plan: str
+    data: str
+    events: Sequence[Event]
+    unit: Unit
+    cost: Guarantee
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("plan", "data"):
+            value = getattr(self, name)
+            if not isinstance(value, str) or not _DIGEST.fullmatch(value):
+                raise BadPrivacyParameter(
+                    f"the {name} is named by its SHA-256, so that nothing readable enters the ledger.",
+                    found=type(value).__name__ if not isinstance(value, str) else f"{len(value)} characters",
+                    expected="64 hexadecimal digits",
+                )
+        if not self.events or not all(isinstance(event, Event) for event in self.events):
+            raise BadPrivacyParameter("a release needs at least one event.", expected="a list of Event")
+
+    @property
+    def seeded(self) -> bool:
+        """Whether any of the noise can be repeated."""
+        return any(is_seeded(event) for event in self.events)
+
+    def body(self) -> dict[str, Any]:
+        """Give the content of the reserve record."""
+        return {
+            "kind": "reserve",
+            "plan": self.plan,
+            "data": self.data,
+            "unit": self.unit.as_dict(),
+            "guarantee": self.cost.as_dict(),
+            **cost_of(self.cost).as_dict(),
+            "events": [event.as_dict() for event in self.events],
+            "about": dict(self.about),
+            "seeded": self.seeded,
+            "software": f"twofold {__version__}",
+        }
+
+
+def check(request: Request, state: LedgerState, *, name: str) -> None:
+    """Refuse a release that the ledger cannot pay for or cannot add to what it holds."""
+    if any(unit.as_dict() != state.unit for unit in (request.unit, *(event.unit for event in request.events))):
+        raise UnitMissing(
+            "this release protects another unit than its ledger; their costs cannot be added.",
+            found=str(request.unit.as_dict()),
+            expected=str(dict(state.unit)),
+            fix="keep a ledger for each unit, or make the plan say the unit of the ledger",
+        )
+    cost = cost_of(request.cost)
+    if request.seeded and cost.epsilon != float("inf"):
+        raise SeededNoise(
+            "repeatable noise protects nobody, so it cannot be given a finite cost.",
+            found=words(cost),
+            expected="cost=NotPrivate(reason=...) or noise from the operating system",
+        )
+    if not (state.spent + cost).fits(state.ceiling):
+        raise _exceeded(cost, state, name)
+
+
+def _exceeded(cost: Cost, state: LedgerState, name: str) -> BudgetExceeded:
+    remaining = state.remaining
+    return BudgetExceeded(
+        "the release was refused; nothing was drawn and nothing was sent.",
+        found=f"requested {words(cost)}; remaining {words(remaining)}; difference {words(cost.minus(remaining))}"
+        f" ({name}, {len(state.entries)} entries)",
+        expected=f"at most what remains of the ceiling, {words(state.ceiling)}",
+        fix=f"ask for less, or raise the ceiling: twofold ledger raise {name} --epsilon ... --reason ... (recorded)",
+    )

@@ -1,0 +1,145 @@
+"""What the records amount to: ceiling, spent, left, releases. A pure function of the chain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from twofold.privacy.ledger.cost import Cost
+from twofold.privacy.ledger.record import Record
+
+__all__ = ["Entry", "LedgerState", "fold"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One reservation and what became of it.
+
+    `status` is "released" (committed), "lost" (spent, nothing left) or "open" (a process is drawing, or died drawing).
+    `request` is the body of the reserve record: plan, data, unit, events, about, seeded, software, time.
+    """
+
+    number: int
+    hash: str
+    cost: Cost
+    request: Mapping[str, Any] = field(repr=False)
+    status: str = "open"
+    digest: str = ""
+    size: int = 0
+    recovered: bool = False
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Digests of plan and data: the same key is never paid for twice once it was released."""
+        return str(self.request["plan"]), str(self.request["data"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerState:
+    """The account at one moment."""
+
+    dataset: str
+    unit: Mapping[str, Any]
+    ceiling: Cost
+    opened: str
+    length: int
+    hash: str
+    raised: int = 0
+    repaired: int = 0
+    entries: tuple[Entry, ...] = ()
+
+    @property
+    def spent(self) -> Cost:
+        """Everything ever reserved, released or not: a crash counts as spent."""
+        return sum((entry.cost for entry in self.entries), Cost())
+
+    @property
+    def remaining(self) -> Cost:
+        """What a next release may cost."""
+        return self.ceiling.minus(self.spent)
+
+    @property
+    def open(self) -> tuple[Entry, ...]:
+        """Reservations that were neither committed nor given up."""
+        return tuple(entry for entry in self.entries if entry.status == "open")
+
+    def released(self, plan: str, data: str) -> Entry | None:
+        """Find the release for this plan and data, if there was one."""
+        found = (entry for entry in self.entries if entry.key == (plan, data) and entry.status == "released")
+        return next(found, None)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give the account as plain JSON; digests of data stay out of it."""
+        return {
+            "dataset": self.dataset,
+            "unit": dict(self.unit),
+            "opened": self.opened,
+            "ceiling": self.ceiling.as_dict(),
+            "spent": self.spent.as_dict(),
+            "remaining": self.remaining.as_dict(),
+            "raised": self.raised,
+            "repaired": self.repaired,
+            "records": self.length,
+            "head": self.hash,
+            "entries": [_entry(entry) for entry in self.entries],
+        }
+
+
+def fold(records: Iterable[Record]) -> LedgerState:
+    """Replay the records from the first to the last.
+
+    Examples
+    --------
+    >>> from twofold.privacy.ledger.record import START, seal
+    >>> body = {"kind": "open", "dataset": "visits", "unit": {}, "epsilon": "1", "delta": "0", "at": ""}
+    >>> fold([seal(number=0, previous=START, body=body)]).remaining.epsilon
+    Fraction(1, 1)
+    """
+    first, *rest = records
+    state = LedgerState(
+        dataset=first.body["dataset"],
+        unit=first.body["unit"],
+        ceiling=Cost.from_dict(first.body),
+        opened=first.body["at"],
+        length=1,
+        hash=first.hash,
+    )
+    for record in rest:
+        state = replace(_apply(state, record), length=record.number + 1, hash=record.hash)
+    return state
+
+
+def _apply(state: LedgerState, record: Record) -> LedgerState:
+    body = record.body
+    if record.kind == "reserve":
+        entry = Entry(number=record.number, hash=record.hash, cost=Cost.from_dict(body), request=body)
+        return replace(state, entries=(*state.entries, entry))
+    if record.kind == "commit":
+        known = {"status": "released", "digest": body["digest"], "size": body["bytes"], "recovered": body["recovered"]}
+        return _settle(state, body["reserve"], known)
+    if record.kind == "lost":
+        return _settle(state, body["reserve"], {"status": "lost"})
+    if record.kind == "raise":
+        return replace(state, ceiling=Cost.from_dict(body), raised=state.raised + 1)
+    return replace(state, repaired=state.repaired + 1)
+
+
+def _settle(state: LedgerState, number: int, known: dict[str, Any]) -> LedgerState:
+    entries = tuple(replace(entry, **known) if entry.number == number else entry for entry in state.entries)
+    return replace(state, entries=entries)
+
+
+def _entry(entry: Entry) -> dict[str, Any]:
+    return {
+        "record": entry.number,
+        "at": entry.request["at"],
+        "status": entry.status,
+        **entry.cost.as_dict(),
+        "plan": entry.request["plan"],
+        "seeded": entry.request["seeded"],
+        "software": entry.request["software"],
+        "digest": entry.digest,
+        "bytes": entry.size,
+        "recovered": entry.recovered,
+    }

@@ -1,0 +1,147 @@
+"""Whose presence is hidden.
+
+A guarantee protects one *unit*. By default that is a person with all their visits; a plan may say that it is
+one visit, and the card then has to say so too. Two data sets are neighbours when one unit was added to or
+removed from one of them (add-or-remove-one). What follows for other questions is derived here:
+
+* replace-one (a unit is swapped for another): twice the ε, because it is one removal and one addition;
+* a person found in up to m entities: the m releases compose, so m times the ε (and m times the δ).
+
+Serialised form: ``{"holder": "person", "entities": 1, "adjacency": "add-or-remove-one"}``. The meaning of a
+value never changes; new values may be added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, overload
+
+from twofold.errors import BadPrivacyParameter, UnitMissing
+from twofold.privacy.budget import ZCDP, ApproxDP, NotPrivate, PureDP
+
+__all__ = ["ADJACENCY", "Unit"]
+
+ADJACENCY = "add-or-remove-one"
+Holder = Literal["person", "visit"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unit:
+    """Whose presence a release hides, under add-or-remove-one.
+
+    Parameters
+    ----------
+    holder : {"person", "visit"}
+        A person with everything recorded about them, or a single visit.
+    entities : int
+        In how many entities the same holder may be found (1 when entities are disjoint).
+
+    Privacy
+    -------
+    A visit-level guarantee says nothing about a person with many visits: v visits cost v times the ε.
+
+    Examples
+    --------
+    >>> from twofold.privacy.budget import PureDP
+    >>> Unit.person(entities=3).across(PureDP(epsilon=1))
+    PureDP(epsilon=Fraction(3, 1))
+    >>> Unit.person().as_dict()
+    {'holder': 'person', 'entities': 1, 'adjacency': 'add-or-remove-one'}
+    """
+
+    holder: Holder
+    entities: int = 1
+
+    def __post_init__(self) -> None:
+        if self.holder not in ("person", "visit"):
+            raise UnitMissing(
+                "nobody said whose presence is hidden.",
+                found=repr(self.holder),
+                expected="'person' or 'visit'",
+            )
+        if not isinstance(self.entities, int) or isinstance(self.entities, bool) or self.entities < 1:
+            raise BadPrivacyParameter(
+                "the number of entities that may hold one person is a whole number from 1.",
+                found=repr(self.entities),
+            )
+
+    @classmethod
+    def person(cls, *, entities: int = 1) -> Unit:
+        """Hide a person: all their visits at once.
+
+        Examples
+        --------
+        >>> Unit.person().holder
+        'person'
+        """
+        return cls(holder="person", entities=entities)
+
+    @classmethod
+    def visit(cls, *, entities: int = 1) -> Unit:
+        """Hide one visit only.
+
+        Examples
+        --------
+        >>> Unit.visit().holder
+        'visit'
+        """
+        return cls(holder="visit", entities=entities)
+
+    @property
+    def adjacency(self) -> str:
+        """Always add-or-remove-one; `replace_one` of a guarantee derives the other figure."""
+        return ADJACENCY
+
+    @overload
+    def across(self, guarantee: PureDP) -> PureDP: ...
+    @overload
+    def across(self, guarantee: ApproxDP) -> ApproxDP: ...
+    @overload
+    def across(self, guarantee: ZCDP) -> ZCDP: ...
+    @overload
+    def across(self, guarantee: NotPrivate) -> NotPrivate: ...
+    def across(
+        self, guarantee: PureDP | ApproxDP | ZCDP | NotPrivate
+    ) -> PureDP | ApproxDP | ZCDP | NotPrivate:
+        """Guarantee for a holder found in `entities` entities, each of which spends `guarantee`.
+
+        Privacy
+        -------
+        Not group privacy: the m releases come from m separate mechanisms, so they compose sequentially, and
+        ε, δ and ρ are each multiplied by m.
+
+        Examples
+        --------
+        >>> from twofold.privacy.budget import ApproxDP
+        >>> Unit.person(entities=2).across(ApproxDP(epsilon=1, delta=1e-6)).delta
+        Fraction(1, 500000)
+        """
+        if isinstance(guarantee, PureDP):
+            return PureDP(epsilon=self.entities * guarantee.epsilon)
+        if isinstance(guarantee, ZCDP):
+            return ZCDP(rho=self.entities * guarantee.rho)
+        if isinstance(guarantee, ApproxDP):
+            return ApproxDP(epsilon=self.entities * guarantee.epsilon, delta=self.entities * guarantee.delta)
+        return guarantee
+
+    def as_dict(self) -> dict[str, str | int]:
+        """Give the plain record."""
+        return {"holder": self.holder, "entities": self.entities, "adjacency": self.adjacency}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, object]) -> Unit:
+        """Read what `as_dict` wrote; another adjacency or an unknown field is refused.
+
+        Examples
+        --------
+        >>> Unit.from_dict(Unit.visit(entities=2).as_dict())
+        Unit(holder='visit', entities=2)
+        """
+        if set(record) != {"holder", "entities", "adjacency"} or record["adjacency"] != ADJACENCY:
+            raise UnitMissing(
+                "the record does not say whose presence is hidden, and how.",
+                found=f"fields {sorted(record)}",
+                expected=f"holder, entities and adjacency {ADJACENCY!r}",
+            )
+        return cls(holder=record["holder"], entities=record["entities"])  # type: ignore[arg-type]
