@@ -7,6 +7,7 @@ import sys
 import typer
 
 from twofold import __version__
+from twofold.cli.check import check
 from twofold.errors import TwofoldError
 
 __all__ = ["app", "main"]
@@ -27,6 +28,9 @@ def _root(
     if version:
         typer.echo(f"twofold {__version__}")
         raise typer.Exit
+
+
+app.command()(check)
 
 
 def main() -> None:

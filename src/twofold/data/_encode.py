@@ -93,7 +93,7 @@ def _lookup_in_window(column: pl.Series, ids: pl.Series, low: int, high: int) ->
     places[_offsets(ids, low)] = np.arange(len(ids), dtype=np.int32)
     smallest, largest = column.min(), column.max()
     if isinstance(smallest, int) and isinstance(largest, int) and smallest >= low and largest <= high:
-        return places[_offsets(column, low)]
+        return np.asarray(places[_offsets(column, low)])
     inside = column.is_between(low, high).to_numpy()
     offsets = np.full(len(column), high - low + 1, dtype=np.int64)
     offsets[inside] = column.filter(pl.Series(inside)).cast(pl.Int64).to_numpy() - low

@@ -127,7 +127,9 @@ class Bounds:
             Fractions cut.
         """
         matrix = ratings.matrix
-        clipped = np.clip(matrix.data, self.lower, self.bound).astype(matrix.dtype, copy=False)
+        # The limits themselves are rounded inwards: 0.1 as a float32 would be a little more than 0.1.
+        low, high = _towards_zero(np.array([self.lower, self.bound]), matrix.dtype)
+        clipped = np.clip(matrix.data, low, high)
         chosen = self._chosen(clipped, matrix, ratings.user_ids)
         kept = _filter(matrix, clipped, chosen)
         scaled, factors = self._capped(kept)
@@ -195,7 +197,7 @@ def _mix(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 
 def _starts(lengths: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    return np.cumsum(lengths, dtype=np.int64) - lengths
+    return np.asarray(np.cumsum(lengths) - lengths, dtype=np.int64)
 
 
 def _spans(starts: npt.NDArray[Any], lengths: npt.NDArray[Any]) -> npt.NDArray[np.int64]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from twofold.errors import DataError, EmptyTable
 __all__ = ["Federation"]
 
 
+@final
 class Federation(Mapping[Any, Ratings]):
     """Entity name to Ratings, all over one catalog. In real life nobody holds this object.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, final
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,7 @@ class Notes:
     unknown_items_dropped: int = 0
 
 
+@final
 @dataclass(frozen=True, eq=False, repr=False)
 class Ratings:
     """Users by items, immutable; a stored 0 is an observed 0, everything not stored is absent.
@@ -136,7 +137,7 @@ class Ratings:
         state = hashlib.sha256(f"twofold ratings 1 {self.feedback} {self.catalog.hash}\n".encode())
         state.update(self.user_ids.digest().encode())
         for part, kind in ((self.matrix.indptr, "<i8"), (self.matrix.indices, "<i8"), (self.matrix.data, "<f8")):
-            state.update(memoryview(np.ascontiguousarray(part, dtype=kind)))
+            state.update(np.ascontiguousarray(part, dtype=kind).data)
         return state.hexdigest()
 
 

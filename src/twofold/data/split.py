@@ -152,7 +152,8 @@ def _split(data: Data, choose: Callable[[npt.NDArray[np.int64], np.random.Genera
     base = int(rng.integers(2**63))
     parts = {name: _cut(one, choose(one.entries_per_user, _named(base, name))) for name, one in data.items()}
     train = Federation({name: part.train for name, part in parts.items()})
-    return Split(train=train, test=Federation({name: part.test for name, part in parts.items()}))
+    test = Federation({name: part.test for name, part in parts.items()})
+    return Split(train=train, test=test)
 
 
 def _named(base: int, name: object) -> np.random.Generator:

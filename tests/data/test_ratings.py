@@ -1,0 +1,79 @@
+"""Ratings: immutable, silent about values, an observed zero is not an absent entry."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from twofold import Catalog, Ratings
+from twofold.data.identifiers import Identifiers
+from twofold.errors import BadValue, DataError
+
+
+def small(data: list[float] | None = None, **keywords: object) -> Ratings:
+    matrix = sparse.csr_array((np.array(data or [5.0, 0.0, 3.0]), [0, 2, 1], [0, 2, 3, 3]), shape=(3, 3))
+    return Ratings(matrix, Identifiers(["ann", "bo", "cy"]), Catalog(["x", "y", "z"]), **keywords)  # type: ignore[arg-type]
+
+
+def test_a_stored_zero_is_observed() -> None:
+    ratings = small()
+    assert ratings.of("ann") == {"x": 5.0, "z": 0.0}
+    assert ratings.of("cy") == {}
+    assert ratings.n_entries == 3
+    assert ratings.n_rated_items == 3
+    assert ratings.entries_per_user.tolist() == [2, 1, 0]
+
+
+def test_repr_shows_the_shape_only() -> None:
+    assert repr(small()) == "Ratings(3 users x 3 items, ratings)"
+
+
+@pytest.mark.parametrize("part", ["data", "indices", "indptr"])
+def test_nothing_can_be_written(part: str) -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        getattr(small().matrix, part)[0] = 1
+    with pytest.raises(AttributeError):
+        small().feedback = "counts"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_only_finite_values(bad: float) -> None:
+    with pytest.raises(BadValue, match="NaN or infinity"):
+        small([1.0, bad, 2.0])
+
+
+def test_counts_are_not_negative_but_scores_may_be() -> None:
+    with pytest.raises(BadValue, match="negative count"):
+        small([1.0, -1.0, 2.0], feedback="counts")
+    assert small([1.0, -1.0, 2.0]).of("ann")["z"] == -1.0
+
+
+def test_labels_must_fit() -> None:
+    with pytest.raises(DataError, match="does not fit"):
+        Ratings(sparse.csr_array(np.eye(2)), Identifiers([1]), Catalog(["x", "y"]))
+    with pytest.raises(DataError, match="feedback"):
+        small(feedback="stars")
+
+
+def test_repeated_entries_are_refused() -> None:
+    twice = sparse.csr_array((np.ones(2), [0, 0], [0, 2]), shape=(1, 1))
+    with pytest.raises(DataError, match="repeats"):
+        Ratings(twice, Identifiers([1]), Catalog(["x"]))
+
+
+def test_take_keeps_users_with_their_rows() -> None:
+    part = small().take([2, 0])
+    assert list(part.user_ids) == ["cy", "ann"]
+    assert part.of("ann") == {"x": 5.0, "z": 0.0}
+
+
+def test_the_digest_sees_everything() -> None:
+    digests = {
+        small().digest(),
+        small([5.0, 1.0, 3.0]).digest(),
+        small(feedback="counts").digest(),
+        small().take([1, 0, 2]).digest(),
+    }
+    assert len(digests) == 4
+    assert small().digest() == small().digest()
