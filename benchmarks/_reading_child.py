@@ -1,4 +1,4 @@
-"""One read in a process of its own, so that its memory can be told apart: `python -m benchmarks._reading_child WHO FILE`."""
+"""One read in a process of its own, to tell its memory apart: `python -m benchmarks._reading_child WHO FILE`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import time
 import polars as pl
 
 from benchmarks.table import peak_megabytes
+from twofold import Catalog, read_ratings
 
 
 def with_polars(path: str) -> int:
@@ -25,8 +26,6 @@ def encode(frame: pl.DataFrame) -> pl.DataFrame:
 
 def with_twofold(path: str) -> int:
     """Read into Ratings: numbered ids, sorted rows, checked values."""
-    from twofold import Catalog, read_ratings
-
     return read_ratings(path, Catalog(range(500)), feedback="counts").n_entries
 
 

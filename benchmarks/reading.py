@@ -37,8 +37,8 @@ def _movielens(folder: Path, quick: bool) -> list[Table]:
     frame.write_parquet(files["Parquet"])
     rows = [_compare(kind, path, catalog, 3 if quick else 25) for kind, path in files.items()]
     note = (
-        "Best of many runs, taken in turns. Ours ends in sorted, checked sparse rows with numbered ids; polars' read ends "
-        f"in a frame, its encoding in a frame with numbered ids. {versions('twofold', 'polars', 'scipy')}."
+        "Best of many runs, taken in turns. Ours ends in sorted, checked sparse rows with numbered ids; polars' read "
+        f"ends in a frame, its encoding in a frame with numbered ids. {versions('twofold', 'polars', 'scipy')}."
     )
     columns = ["file", "polars read ms", "+ encode ms", "twofold ms", "twofold / read", "twofold / (read + encode)"]
     return [Table(title="MovieLens 1M, 1,000,209 rows", columns=columns, rows=rows, note=note)]

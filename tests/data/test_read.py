@@ -283,3 +283,9 @@ def test_a_database_error_shows_neither_password_nor_row(tmp_path: Path) -> None
 def test_counts_up_to_the_limit_are_exact_in_the_default_type() -> None:
     table = pl.DataFrame({"user": [1, 2], "item": ["heparin"] * 2, "value": [9_999_999, 1]})
     assert read_ratings(table, CATALOG, feedback="counts").of(1) == {"heparin": 9_999_999.0}
+
+
+def test_fractions_after_many_whole_numbers_are_read(tmp_path: Path) -> None:
+    lines = [f"{user},heparin,{user % 5}" for user in range(300)] + ["300,heparin,2.5"]
+    (tmp_path / "t.csv").write_text("user,item,value\n" + "\n".join(lines) + "\n")
+    assert read_ratings(tmp_path / "t.csv", CATALOG).of(300) == {"heparin": 2.5}

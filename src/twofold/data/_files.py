@@ -127,17 +127,28 @@ def _read_csv(
     path: Path, columns: Sequence[str] | None, *, separator: str, text: Sequence[str], numbers: Sequence[str]
 ) -> pl.DataFrame:
     overrides: dict[str, type[pl.DataType]] = dict.fromkeys(text, pl.String)
-    overrides.update(dict.fromkeys(numbers, pl.Float64))
     try:
-        frame = _scan(path, separator, overrides, columns)
-    except BadValue:
-        raise
+        frame = _scan(path, separator, overrides, columns)  # polars guesses, and reads whole numbers faster
     except UnreadableSource:
-        _explain_csv(path, separator, columns, numbers)
-        raise
+        frame = _read_floats(path, columns, separator, overrides, numbers)
     ids = [frame[name] for name in dict.fromkeys(text) if name in frame.columns]
     with ThreadPoolExecutor(max_workers=2) as pool:  # the casts release the interpreter's lock
         return frame.with_columns(pool.map(lossless_integers, ids))
+
+
+def _read_floats(
+    path: Path,
+    columns: Sequence[str] | None,
+    separator: str,
+    overrides: Mapping[str, type[pl.DataType]],
+    numbers: Sequence[str],
+) -> pl.DataFrame:
+    """The guess failed: whole numbers at the top and fractions below, text among the values, or real damage."""
+    try:
+        return _scan(path, separator, {**overrides, **dict.fromkeys(numbers, pl.Float64)}, columns)
+    except UnreadableSource:
+        _explain_csv(path, separator, columns, numbers)
+        raise
 
 
 def _scan(
