@@ -1,6 +1,6 @@
 """Federated recommendations in two messages, each with a privacy proof.
 
-The names below are in the order of the flow: read, bound, split.
+The names below are in the order of the flow: read, bound, split, and the numeric core.
 """
 
 from __future__ import annotations
@@ -20,10 +20,18 @@ _HOMES = {
     "holdout": "twofold.data.split",
     "leave_n_out": "twofold.data.split",
     "recorded_holdout": "twofold.data.split",
+    "masked_nmf": "twofold.algorithms.masked_nmf",
+    "fold_in": "twofold.algorithms.fold_in",
+    "top_items": "twofold.algorithms.top_items",
+    "kmeans": "twofold.algorithms.kmeans",
     "TwofoldError": "twofold.errors",
 }
 
 if TYPE_CHECKING:
+    from twofold.algorithms.fold_in import fold_in
+    from twofold.algorithms.kmeans import kmeans
+    from twofold.algorithms.masked_nmf import masked_nmf
+    from twofold.algorithms.top_items import top_items
     from twofold.data.bounds import Bounds
     from twofold.data.catalog import Catalog
     from twofold.data.federation import Federation
@@ -38,10 +46,14 @@ __all__ = [
     "Federation",
     "Ratings",
     "TwofoldError",
+    "fold_in",
     "holdout",
+    "kmeans",
     "leave_n_out",
+    "masked_nmf",
     "read_ratings",
     "recorded_holdout",
+    "top_items",
 ]
 
 

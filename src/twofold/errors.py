@@ -5,7 +5,8 @@
     TwofoldError
     ├── DataError        MissingColumn · BadValue · BadIdentifier · DuplicateEntries · UnknownItems · EmptyTable
     │                    UnreadableSource · CatalogError · BadBound · MissingDataset · MissingExtra
-    ├── PrivacyError     BudgetExceeded · UnitMissing · UnsupportedEvent · LedgerBroken · SeededNoise · BadPrivacyParameter
+    ├── PrivacyError     BudgetExceeded · UnitMissing · UnsupportedEvent · LedgerBroken · SeededNoise
+    │                    BadPrivacyParameter
     └── NumericError     BadShape · BadNumber · BadParameter
 
 A message says what was found, what was expected and what to type. It may name columns, files, types and public

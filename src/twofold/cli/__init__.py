@@ -7,7 +7,7 @@ import sys
 import typer
 
 from twofold import __version__
-from twofold.cli.check import check
+from twofold.cli import audit, check, demo, ledger, plan
 from twofold.errors import TwofoldError
 
 __all__ = ["app", "main"]
@@ -30,7 +30,11 @@ def _root(
         raise typer.Exit
 
 
-app.command()(check)
+app.command("demo")(demo.demo)
+app.command("check")(check.check)
+app.add_typer(plan.app, name="plan")
+app.add_typer(ledger.app, name="ledger")
+app.command("audit")(audit.audit)
 
 
 def main() -> None:

@@ -15,7 +15,8 @@ Numbers are `fractions.Fraction`. A float is taken by its shortest decimal text,
 1/10 and ten parts of ``0.1`` make exactly one. ``delta`` is always the δ of (ε, δ)-differential privacy; the
 failure probability that the paper also calls δ has no place in this layer.
 
-Serialised form: ``as_dict()`` gives strings, ``{"kind": "approx-dp", "epsilon": "1/10", "delta": "0"}``. Kinds and field names never change their meaning.
+Serialised form: ``as_dict()`` gives strings, ``{"kind": "approx-dp", "epsilon": "1/10", "delta": "0"}``.
+Kinds and field names never change their meaning.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from decimal import Decimal
 from fractions import Fraction
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from twofold.errors import BadPrivacyParameter
+from twofold.privacy.numbers import Number, exact, positive, read_delta
 
 __all__ = [
     "ZCDP",
@@ -39,60 +40,11 @@ __all__ = [
     "Split",
     "exact",
     "guarantee_from_dict",
+    "positive",
+    "read_delta",
 ]
 
-Number = Fraction | int | float | str | Decimal
 _ALMOST_ONE = 1 - Fraction(1, 2**64)
-
-
-def exact(number: Number, *, name: str = "number") -> Fraction:
-    """Read a number as an exact fraction, a float by its shortest decimal text.
-
-    Examples
-    --------
-    >>> exact(0.1), exact("1/3"), exact("1e-6")
-    (Fraction(1, 10), Fraction(1, 3), Fraction(1, 1000000))
-    """
-    try:
-        if isinstance(number, bool):
-            raise ValueError
-        if isinstance(number, float):  # numpy.float64 included; its own repr would name its type
-            return Fraction(float.__repr__(number))
-        return Fraction(number)
-    except (ValueError, TypeError, ZeroDivisionError, OverflowError):
-        raise BadPrivacyParameter(
-            f"{name} is not a finite number.",
-            found=f"{type(number).__name__}: {number!s:.40}",
-            expected="a finite number, or text such as '0.1', '1/10' or '1e-6'",
-        ) from None
-
-
-def positive(number: Number, *, name: str) -> Fraction:
-    """Read a number that must be above zero.
-
-    Examples
-    --------
-    >>> positive("1/2", name="epsilon")
-    Fraction(1, 2)
-    """
-    value = exact(number, name=name)
-    if value <= 0:
-        raise BadPrivacyParameter(f"{name} must be above zero.", found=str(value), expected=f"{name} > 0")
-    return value
-
-
-def read_delta(number: Number) -> Fraction:
-    """Read a δ, which must lie in [0, 1).
-
-    Examples
-    --------
-    >>> read_delta(1e-6)
-    Fraction(1, 1000000)
-    """
-    value = exact(number, name="delta")
-    if not 0 <= value < 1:
-        raise BadPrivacyParameter("delta is a probability.", found=str(value), expected="0 <= delta < 1")
-    return value
 
 
 class _Serialised:
@@ -253,9 +205,7 @@ class ZCDP(_Serialised):
         """
         level = read_delta(delta)
         if level == 0:
-            raise BadPrivacyParameter(
-                "zCDP gives no pure ε.", found="delta = 0", fix="give a delta above 0, e.g. 1e-6"
-            )
+            raise BadPrivacyParameter("zCDP gives no pure ε.", found="delta = 0", fix="give a delta above 0, e.g. 1e-6")
         return ApproxDP(epsilon=_above(_rdp_epsilon(float(self.rho), _log(level))), delta=level)
 
     def replace_one(self) -> ZCDP:
@@ -283,12 +233,10 @@ class ZCDP(_Serialised):
         True
         """
         if budget.delta == 0:
-            raise BadPrivacyParameter(
-                "zCDP needs a δ above zero.", found="delta = 0", fix="give a delta, e.g. 1e-6"
-            )
+            raise BadPrivacyParameter("zCDP needs a δ above zero.", found="delta = 0", fix="give a delta, e.g. 1e-6")
         low, high = 0.0, float(budget.epsilon)
         log_delta = _log(budget.delta)
-        for _ in range(200):
+        for _ in range(64):
             middle = (low + high) / 2
             fits = middle > 0 and _above(_rdp_epsilon(middle, log_delta)) <= budget.epsilon
             low, high = (middle, high) if fits else (low, middle)

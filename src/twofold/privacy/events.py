@@ -1,8 +1,8 @@
 """What was released, described completely: frozen records that say everything and compute nothing.
 
 An event is known before anything is drawn, so that a ledger can reserve its cost first. It names the
-mechanism, the sensitivity, the noise, the grid, the unit with its adjacency, and whether the noise was seeded.
-Mechanisms make events, the accountant prices them, and neither knows the other.
+mechanism, the sensitivity, the noise, the grid, the unit with its adjacency, and whether the noise was
+seeded. Mechanisms make events, the accountant prices them, and neither knows the other.
 
 Compatibility laws
 ------------------
@@ -70,7 +70,9 @@ class Event:
     seeded: bool = False
 
     def __init_subclass__(cls) -> None:
-        _KINDS[cls.kind] = cls
+        known = _KINDS.setdefault(cls.kind, cls)
+        if known.__qualname__ != cls.__qualname__:
+            raise UnsupportedEvent("this kind of event is taken.", found=cls.kind, fix="give the class its own kind")
 
     def __post_init__(self) -> None:
         for field in fields(self):

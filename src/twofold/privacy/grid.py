@@ -1,7 +1,7 @@
 r"""From real numbers to whole numbers and back, with the sensitivity that the rounding costs.
 
-Noise is only ever added to integers. A grid has a step ``2^exponent``; a real x becomes the nearest integer to
-x/step. The step is a power of two because then x/step is exact in floating point and ``rint`` is the only
+Noise is only ever added to integers. A grid has a step ``2^exponent``; a real x becomes the nearest integer
+to x/step. The step is a power of two because then x/step is exact in floating point and ``rint`` is the only
 rounding there is.
 
 Privacy
@@ -17,7 +17,11 @@ whole (l1) or roots of whole numbers (l2), so the bounds may be rounded down to 
 l2. Under add-or-remove-one the sum changes by exactly one record, in integer arithmetic, in any order of
 addition. That is the sensitivity `sensitivity_l1` and `sensitivity_l2_squared` return.
 
-*Sum, then grid* is not offered: a floating-point sum depends on its order, so its sensitivity has no short proof.
+The real norms must really hold: a clip in floating point can exceed its bound by its last bit. `caps` shrinks
+integer records in integer arithmetic; a sum of records capped there has the cap itself as its sensitivity.
+
+*Sum, then grid* is not offered: a floating-point sum depends on its order, so its sensitivity has no short
+proof.
 """
 
 from __future__ import annotations
@@ -98,7 +102,8 @@ class Grid:
         >>> Grid(exponent=-1).put([0.5, 0.75, 2.0])
         array([1, 2, 4])
         """
-        scaled = np.ldexp(np.asarray(values, dtype=np.float64), -self.exponent)
+        with np.errstate(over="ignore"):  # an overflow becomes infinity and is refused below
+            scaled = np.ldexp(_floats(values), -self.exponent)
         rounded = np.rint(scaled)
         if not np.all(np.abs(rounded) < LIMIT):  # false for NaN too
             raise BadPrivacyParameter(
@@ -132,17 +137,16 @@ class Grid:
         >>> Grid().sensitivity_l1(60, entries=100)
         Fraction(110, 1)
         """
-        return Fraction(
-            math.floor(positive(bound, name="bound") / self.step + Fraction(_entries(entries), 2))
-        )
+        return Fraction(math.floor(positive(bound, name="bound") / self.step + Fraction(_entries(entries), 2)))
 
     def sensitivity_l2_squared(self, bound: Number, *, entries: int) -> Fraction:
-        """Whole squared l2 sensitivity of a sum of records of l2 norm up to `bound`, up to `entries` non-zeros.
+        """Whole squared l2 sensitivity of a sum of records of l2 norm up to `bound`, up to `entries`
+        non-zeros.
 
         Privacy
         -------
-        (bound/step + √entries/2)² = a² + a√s + s/4; the root is bounded from above with 64 extra bits, and the
-        whole is rounded down because the square of an integer vector's norm is whole.
+        (bound/step + √entries/2)² = a² + a√s + s/4; the root is bounded from above with 64 extra bits, and
+        the whole is rounded down because the square of an integer vector's norm is whole.
 
         Examples
         --------
@@ -177,10 +181,22 @@ def whole(values: ArrayLike) -> Integers:
             fix="Grid(exponent=-10).put(values) first",
         )
     if array.size and (int(array.max()) >= LIMIT or int(array.min()) <= -LIMIT):
-        raise BadPrivacyParameter(
-            "a value is too large for the noise to be added exactly.", expected=f"below {LIMIT}"
-        )
+        raise BadPrivacyParameter("a value is too large for the noise to be added exactly.", expected=f"below {LIMIT}")
     return array.astype(np.int64)
+
+
+def _floats(values: ArrayLike) -> NDArray[np.float64]:
+    """Read numbers that are exact in 64-bit floating point; anything else would be rounded unseen."""
+    array = np.asarray(values)
+    narrow = array.dtype.kind == "f" and array.dtype.itemsize <= 8
+    exact = array.dtype.kind in "iu" and -(2**53) <= int(array.min(initial=0)) <= int(array.max(initial=0)) <= 2**53
+    if array.size and not (narrow or exact):
+        raise BadPrivacyParameter(
+            "a value cannot be put on the grid: it is not a 64-bit number.",
+            found=f"an array of {array.dtype}",
+            expected="floating-point numbers, or whole numbers up to 2^53",
+        )
+    return array.astype(np.float64)
 
 
 def _entries(entries: int) -> int:

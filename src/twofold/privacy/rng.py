@@ -1,8 +1,9 @@
 """Where noise comes from: the operating system, or a seed that marks everything it touches as not private.
 
 Every sampler asks a `Source` for random 64-bit words and for nothing else. `source()` gives the operating
-system's randomness, read in large blocks. `source(seed)` gives repeatable words for tests and experiments; its
-events carry ``seeded=True``, artefacts made from them say "not private", and a real federation refuses them.
+system's randomness, read in large blocks. `source(seed)` gives repeatable words for tests and experiments;
+its events carry ``seeded=True``, artefacts made from them say "not private", and a real federation refuses
+them.
 
 There is no seed argument anywhere else, and no module-level generator.
 """
@@ -107,8 +108,8 @@ def source(rng: int | Source | None = None) -> Source:
     Parameters
     ----------
     rng : int or Source, optional
-        None gives the operating system's randomness, the only private choice. A whole number gives a repeatable
-        stream that is marked not private.
+        None gives the operating system's randomness, the only private choice. A whole number gives a
+        repeatable stream that is marked not private.
 
     Examples
     --------
@@ -119,7 +120,7 @@ def source(rng: int | Source | None = None) -> Source:
         return OperatingSystem()
     if isinstance(rng, int) and not isinstance(rng, bool):
         return Seeded(rng)
-    if isinstance(rng, np.random.Generator | np.random.RandomState) or not hasattr(rng, "words"):
+    if isinstance(rng, bool) or not all(hasattr(rng, name) for name in ("words", "bits", "seeded")):
         raise BadPrivacyParameter(
             "noise does not come from this kind of generator.",
             found=type(rng).__name__,

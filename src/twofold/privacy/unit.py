@@ -101,9 +101,7 @@ class Unit:
     def across(self, guarantee: ZCDP) -> ZCDP: ...
     @overload
     def across(self, guarantee: NotPrivate) -> NotPrivate: ...
-    def across(
-        self, guarantee: PureDP | ApproxDP | ZCDP | NotPrivate
-    ) -> PureDP | ApproxDP | ZCDP | NotPrivate:
+    def across(self, guarantee: PureDP | ApproxDP | ZCDP | NotPrivate) -> PureDP | ApproxDP | ZCDP | NotPrivate:
         """Guarantee for a holder found in `entities` entities, each of which spends `guarantee`.
 
         Privacy

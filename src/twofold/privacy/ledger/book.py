@@ -16,12 +16,13 @@ from twofold.privacy.ledger.chain import Chain
 from twofold.privacy.ledger.cost import Guarantee, cost_of, words
 from twofold.privacy.ledger.files import Files, guarded
 from twofold.privacy.ledger.head import RESTORE, head_of, read_head
+from twofold.privacy.ledger.reader import Reader
 from twofold.privacy.ledger.record import FORMAT, START, encode, seal
 from twofold.privacy.ledger.request import Request
 from twofold.privacy.ledger.reservation import Reservation, reserving
-from twofold.privacy.ledger.state import LedgerState, fold
+from twofold.privacy.ledger.state import LedgerState
 from twofold.privacy.ledger.verify import Verdict, verify
-from twofold.privacy.ledger.writer import Writer, load, now, writing
+from twofold.privacy.ledger.writer import Writer, now, writing
 from twofold.privacy.unit import Unit
 
 __all__ = ["Ledger"]
@@ -57,9 +58,7 @@ class Ledger:
     ...     Path(folder.name, "st-anna.ledger"), dataset="visits", ceiling=PureDP(epsilon=1), unit=Unit.person()
     ... )
     >>> event = DiscreteLaplaceEvent(unit=Unit.person(), sensitivity=60, scale=120, coordinates=457)
-    >>> asked = dict(
-    ...     plan=digest(b"plan"), data=digest(b"data"), events=[event], unit=Unit.person(), cost=PureDP(epsilon=0.5)
-    ... )
+    >>> asked = dict(plan=digest(b"plan"), data=digest(b"data"), events=[event], unit=Unit.person())
     >>> ledger.release(**asked, draw=lambda: b"noisy sums")
     b'noisy sums'
     >>> ledger.release(**asked, draw=lambda: b"never called")
@@ -71,6 +70,7 @@ class Ledger:
 
     def __init__(self, path: str | PathLike[str], *, wait: float = WAIT) -> None:
         self._files = Files(book=Path(path))
+        self._reader = Reader(self._files)
         self._wait = wait
         if not self._files.book.exists():
             raise _missing(self._files)
@@ -107,13 +107,13 @@ class Ledger:
             **cost_of(ceiling).as_dict(),
             "software": f"twofold {__version__}",
         }
-        with writing(files, wait=wait), guarded(files, "no ledger was made"):
+        with writing(Reader(files), wait=wait), guarded(files, "no ledger was made"):
             _start(files, body)
         return cls(path, wait=wait)
 
     def state(self) -> LedgerState:
         """Read the account; needs no lock and writes nothing."""
-        return fold(load(self._files)[0].records)
+        return self._reader.state(self._reader.load()[0])
 
     def verify(self, *, head: str | None = None) -> Verdict:
         """Check every byte: chain, head, stored releases, and a hash noted elsewhere if given."""
@@ -131,8 +131,8 @@ class Ledger:
         data: str,
         events: Sequence[Event],
         unit: Unit,
-        cost: Guarantee,
         draw: Callable[[], bytes],
+        cost: Guarantee | None = None,
         about: Mapping[str, Any] | None = None,
         room: int = 0,
     ) -> bytes:
@@ -165,7 +165,7 @@ class Ledger:
         data: str,
         events: Sequence[Event],
         unit: Unit,
-        cost: Guarantee,
+        cost: Guarantee | None = None,
         about: Mapping[str, Any] | None = None,
         room: int = 0,
     ) -> Iterator[Reservation]:
@@ -197,7 +197,7 @@ class Ledger:
 
     @contextmanager
     def _writing(self) -> Iterator[Writer]:
-        with writing(self._files, wait=self._wait) as writer:
+        with writing(self._reader, wait=self._wait) as writer:
             with guarded(self._files, "nothing was drawn and nothing was spent"):
                 writer.settle()
             yield writer

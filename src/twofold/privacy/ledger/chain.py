@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from twofold.privacy.ledger.record import START, Record, decode, digest
 
-__all__ = ["Chain", "read_chain"]
+__all__ = ["Chain", "only_lacks_its_end", "read_chain"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +33,15 @@ class Chain:
         return self.ends[-1] if self.ends else 0
 
 
-def read_chain(content: bytes) -> Chain:
+def read_chain(content: bytes, *, known: Chain | None = None) -> Chain:
     """Follow the chain from the first byte as far as it holds.
+
+    Parameters
+    ----------
+    content : bytes
+        The whole file.
+    known : Chain, optional
+        What was read before from bytes that `content` begins with, so that only the rest needs checking.
 
     Examples
     --------
@@ -43,9 +50,8 @@ def read_chain(content: bytes) -> Chain:
     >>> len(read_chain(line).records), read_chain(line + line).problem
     (1, 'record 0 stands where record 1 belongs')
     """
-    records: list[Record] = []
-    ends: list[int] = []
-    position, problem = 0, ""
+    records, ends = (list(known.records), list(known.ends)) if known else ([], [])
+    position, problem = (known.size if known else 0), ""
     while position < len(content):
         found, problem = _next(content, position, records)
         if found is None:
@@ -54,6 +60,15 @@ def read_chain(content: bytes) -> Chain:
         records.append(record)
         ends.append(position)
     return Chain(records=tuple(records), ends=tuple(ends), tail=content[position:], problem=problem)
+
+
+def only_lacks_its_end(chain: Chain) -> bool:
+    """Tell whether the tail is a whole record, or a torn piece with its whole repair record, without the newline.
+
+    Such a tail must be ended and adopted. Called torn, it would become readable the moment a repair ended its line.
+    """
+    found, _ = _next(chain.tail + b"\n", 0, list(chain.records))
+    return found is not None and found[1] == len(chain.tail) + 1
 
 
 def _next(content: bytes, position: int, records: list[Record]) -> tuple[tuple[Record, int] | None, str]:

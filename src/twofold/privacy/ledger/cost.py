@@ -103,7 +103,7 @@ def _short(amount: Amount) -> str:
     decimal = f"{float(amount):g}"
     if Fraction(Decimal(decimal)) == amount:
         return decimal
-    return str(amount) if amount.denominator < 1000 else f"{float(amount):.12g}"
+    return str(amount) if amount.denominator < 1000 else repr(float(amount))
 
 
 def _rest(amount: Amount, spent: Amount) -> Amount:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +17,8 @@ from twofold.privacy.ledger.state import Entry
 
 __all__ = ["Files", "guarded"]
 
-#: Claimed beside the release itself, so that the commit record finds room on a disk that fills up meanwhile.
+#: Claimed beside the release itself: half of it is given back just before the reservation is written, half just before
+#: the commit, so that both records find room on a disk that fills up meanwhile.
 MARGIN = 1 << 16
 
 
@@ -61,6 +63,7 @@ class Files:
         disk.remove(room)
         try:
             disk.reserve_room(room, size + MARGIN)
+            os.truncate(room, size + MARGIN // 2)
         except OSError:
             disk.remove(room)
             raise

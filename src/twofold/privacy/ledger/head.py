@@ -13,8 +13,8 @@ from enum import Enum
 from pathlib import Path
 
 from twofold.errors import LedgerBroken
-from twofold.privacy.ledger.chain import Chain
-from twofold.privacy.ledger.record import FORMAT, KINDS, Record, canonical, decode
+from twofold.privacy.ledger.chain import Chain, only_lacks_its_end
+from twofold.privacy.ledger.record import FORMAT, KINDS, Record, canonical
 
 __all__ = ["Head", "Standing", "head_of", "read_head", "standing"]
 
@@ -87,15 +87,7 @@ def standing(chain: Chain, head: Head) -> Standing:
         return Standing.AHEAD
     if not chain.tail:
         return Standing.CLEAN
-    return Standing.UNENDED if _is_next(chain.tail, chain) else Standing.TORN
-
-
-def _is_next(tail: bytes, chain: Chain) -> bool:
-    try:
-        record = decode(tail)
-    except ValueError:
-        return False
-    return record.number == len(chain.records) and record.previous == chain.hash
+    return Standing.UNENDED if only_lacks_its_end(chain) else Standing.TORN
 
 
 def _refuse_unknown(records: tuple[Record, ...]) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 from twofold import __version__
 from twofold.errors import BadPrivacyParameter, BudgetExceeded, SeededNoise, UnitMissing
-from twofold.privacy.events import Event, is_seeded
+from twofold.privacy.budget import NotPrivate
+from twofold.privacy.events import Event, SequentialEvent, is_seeded
 from twofold.privacy.ledger.cost import Cost, Guarantee, cost_of, words
 from twofold.privacy.ledger.state import LedgerState
 from twofold.privacy.unit import Unit
@@ -31,8 +33,9 @@ class Request:
         Everything the mechanisms will do, in order.
     unit : Unit
         Whose presence is hidden; must be the unit of the ledger and of every event.
-    cost : PureDP, ApproxDP or NotPrivate
-        What the events cost together.
+    cost : PureDP, ApproxDP or NotPrivate, optional
+        What to charge; the accountant's price at δ = 0 by default. Never less than the accountant's price: more is
+        allowed, for a caller that knows less than it could. Gaussian noise needs an `ApproxDP` with its δ.
     about : mapping, optional
         Public facts for the card, plain JSON: what leaves, number of items, size of the noise.
 
@@ -46,7 +49,7 @@ class Request:
     data: str
     events: Sequence[Event]
     unit: Unit
-    cost: Guarantee
+    cost: Guarantee | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -60,6 +63,13 @@ class Request:
                 )
         if not self.events or not all(isinstance(event, Event) for event in self.events):
             raise BadPrivacyParameter("a release needs at least one event.", expected="a list of Event")
+        object.__setattr__(self, "cost", _charged(self.events, self.cost))
+
+    @property
+    def charge(self) -> Guarantee:
+        """What the ledger will charge: `cost`, or the accountant's price."""
+        assert self.cost is not None
+        return self.cost
 
     @property
     def seeded(self) -> bool:
@@ -73,13 +83,34 @@ class Request:
             "plan": self.plan,
             "data": self.data,
             "unit": self.unit.as_dict(),
-            "guarantee": self.cost.as_dict(),
-            **cost_of(self.cost).as_dict(),
+            "guarantee": self.charge.as_dict(),
+            **cost_of(self.charge).as_dict(),
             "events": [event.as_dict() for event in self.events],
             "about": dict(self.about),
             "seeded": self.seeded,
             "software": f"twofold {__version__}",
         }
+
+
+def _charged(events: Sequence[Event], cost: Guarantee | None) -> Guarantee:
+    """Price the events, and refuse a stated cost that is below their price."""
+    # Loaded here: the accountant brings the mechanisms with it, and reading a ledger needs neither.
+    from twofold.privacy.accountant import spent
+
+    if cost is None:
+        return spent(SequentialEvent.of(*events))
+    stated = cost_of(cost)
+    if isinstance(cost, NotPrivate):
+        return cost
+    priced = spent(SequentialEvent.of(*events), delta=Fraction(stated.delta))
+    if not cost_of(priced).fits(stated):
+        raise BadPrivacyParameter(
+            "the stated cost is below what the events cost.",
+            found=words(stated),
+            expected=f"at least {words(cost_of(priced))}",
+            fix="leave cost out, or state the price that the accountant gives",
+        )
+    return cost
 
 
 def check(request: Request, state: LedgerState, *, name: str) -> None:
@@ -91,12 +122,11 @@ def check(request: Request, state: LedgerState, *, name: str) -> None:
             expected=str(dict(state.unit)),
             fix="keep a ledger for each unit, or make the plan say the unit of the ledger",
         )
-    cost = cost_of(request.cost)
-    if request.seeded and cost.epsilon != float("inf"):
+    cost = cost_of(request.charge)
+    if request.seeded and state.ceiling.epsilon != float("inf"):
         raise SeededNoise(
-            "repeatable noise protects nobody, so it cannot be given a finite cost.",
-            found=words(cost),
-            expected="cost=NotPrivate(reason=...) or noise from the operating system",
+            "repeatable noise protects nobody, and this ledger has a ceiling.",
+            expected="noise from the operating system, or a ledger without a ceiling, for simulations only",
         )
     if not (state.spent + cost).fits(state.ceiling):
         raise _exceeded(cost, state, name)

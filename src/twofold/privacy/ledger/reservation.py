@@ -12,6 +12,8 @@ from twofold.privacy.ledger.request import Request, check
 from twofold.privacy.ledger.state import Entry
 from twofold.privacy.ledger.writer import Writer
 
+SPENT = "the cost is spent: commit the same bytes again if they are still at hand; room=BYTES claims space beforehand"
+
 __all__ = ["Reservation", "reserving"]
 
 
@@ -28,12 +30,12 @@ class Reservation:
 
         After a full disk, free some room and call it again with the same bytes: the cost is paid already.
         """
-        if self.committed or self._writer is None:
+        if self.committed:
             raise PrivacyError("a reservation pays for one release.", fix="reserve again for another one")
         if not isinstance(content, bytes):
             raise PrivacyError("a release is bytes.", found=type(content).__name__, expected="bytes")
         disk.step("drawn")
-        with guarded(self._writer.files, "the cost is spent; commit the same bytes again once there is room"):
+        with guarded(self._writer.files, SPENT):
             fingerprint = self._writer.files.store(self.entry, content)
             self._writer.commit(self.entry, fingerprint, len(content))
         self.committed = True
@@ -42,8 +44,7 @@ class Reservation:
     def give_up(self, reason: str) -> None:
         """Close the reservation without a release; it stays spent. If the disk refuses, the next opening does it."""
         with suppress(OSError, LedgerBroken):
-            self._writer.append({"kind": "lost", "reserve": self.entry.number, "reason": reason})
-            self._writer.files.sweep()
+            self._writer.settle(reason=reason)
 
 
 @contextmanager
@@ -51,7 +52,7 @@ def reserving(writer: Writer, request: Request, *, room: int) -> Iterator[Reserv
     """Check, claim disk space, write the reservation, and hand it over for the draw."""
     files = writer.files
     check(request, writer.state, name=files.book.name)
-    with guarded(files, "nothing was drawn and nothing was spent"):
+    with guarded(files, "nothing was drawn"):
         files.claim_room(room)
         record = writer.append(request.body())
     reservation = Reservation(writer, next(one for one in writer.state.open if one.number == record.number))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from twofold.errors import LedgerBroken
 from twofold.privacy.ledger.cost import Cost
 from twofold.privacy.ledger.record import Record
 
@@ -86,8 +87,15 @@ class LedgerState:
         }
 
 
-def fold(records: Iterable[Record]) -> LedgerState:
+def fold(records: Sequence[Record], *, known: LedgerState | None = None) -> LedgerState:
     """Replay the records from the first to the last.
+
+    Parameters
+    ----------
+    records : sequence of Record
+        The whole chain.
+    known : LedgerState, optional
+        The account after the first `known.length` records; taken only if its hash is theirs.
 
     Examples
     --------
@@ -96,38 +104,49 @@ def fold(records: Iterable[Record]) -> LedgerState:
     >>> fold([seal(number=0, previous=START, body=body)]).remaining.epsilon
     Fraction(1, 1)
     """
-    first, *rest = records
-    state = LedgerState(
-        dataset=first.body["dataset"],
-        unit=first.body["unit"],
-        ceiling=Cost.from_dict(first.body),
-        opened=first.body["at"],
-        length=1,
-        hash=first.hash,
-    )
+    if known is None or known.length > len(records) or records[known.length - 1].hash != known.hash:
+        known = _opened(records[0])
+    entries = {entry.number: entry for entry in known.entries}
+    rest = records[known.length :]
     for record in rest:
-        state = replace(_apply(state, record), length=record.number + 1, hash=record.hash)
-    return state
+        if record.kind in ("reserve", "commit", "lost"):
+            entry = _entered(record, entries)
+            entries[entry.number] = entry
+    raises = [record for record in rest if record.kind == "raise"]
+    return replace(
+        known,
+        ceiling=Cost.from_dict(raises[-1].body) if raises else known.ceiling,
+        length=len(records),
+        hash=records[-1].hash,
+        raised=known.raised + len(raises),
+        repaired=known.repaired + sum(record.kind == "repair" for record in rest),
+        entries=tuple(entries.values()),
+    )
 
 
-def _apply(state: LedgerState, record: Record) -> LedgerState:
+def _opened(record: Record) -> LedgerState:
+    body = record.body
+    return LedgerState(
+        dataset=body["dataset"],
+        unit=body["unit"],
+        opened=body["at"],
+        ceiling=Cost.from_dict(body),
+        length=1,
+        hash=record.hash,
+    )
+
+
+def _entered(record: Record, entries: Mapping[int, Entry]) -> Entry:
+    """Give the entry as this record leaves it."""
     body = record.body
     if record.kind == "reserve":
-        entry = Entry(number=record.number, hash=record.hash, cost=Cost.from_dict(body), request=body)
-        return replace(state, entries=(*state.entries, entry))
-    if record.kind == "commit":
-        known = {"status": "released", "digest": body["digest"], "size": body["bytes"], "recovered": body["recovered"]}
-        return _settle(state, body["reserve"], known)
+        return Entry(number=record.number, hash=record.hash, cost=Cost.from_dict(body), request=body)
+    if body["reserve"] not in entries:
+        raise LedgerBroken("a record settles a reservation that was never made.", found=f"record {record.number}")
+    entry = entries[body["reserve"]]
     if record.kind == "lost":
-        return _settle(state, body["reserve"], {"status": "lost"})
-    if record.kind == "raise":
-        return replace(state, ceiling=Cost.from_dict(body), raised=state.raised + 1)
-    return replace(state, repaired=state.repaired + 1)
-
-
-def _settle(state: LedgerState, number: int, known: dict[str, Any]) -> LedgerState:
-    entries = tuple(replace(entry, **known) if entry.number == number else entry for entry in state.entries)
-    return replace(state, entries=entries)
+        return replace(entry, status="lost")
+    return replace(entry, status="released", digest=body["digest"], size=body["bytes"], recovered=body["recovered"])
 
 
 def _entry(entry: Entry) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from twofold.errors import LedgerBroken
 from twofold.privacy.ledger.files import Files
 from twofold.privacy.ledger.head import RESTORE, Standing
+from twofold.privacy.ledger.reader import Reader
 from twofold.privacy.ledger.record import Record
-from twofold.privacy.ledger.state import LedgerState, fold
-from twofold.privacy.ledger.writer import load
+from twofold.privacy.ledger.state import LedgerState
 
 __all__ = ["Verdict", "verify"]
 
@@ -31,9 +31,10 @@ def verify(files: Files, *, head: str | None = None) -> Verdict:
     Two files put back together from an older backup fit each other. Only a hash kept elsewhere, as on a privacy
     card, shows that: give it as `head`.
     """
-    chain, _, how = load(files)
+    reader = Reader(files)  # a new one, which remembers nothing
+    chain, how = reader.load()
     _check_order(chain.records)
-    state = fold(chain.records)
+    state = reader.state(chain)
     released = [entry for entry in state.entries if entry.status == "released"]
     for entry in released:
         files.fetch(entry)

@@ -10,13 +10,14 @@ from typing import Any
 from twofold.errors import LedgerBroken
 from twofold.privacy.ledger import disk
 from twofold.privacy.ledger.chain import Chain, read_chain
-from twofold.privacy.ledger.files import Files, guarded
-from twofold.privacy.ledger.head import RESTORE, Head, Standing, head_of, read_head, standing
+from twofold.privacy.ledger.files import guarded
+from twofold.privacy.ledger.head import Standing, head_of
 from twofold.privacy.ledger.lock import locked
+from twofold.privacy.ledger.reader import Reader
 from twofold.privacy.ledger.record import Record, digest, encode, seal
-from twofold.privacy.ledger.state import Entry, LedgerState, fold
+from twofold.privacy.ledger.state import Entry, LedgerState
 
-__all__ = ["Writer", "load", "now", "writing"]
+__all__ = ["Writer", "now", "writing"]
 
 CRASHED = "the process ended before the release was stored"
 
@@ -27,8 +28,9 @@ def now() -> str:
 
 
 @contextmanager
-def writing(files: Files, *, wait: float) -> Iterator[Writer]:
-    """Lock the ledger, check it from the first byte, settle what a crash left, and hand over the pen."""
+def writing(reader: Reader, *, wait: float) -> Iterator[Writer]:
+    """Lock the ledger and hand over the pen."""
+    files = reader.files
     with guarded(files, "nothing was drawn and nothing was spent"):
         if not files.book.parent.is_dir():
             raise LedgerBroken("the folder of the ledger does not exist.", found=str(files.book.parent))
@@ -36,36 +38,23 @@ def writing(files: Files, *, wait: float) -> Iterator[Writer]:
     with guarded(files, "nothing was drawn and nothing was spent"):
         lock.__enter__()
     try:
-        yield Writer(files)
+        yield Writer(reader)
     finally:
         lock.__exit__(None, None, None)
-
-
-def load(files: Files) -> tuple[Chain, Head, Standing]:
-    """Read file and head without a lock, again if a writer moved the head meanwhile."""
-    head = read_head(files.head)
-    while True:
-        try:
-            chain = read_chain(files.book.read_bytes())
-        except FileNotFoundError:
-            raise LedgerBroken("the ledger file is missing.", expected=files.book.name, fix=RESTORE) from None
-        after = read_head(files.head)
-        if after == head:
-            return chain, head, standing(chain, head)
-        head = after
 
 
 class Writer:
     """Appends records. Made by `writing`, valid while the lock is held."""
 
-    def __init__(self, files: Files) -> None:
-        self.files = files
+    def __init__(self, reader: Reader) -> None:
+        self.files = reader.files
+        self._reader = reader
         self._chain: Chain | None = None
 
     @property
     def state(self) -> LedgerState:
         """The account as of the last record."""
-        return fold(self._loaded().records)
+        return self._reader.state(self._loaded())
 
     def append(self, body: Mapping[str, Any]) -> Record:
         """Write one record; it counts once this returns, and only then."""
@@ -74,18 +63,18 @@ class Writer:
         self._write(chain, record, encode(record))
         return record
 
-    def settle(self) -> None:
-        """Decide every reservation that a dead process left open.
+    def settle(self, *, reason: str = CRASHED) -> None:
+        """Decide every reservation that is still open: left by a dead process, or given up by this one.
 
         Whole bytes on disk are adopted and committed: that release was drawn and paid for, and is not lost.
-        Without them the reservation is closed as lost. It stays spent, because what the dead process did with its
-        draw is not known.
+        Without them the reservation is closed as lost. It stays spent, because what became of the draw is not known.
         """
         for entry in self.state.open:
             found = self.files.find(entry)
             if found is None:
-                self.append({"kind": "lost", "reserve": entry.number, "reason": CRASHED})
+                self.append({"kind": "lost", "reserve": entry.number, "reason": reason})
             else:
+                disk.sync_folder(self.files.releases)  # its name may have been new when the writer died
                 self.commit(entry, digest(found), len(found), recovered=True)
         self.files.sweep()
 
@@ -105,7 +94,7 @@ class Writer:
     def _mend(self) -> Chain:
         """Read everything and bring file and head back together after an interrupted write."""
         self._chain = None
-        chain, _, how = load(self.files)
+        chain, how = self._reader.load()
         if how is Standing.UNENDED:
             disk.add_to_end(self.files.book, b"\n")
             chain = read_chain(self.files.book.read_bytes())
@@ -115,6 +104,10 @@ class Writer:
             disk.replace(self.files.head, head_of(chain).encode())
         elif how is Standing.TORN:
             return self._repair(chain)
+        else:
+            # Its writer may have died between renaming the head and syncing that name. A power cut after our next
+            # record would then bring back a head two records old, which looks like tampering.
+            disk.sync_folder(self.files.head.parent)
         self._chain = chain
         return chain
 

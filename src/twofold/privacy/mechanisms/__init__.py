@@ -1,1 +1,38 @@
-"""Mechanisms, one file each."""
+"""Mechanisms, one file each: integers and a source of randomness in, a released value with its event out.
+
+=====================  =====================================================  ===================
+mechanism              what it releases                                       promise
+=====================  =====================================================  ===================
+DiscreteLaplace        integers plus noise                                    pure ε
+DiscreteGaussian       integers plus noise                                    zCDP
+DiscreteLaplaceShare   one party's part; H parties sum to exactly one noise   pure ε, of the sum
+DiscreteGaussianShare  one party's part                                       zCDP, of the sum
+GumbelTop              which s scores are largest                             pure ε
+ExponentialMechanism   which one candidate                                    pure ε
+PrivateThreshold       which cells of a partition are full                    pure ε
+=====================  =====================================================  ===================
+
+All are exact in law: `certified` bounds exponentials in integer arithmetic, `lazy` compares random bits with
+such bounds, `symmetric` and `selection` are the engines.
+"""
+
+from twofold.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
+from twofold.privacy.mechanisms.discrete_laplace import DiscreteLaplace
+from twofold.privacy.mechanisms.exponential import ExponentialMechanism
+from twofold.privacy.mechanisms.gaussian_share import DiscreteGaussianShare
+from twofold.privacy.mechanisms.gumbel_top import GumbelTop
+from twofold.privacy.mechanisms.laplace_share import DiscreteLaplaceShare
+from twofold.privacy.mechanisms.released import Released
+from twofold.privacy.mechanisms.threshold import PrivateThreshold, least_threshold
+
+__all__ = [
+    "DiscreteGaussian",
+    "DiscreteGaussianShare",
+    "DiscreteLaplace",
+    "DiscreteLaplaceShare",
+    "ExponentialMechanism",
+    "GumbelTop",
+    "PrivateThreshold",
+    "Released",
+    "least_threshold",
+]

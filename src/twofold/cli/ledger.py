@@ -1,0 +1,180 @@
+"""`twofold ledger`: start, read, check and raise the account of a data set, and print its privacy card."""
+
+from __future__ import annotations
+
+import json as json_module
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from twofold.errors import DataError, LedgerBroken
+from twofold.privacy.budget import ApproxDP, PureDP
+from twofold.privacy.card import card_from_ledger
+from twofold.privacy.card_html import to_html
+from twofold.privacy.card_markdown import to_markdown
+from twofold.privacy.ledger import Entry, Ledger, LedgerState, words
+from twofold.privacy.unit import Unit
+
+__all__ = ["app"]
+
+app = typer.Typer(no_args_is_help=True, help="The account of what left a data set, and of what may still leave.")
+
+Book = Annotated[Path, typer.Argument(help="The ledger file.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON record and nothing else.")]
+Epsilon = Annotated[str, typer.Option(help="Ceiling in ε, such as 1, 0.5 or 1/3.")]
+
+
+STATUS = {"released": "released", "lost": "lost: spent, nothing left", "open": "open: counts as spent"}
+
+
+class Holder(StrEnum):
+    """Whose presence is hidden."""
+
+    person = "person"
+    visit = "visit"
+
+
+class Format(StrEnum):
+    """How a card is written."""
+
+    markdown = "markdown"
+    html = "html"
+    json = "json"
+
+
+@app.command()
+def new(
+    path: Book,
+    dataset: Annotated[str, typer.Option(help="A public name for the data set; it is printed on cards.")],
+    epsilon: Epsilon,
+    delta: Annotated[str, typer.Option(help="Ceiling in δ.")] = "0",
+    unit: Annotated[Holder, typer.Option(help="Whose presence is hidden.")] = Holder.person,
+    entities: Annotated[int, typer.Option(help="In how many entities one person may be found.")] = 1,
+    json: Json = False,
+) -> None:
+    """Start the ledger of a data set. An existing one is never touched."""
+    protected = Unit(holder=unit.value, entities=entities)
+    ledger = Ledger.create(path, dataset=dataset, ceiling=_ceiling(epsilon, delta), unit=protected)
+    _print(ledger, json)
+
+
+@app.command()
+def show(path: Book, json: Json = False) -> None:
+    """Print what was spent, on what, and what remains. Writes nothing and needs no lock."""
+    _print(Ledger(path), json)
+
+
+@app.command()
+def verify(
+    path: Book,
+    head: Annotated[
+        str | None, typer.Option(help="A hash noted elsewhere, as on a card: it must still be in the chain.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Check every record, the head and every stored release. Exit code 2 if anything was changed."""
+    try:
+        verdict = Ledger(path).verify(head=head)
+    except LedgerBroken as error:
+        if not json:
+            raise
+        typer.echo(json_module.dumps({"sound": False, "summary": error.summary, "found": error.found}, indent=2))
+        raise typer.Exit(2) from None
+    if json:
+        typer.echo(json_module.dumps({"sound": True, **vars(verdict)}, indent=2))
+        return
+    typer.echo(f"sound: {verdict.records} records, {verdict.releases} stored releases, head {verdict.head}")
+    for note in verdict.notes:
+        typer.echo(f"note: {note}")
+
+
+@app.command("raise")
+def raise_ceiling(
+    path: Book,
+    epsilon: Epsilon,
+    reason: Annotated[str, typer.Option(help="Why, and who agreed. It stays in the ledger for ever.")],
+    delta: Annotated[str | None, typer.Option(help="Ceiling in δ; unchanged by default.")] = None,
+    json: Json = False,
+) -> None:
+    """Allow more to leave. A ceiling is never lowered, and the raise is recorded with its reason."""
+    ledger = Ledger(path)
+    kept = str(ledger.state().ceiling.delta) if delta is None else delta
+    ledger.raise_ceiling(_ceiling(epsilon, kept), reason=reason)
+    _print(ledger, json)
+
+
+@app.command()
+def card(
+    path: Book,
+    record: Annotated[int | None, typer.Option(help="Number of the release's record; the latest by default.")] = None,
+    form: Annotated[Format, typer.Option("--format", help="How to write it.")] = Format.markdown,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="A file; standard output by default.")] = None,
+    json: Json = False,
+) -> None:
+    """Print the privacy card of a release, made from the ledger alone."""
+    made = card_from_ledger(Ledger(path), record=record)
+    writers = {Format.markdown: to_markdown, Format.html: to_html, Format.json: type(made).to_json}
+    content = writers[Format.json if json else form](made)
+    if output is None:
+        typer.echo(content, nl=False)
+        return
+    try:
+        output.write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise DataError("the card could not be written.", found=f"{output.name}: {error.strerror}") from None
+
+
+def _ceiling(epsilon: str, delta: str) -> PureDP | ApproxDP:
+    budget = ApproxDP(epsilon=epsilon, delta=delta)
+    return budget if budget.delta else PureDP(epsilon=epsilon)
+
+
+def _print(ledger: Ledger, json: bool) -> None:
+    state = ledger.state()
+    if json:
+        typer.echo(json_module.dumps({"ledger": ledger.path.name, **state.as_dict()}, indent=2))
+        return
+    console = Console()
+    console.print(_summary(state))
+    if state.entries:
+        console.print(_table(state))
+
+
+def _summary(state: LedgerState) -> str:
+    unit = Unit.from_dict(state.unit)
+    raised = f" (raised {state.raised} time(s))" if state.raised else ""
+    return "\n".join(
+        [
+            f"[bold]{escape(state.dataset)}[/bold], opened {state.opened}",
+            f"  protects   each {unit.holder} ({unit.adjacency})",
+            f"  ceiling    {words(state.ceiling)}{raised}",
+            f"  spent      {words(state.spent)}",
+            f"  remaining  {words(state.remaining)}",
+            f"  head       {state.hash}",
+        ]
+    )
+
+
+def _table(state: LedgerState) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name in ("record", "when (UTC)", "cost", "bytes", "release SHA-256"):
+        table.add_column(name, no_wrap=True, justify="right" if name in ("record", "bytes") else "left")
+    table.add_column("what became of it")
+    for entry in state.entries:
+        table.add_row(*map(str, _cells(entry)))
+    return table
+
+
+def _cells(entry: Entry) -> list[object]:
+    status = {"released": "released", "lost": "lost: spent, nothing left", "open": "open: counts as spent"}[
+        entry.status
+    ]
+    marks = [status, *(["seeded: NOT PRIVATE"] if entry.request["seeded"] else [])]
+    when = entry.request["at"].replace("T", " ").removesuffix("Z")
+    return [entry.number, when, words(entry.cost), f"{entry.size:,}", entry.digest[:16], "; ".join(marks)]

@@ -1,0 +1,191 @@
+"""A lower bound on ε from runs on two neighbouring data sets, with a stated confidence.
+
+For any event S, an (ε, δ)-private mechanism has P(S | D) <= e^ε P(S | D') + δ. Runs on both sides give
+confidence intervals for the two probabilities (Clopper and Pearson 1934), hence ε >= log((P(S | D) - δ)/P(S
+| D')) with that confidence. The event is chosen on one half of the runs and judged on the other, so choosing
+costs nothing.
+
+A bound above the claim falsifies the mechanism. A bound below it proves nothing: it is an attempt that
+failed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twofold.errors import BadPrivacyParameter
+from twofold.privacy.rng import Source, source
+
+__all__ = ["LowerBound", "clopper_pearson", "likelihood_ratio", "lower_bound", "repeat"]
+
+Floats = NDArray[np.float64]
+Batch = Callable[[Any, int, Source], NDArray[Any]]
+Statistic = Callable[[NDArray[Any]], NDArray[Any]]
+_THRESHOLDS = 400
+
+
+@dataclass(frozen=True, kw_only=True)
+class LowerBound:
+    """What the runs prove: ε is at least `epsilon`, unless a chance of 1 - confidence came true."""
+
+    epsilon: float
+    confidence: float
+    runs: int
+    event: str
+
+
+def lower_bound(
+    mechanism: Batch,
+    data: Any,
+    neighbour: Any,
+    *,
+    runs: int = 20_000,
+    delta: float = 0.0,
+    confidence: float = 0.95,
+    statistic: Statistic | None = None,
+    rng: int | Source | None = None,
+) -> LowerBound:
+    """Try to falsify a mechanism on one pair of neighbours.
+
+    Parameters
+    ----------
+    mechanism : callable
+        ``mechanism(data, runs, source)`` returns an array of outcomes, one per run along the first axis;
+        `repeat` makes one from a callable that runs once.
+    data, neighbour : object
+        The two data sets, handed through as they are.
+    runs : int
+        Runs on each side.
+    delta, confidence : float
+        The δ of the claim, and how sure the bound shall be.
+    statistic : callable, optional
+        Turns outcomes into numbers to threshold. By default one-dimensional numbers are taken as they are,
+        and other outcomes get the log likelihood ratio learnt from the first half.
+
+    Examples
+    --------
+    >>> def leaky(data, runs, source):
+    ...     return np.full(runs, data)
+    >>> lower_bound(leaky, 0, 1, runs=2000, rng=0).epsilon > 5
+    True
+    """
+    if runs < 100 or not 0 < confidence < 1:
+        raise BadPrivacyParameter("an audit needs at least 100 runs and a confidence between 0 and 1.")
+    noise = source(rng)
+    one, two = mechanism(data, runs, noise), mechanism(neighbour, runs, noise)
+    half = runs // 2
+    score = statistic or _default_statistic(one[:half], two[:half])
+    first, second = _numbers(score(one)), _numbers(score(two))
+    cut, sign, swapped = _choose(first[:half], second[:half], delta, confidence)
+    a, b = (second, first) if swapped else (first, second)
+    hits = int((sign * a[half:] >= cut).sum()), int((sign * b[half:] >= cut).sum())
+    bound = _bound(np.array([hits[0]]), np.array([hits[1]]), runs - half, delta, confidence)[0]
+    side = "neighbour" if swapped else "data"
+    words = f"statistic {'>=' if sign > 0 else '<='} {sign * cut:.6g}, more likely on {side}"
+    return LowerBound(epsilon=max(0.0, float(bound)), confidence=confidence, runs=runs, event=words)
+
+
+def repeat(single: Callable[[Any, Source], Any]) -> Batch:
+    """Make a batch of runs from a callable that runs once.
+
+    Examples
+    --------
+    >>> repeat(lambda data, noise: data + 1)(3, 2, source(0))
+    array([4, 4])
+    """
+
+    def batch(data: Any, runs: int, noise: Source) -> NDArray[Any]:
+        return np.array([single(data, noise) for _ in range(runs)])
+
+    return batch
+
+
+def clopper_pearson(hits: int, trials: int, *, confidence: float = 0.95) -> tuple[float, float]:
+    """Exact two-sided confidence interval of a probability.
+
+    Examples
+    --------
+    >>> tuple(round(end, 4) for end in clopper_pearson(5, 10))
+    (0.1871, 0.8129)
+    """
+    low, high = _interval(np.array([hits]), trials, (1 - confidence) / 2)
+    return float(low[0]), float(high[0])
+
+
+def likelihood_ratio(one: NDArray[Any], two: NDArray[Any]) -> Statistic:
+    """Score outcomes by the log ratio of how often two samples hold them, with one added to each count.
+
+    Examples
+    --------
+    >>> score = likelihood_ratio(np.array([[1, 2]] * 3), np.array([[0, 2]] * 3))
+    >>> score(np.array([[1, 2], [0, 2], [9, 9]])).round(2)
+    array([ 1.39, -1.39,  0.  ])
+    """
+    counts = Counter(_keys(one)), Counter(_keys(two))
+
+    def score(outcomes: NDArray[Any]) -> Floats:
+        ratios = [math.log((counts[0][key] + 1) / (counts[1][key] + 1)) for key in _keys(outcomes)]
+        return np.array(ratios)
+
+    return score
+
+
+def _default_statistic(one: NDArray[Any], two: NDArray[Any]) -> Statistic:
+    if one.ndim == 1 and one.dtype.kind in "iufb":
+        return lambda outcomes: outcomes
+    return likelihood_ratio(one, two)
+
+
+def _keys(outcomes: NDArray[Any]) -> list[Any]:
+    if outcomes.dtype == object or outcomes.ndim == 1:
+        return outcomes.tolist()  # type: ignore[no-any-return]
+    return [row.tobytes() for row in outcomes]
+
+
+def _numbers(scores: NDArray[Any]) -> Floats:
+    return np.asarray(scores, dtype=np.float64)
+
+
+def _choose(first: Floats, second: Floats, delta: float, confidence: float) -> tuple[float, int, bool]:
+    """Event with the best bound on these runs: a cut, a side of it, and which data set makes it likelier."""
+    best, choice = -math.inf, (0.0, 1, False)
+    for sign in (1, -1):
+        pool = np.unique(sign * np.concatenate([first, second]))
+        cuts = pool if pool.size <= _THRESHOLDS else np.quantile(pool, np.linspace(0, 1, _THRESHOLDS))
+        counts = [_at_least(sign * sample, cuts) for sample in (first, second)]
+        for swapped in (False, True):
+            a, b = reversed(counts) if swapped else counts
+            bounds = _bound(a, b, first.size, delta, confidence)
+            place = int(np.argmax(bounds))
+            if bounds[place] > best:
+                best, choice = bounds[place], (float(cuts[place]), sign, swapped)
+    return choice
+
+
+def _at_least(sample: Floats, cuts: Floats) -> NDArray[np.int64]:
+    return sample.size - np.searchsorted(np.sort(sample), cuts, side="left")
+
+
+def _bound(
+    likelier: NDArray[np.int64], other: NDArray[np.int64], trials: int, delta: float, confidence: float
+) -> Floats:
+    tail = (1 - confidence) / 2  # one end of each of two intervals
+    low, _ = _interval(likelier, trials, tail)
+    _, high = _interval(other, trials, tail)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(low > delta, np.log(np.maximum(low - delta, 0.0)) - np.log(high), -np.inf)
+
+
+def _interval(hits: NDArray[np.int64], trials: int, tail: float) -> tuple[Floats, Floats]:
+    from scipy.stats import beta
+
+    low = np.where(hits > 0, beta.ppf(tail, np.maximum(hits, 1), trials - hits + 1), 0.0)
+    high = np.where(hits < trials, beta.ppf(1 - tail, hits + 1, np.maximum(trials - hits, 1)), 1.0)
+    return low, high

@@ -1,0 +1,190 @@
+"""The privacy card: one page about one release, for people who decide, rebuilt from the ledger alone.
+
+Its order follows the pyramid of NIST SP 800-226: first the guarantee (ε, δ, whose presence is hidden), then what could
+undermine it (mechanism, randomness, software, use), then what it rests on (trust, access, collection of the data).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import Any
+
+from twofold.errors import PrivacyError
+from twofold.privacy.budget import ApproxDP, Guarantee, NotPrivate, PureDP, guarantee_from_dict
+from twofold.privacy.card_words import AGAINST, best_guess, brief, describe, not_promised, parties, protects, spread
+from twofold.privacy.events import Event, event_from_dict, flatten
+from twofold.privacy.explain import PublicNumbers, Range
+from twofold.privacy.ledger import Cost, Entry, Ledger, LedgerState, cost_of
+from twofold.privacy.unit import Unit
+
+__all__ = ["Card", "Figure", "card_from_ledger"]
+
+Priced = PureDP | ApproxDP | NotPrivate
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """An ε and δ with what they mean: how often a best guess is right, from even odds."""
+
+    meaning: str
+    epsilon: float
+    delta: float
+    guess: float
+    cost: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Card:
+    """Everything the page says. Only public facts: no data digest, no count of people."""
+
+    dataset: str
+    at: str
+    private: bool
+    seeded: bool
+    what_left: str
+    bytes: int
+    digest: str
+    protects: str
+    against: str
+    parties: int
+    unit: dict[str, Any]
+    adjacency: str
+    figures: tuple[Figure, ...]
+    mechanisms: tuple[str, ...]
+    noise: float | None
+    signal: Range | None
+    public_numbers: dict[str, Any] | None
+    not_promised: tuple[str, ...]
+    randomness: str
+    software: str
+    plan: str
+    record: int
+    record_hash: str
+    ceiling: str
+    spent: str
+    releases: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give plain JSON; an infinite ε is written as text, because JSON has no infinity."""
+        plain = asdict(self)
+        for figure in plain["figures"]:
+            figure["epsilon"] = figure["epsilon"] if math.isfinite(figure["epsilon"]) else "infinite"
+        return {"card": 1, **plain}
+
+    def to_json(self) -> str:
+        """Give indented JSON, keys in the order of the page."""
+        return json.dumps(self.as_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def card_from_ledger(ledger: Ledger, *, record: int | None = None) -> Card:
+    """Make the card of a release from what its ledger holds.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        Read, never written.
+    record : int, optional
+        Number of the reserve record; the latest release by default.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from twofold.privacy.events import DiscreteLaplaceEvent
+    >>> from twofold.privacy.ledger import digest
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> unit, budget = Unit.person(), PureDP(epsilon=1)
+    >>> ledger = Ledger.create(pathlib.Path(folder.name, "x.ledger"), dataset="visits", ceiling=budget, unit=unit)
+    >>> event = DiscreteLaplaceEvent(unit=unit, sensitivity=60, scale=60, coordinates=457)
+    >>> _ = ledger.release(
+    ...     plan=digest(b"p"), data=digest(b"d"), events=[event], unit=unit, cost=budget, draw=lambda: b"sums"
+    ... )
+    >>> card = card_from_ledger(ledger)
+    >>> card.private, round(card.figures[0].guess, 3), card.spent
+    (True, 0.731, 'ε = 1')
+    >>> folder.cleanup()
+    """
+    state = ledger.state()
+    return _card(state, _chosen(state, record))
+
+
+def _chosen(state: LedgerState, record: int | None) -> Entry:
+    released = [entry for entry in state.entries if entry.status == "released" and record in (None, entry.number)]
+    if not released:
+        known = ", ".join(str(entry.number) for entry in state.entries if entry.status == "released")
+        raise PrivacyError(
+            "there is no such release in this ledger.",
+            found="none" if record is None else f"record {record}",
+            expected=f"one of the records {known}" if known else "a ledger with a release",
+        )
+    return released[-1]
+
+
+def _card(state: LedgerState, entry: Entry) -> Card:
+    asked, unit = entry.request, Unit.from_dict(entry.request["unit"])
+    about = dict(asked["about"])
+    events = [event_from_dict(event) for event in asked["events"]]
+    numbers = about.get("public_numbers")
+    seeded = bool(asked["seeded"])
+    private = not seeded and entry.cost.epsilon != math.inf
+    return Card(
+        dataset=state.dataset,
+        at=asked["at"],
+        private=private,
+        seeded=seeded,
+        what_left=str(about.get("what", "one message")),
+        bytes=entry.size,
+        digest=entry.digest,
+        protects=protects(unit) if private else "nobody",
+        against=str(about.get("against", AGAINST)) if private else "nobody",
+        parties=parties(events),
+        unit=unit.as_dict(),
+        adjacency=unit.adjacency,
+        figures=tuple(_figures(unit, guarantee_from_dict(asked["guarantee"]), state)),
+        mechanisms=tuple(line for event in events for line in describe(event)),
+        noise=_main_noise(events),
+        signal=PublicNumbers.from_mapping(numbers).signal if numbers else None,
+        public_numbers=numbers,
+        not_promised=tuple(not_promised(unit, seeded=seeded, parties=parties(events), about=about)),
+        randomness="a seed: repeatable, NOT private" if seeded else "the operating system, not repeatable",
+        software=asked["software"],
+        plan=asked["plan"],
+        record=entry.number,
+        record_hash=entry.hash,
+        ceiling="no ceiling" if state.ceiling.epsilon == math.inf else brief(state.ceiling),
+        spent=brief(state.spent),
+        releases=sum(one.status == "released" for one in state.entries),
+    )
+
+
+def _figures(unit: Unit, guarantee: Guarantee, state: LedgerState) -> list[Figure]:
+    if not isinstance(guarantee, Priced):
+        raise PrivacyError("the ledger holds a guarantee that it cannot charge.", found=guarantee.kind)
+    holder = unit.holder
+    figures = [
+        _figure(f"one {holder} added or removed, this release", cost_of(guarantee)),
+        _figure(f"one {holder} replaced by another, this release", cost_of(_priced(guarantee.replace_one()))),
+    ]
+    if unit.entities > 1:
+        across = cost_of(_priced(unit.across(guarantee)))
+        figures.append(_figure(f"one {holder} in {unit.entities} entities, each with a release like this", across))
+    return [*figures, _figure(f"one {holder} added or removed, all releases so far together", state.spent)]
+
+
+def _priced(guarantee: Guarantee) -> Priced:
+    assert isinstance(guarantee, Priced)
+    return guarantee
+
+
+def _figure(meaning: str, cost: Cost) -> Figure:
+    delta = float(min(cost.delta, Fraction(1)))
+    epsilon = float(cost.epsilon)
+    return Figure(meaning=meaning, epsilon=epsilon, delta=delta, guess=best_guess(epsilon, delta), cost=brief(cost))
+
+
+def _main_noise(events: list[Event]) -> float | None:
+    """Standard deviation on one number of the largest noisy part of the release."""
+    noisy = [one for event in events for one in flatten(event) if spread(one) is not None]
+    return spread(max(noisy, key=lambda one: int(getattr(one, "coordinates", 0)))) if noisy else None

@@ -1,0 +1,242 @@
+"""Kill processes that write to a ledger, thousands of times, and check that nothing was lost or spent twice.
+
+``python -m twofold.privacy.ledger.torture FOLDER --kills 1000`` runs it on any folder, for instance on the network
+share where a ledger is to live. A child process asks for releases and is killed with SIGKILL at the n-th step on the
+disk, in the middle of a write, or at a random time; the parent then reopens the ledger and compares it with what the
+outside world has seen. Needs `os.fork`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+
+from twofold.privacy import accountant  # loaded before the children are forked, not by each of them
+from twofold.privacy.budget import PureDP
+from twofold.privacy.events import ThresholdEvent
+from twofold.privacy.ledger import disk
+from twofold.privacy.ledger.book import Ledger
+from twofold.privacy.ledger.record import digest
+from twofold.privacy.unit import Unit
+
+__all__ = ["Tally", "torture"]
+
+EPSILON = Fraction(1, 10)
+EVENT = ThresholdEvent(unit=Unit.person(), scale=Fraction(10), threshold=5)
+#: More steps than one release takes, so that some children come through.
+STEPS = 36
+#: A new ledger after so many kills: every opening reads the whole file.
+KILLS_PER_LEDGER = 25
+
+
+@dataclass
+class Tally:
+    """Counts of one run; the three that must be zero come first."""
+
+    double_spends: int = 0
+    lost_releases: int = 0
+    changed_releases: int = 0
+    kills: int = 0
+    children: int = 0
+    releases: int = 0
+    draws_lost: int = 0
+    recovered: int = 0
+    torn_lines: int = 0
+    ledgers: int = 0
+    where: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def failures(self) -> int:
+        """Everything that must not happen."""
+        return self.double_spends + self.lost_releases + self.changed_releases
+
+
+def torture(folder: Path, *, kills: int, seed: int = 0) -> Tally:
+    """Kill `kills` writers and check the ledger after each.
+
+    Parameters
+    ----------
+    folder : Path
+        An empty folder for the ledgers.
+    kills : int
+        How many children must die by SIGKILL.
+    seed : int
+        For the places and times of the kills.
+    """
+    rng, tally = random.Random(seed), Tally()
+    assert accountant.spent(EVENT).epsilon == EPSILON
+    while tally.kills < kills:
+        path = folder / f"{tally.ledgers:05d}.ledger"
+        _one_ledger(path, tally, rng, min(kills, tally.kills + KILLS_PER_LEDGER))
+        tally.ledgers += 1
+    return tally
+
+
+@dataclass
+class _World:
+    """What was seen outside the ledger: draws made, and bytes handed out, per data set."""
+
+    draws: Counter[str] = field(default_factory=Counter)
+    sent: dict[str, str] = field(default_factory=dict)
+
+
+def _one_ledger(path: Path, tally: Tally, rng: random.Random, until: int) -> None:
+    world, key, seen = _World(), 0, b""
+    while tally.kills < until:
+        data = digest(f"data {key}".encode())
+        kill = _kill_at(tally.children, rng)
+        tally.children += 1
+        tally.kills += _child(path, data, kill, rng, world, tally)
+        if not path.exists():
+            continue
+        seen = _check(path, data, world, tally, seen)
+        if data in world.sent and rng.random() < 0.8:
+            key += 1
+    if path.exists():
+        state = Ledger(path).state()
+        tally.lost_releases += any(state.released(digest(b"plan"), data) is None for data in world.sent)
+        tally.releases += sum(one.status == "released" for one in state.entries)
+        tally.draws_lost += sum(one.status == "lost" for one in state.entries)
+        tally.recovered += sum(one.recovered for one in state.entries)
+        tally.torn_lines += state.repaired
+
+
+def _kill_at(child: int, rng: random.Random) -> tuple[str, int]:
+    """Choose how a child dies: the first ones before each step in turn, then at a step, in a write, or at any time."""
+    if child < STEPS:
+        return "step", child + 1
+    return rng.choice(("step", "step", "write", "time")), rng.randrange(1, STEPS)
+
+
+def _child(path: Path, data: str, kill: tuple[str, int], rng: random.Random, world: _World, tally: Tally) -> int:
+    """Run one release in a child; return 1 if it was killed."""
+    reader, writer = os.pipe()
+    share = rng.random()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        _work(path, data, kill, share, writer)
+    os.close(writer)
+    if kill[0] == "time":
+        time.sleep(share * 0.02)
+        os.kill(child, signal.SIGKILL)
+    with os.fdopen(reader, "rb") as pipe:
+        messages = pipe.read().decode().splitlines()
+    _, status = os.waitpid(child, 0)
+    for message in messages:
+        _hear(message, data, world, tally)
+    return int(os.WIFSIGNALED(status))
+
+
+def _hear(message: str, data: str, world: _World, tally: Tally) -> None:
+    kind, _, content = message.partition(" ")
+    if kind == "draw":
+        world.draws[data] += 1
+    elif kind == "sent":
+        tally.changed_releases += world.sent.setdefault(data, content) != content
+    else:
+        tally.where[content] += 1
+
+
+def _work(path: Path, data: str, kill: tuple[str, int], share: float, pipe: int) -> None:
+    """Be the process that dies: create the ledger if need be, ask for a release, tell the world."""
+    code = 1
+    try:
+        _arm(kill, share, pipe)
+        if not path.exists():
+            Ledger.create(path, dataset="torture", ceiling=PureDP(epsilon=10**6), unit=Unit.person())
+
+        def draw() -> bytes:
+            os.write(pipe, b"draw \n")
+            return os.urandom(2000)
+
+        sent = Ledger(path).release(
+            plan=digest(b"plan"),
+            data=data,
+            events=[EVENT],
+            unit=Unit.person(),
+            draw=draw,
+            room=2000,
+        )
+        os.write(pipe, f"sent {digest(sent)}\n".encode())
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _arm(kill: tuple[str, int], share: float, pipe: int) -> None:
+    kind, count = kill
+    left = [count if kind == "step" else count % 8 + 1]
+
+    def die(name: str) -> None:
+        os.write(pipe, f"died {name}\n".encode())
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def listen(name: str) -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            die(name)
+
+    if kind == "step":
+        disk._listener = listen
+    elif kind == "write":
+        disk.write_all = _half_write(left, share, die)  # type: ignore[assignment]
+
+
+def _half_write(left: list[int], share: float, die: Callable[[str], None]) -> Callable[[int, bytes], None]:
+    whole = disk.write_all
+
+    def write(descriptor: int, content: bytes) -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            os.write(descriptor, content[: int(share * (len(content) + 1))])
+            die("inside a write")
+        whole(descriptor, content)
+
+    return write
+
+
+def _check(path: Path, data: str, world: _World, tally: Tally, seen: bytes) -> bytes:
+    """Reopen after a kill and compare the ledger with the world; give the file as it is now."""
+    ledger = Ledger(path)
+    ledger.verify()  # chain, head and the digests of all stored releases
+    content = path.read_bytes()
+    tally.lost_releases += not content.startswith(seen)  # append-only: nothing that was there may go
+    state = ledger.state()
+    entries = [one for one in state.entries if one.key[1] == data]
+    released = [one for one in entries if one.status == "released"]
+    # Every draw was paid for before it was made, and a key is released once; whatever comes after it costs nothing.
+    tally.double_spends += len(entries) < world.draws[data]
+    tally.double_spends += len(released) > 1 or (bool(released) and entries[-1] is not released[0])
+    tally.double_spends += state.spent.epsilon != EPSILON * len(state.entries)
+    if data in world.sent:
+        stored = ledger.stored(plan=digest(b"plan"), data=data)
+        tally.lost_releases += stored is None
+        tally.changed_releases += stored is not None and digest(stored) != world.sent[data]
+    return content
+
+
+def main() -> int:
+    """Run from the command line; exit code 1 if anything was lost or spent twice."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path, help="an empty folder on the disk to test")
+    parser.add_argument("--kills", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    tally = torture(given.folder, kills=given.kills, seed=given.seed)
+    print(json.dumps({**vars(tally), "where": dict(tally.where.most_common())}, indent=2))
+    return int(tally.failures > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+"""`twofold audit`: a table or JSON, quiet progress, and an exit code that means something."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from twofold.cli import audit as module
+from twofold.privacy.audit.suite import Finding, Report
+
+SOUND = Finding(mechanism="m", method="x", claimed_epsilon=1.0, claimed_delta=0.0, lower_bound=0.9)
+ROW = {"mechanism": "m", "adjacency": "replace", "claimed": 2.0, "found": 2.0, "tight": True}
+
+
+@pytest.fixture
+def run(monkeypatch):
+    app = typer.Typer()
+    app.command()(module.audit)
+
+    def call(findings, *arguments):
+        report = Report(confidence=0.9995, findings=tuple(findings), enumeration=(ROW,))
+
+        def fake(*, rng, announce):
+            announce("m")
+            return report
+
+        monkeypatch.setattr(module, "run_audit", fake)
+        return CliRunner().invoke(app, list(arguments))
+
+    return call
+
+
+def test_json_is_one_record(run):
+    result = run([SOUND], "--json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["findings"][0]["lower_bound"] == 0.9
+
+
+def test_the_table_names_claims_and_bounds(run):
+    result = run([SOUND])
+    assert result.exit_code == 0
+    for text in ("claimed ε", "proven ε at least", "0.900", "not falsified", "passed", "99.95%"):
+        assert text in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict"),
+    [
+        ({"lower_bound": 1.2}, "FALSIFIED"),
+        ({"broken": True}, "NOT CAUGHT"),
+        ({"differing_parameters": ("scale",)}, "scale"),
+    ],
+)
+def test_a_failure_is_loud(run, change, verdict):
+    fields = {"mechanism": "m", "method": "x", "claimed_epsilon": 1.0, "claimed_delta": 0.0, "lower_bound": 0.9}
+    result = run([Finding(**fields | change)])
+    assert result.exit_code == 1
+    assert verdict in result.stdout
+    assert "FAILED" in result.stdout
+
+
+def test_no_progress_bar_outside_a_terminal(run):
+    assert run([SOUND], "--json").stderr == ""

@@ -1,0 +1,43 @@
+"""A ledger on disk and a request it can pay for."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from twofold.privacy.budget import ApproxDP
+from twofold.privacy.events import DiscreteLaplaceEvent
+from twofold.privacy.ledger import Ledger, digest
+from twofold.privacy.unit import Unit
+
+
+def asked(name: str = "data", *, epsilon: str = "1/2", seeded: bool = False, **more: Any) -> dict[str, Any]:
+    """Arguments of a release, all but the draw."""
+    unit = Unit.person()
+    event = DiscreteLaplaceEvent(
+        unit=unit, seeded=seeded, sensitivity=60, scale=60 / Fraction(epsilon), coordinates=457
+    )
+    usual = {"unit": unit, "events": [event], "cost": None}
+    return {"plan": digest(b"plan"), "data": digest(name.encode()), **usual, **more}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where the ledger is."""
+    return tmp_path / "st-anna.ledger"
+
+
+@pytest.fixture
+def ledger(path: Path) -> Ledger:
+    """A ledger with a ceiling of ε=2, δ=1e-5."""
+    ceiling = ApproxDP(epsilon=2, delta=1e-5)
+    return Ledger.create(path, dataset="visits 2020", ceiling=ceiling, unit=Unit.person(), wait=0.0)
+
+
+@pytest.fixture
+def ask() -> Any:
+    """The arguments of a release: `ask("data", epsilon="1/2")`."""
+    return asked

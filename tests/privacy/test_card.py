@@ -1,0 +1,194 @@
+"""The card says what the ledger holds, in the same words in every format, and nothing private."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from twofold.errors import PrivacyError
+from twofold.privacy.budget import ApproxDP, NotPrivate, PureDP
+from twofold.privacy.card import Card, card_from_ledger
+from twofold.privacy.card_html import to_html
+from twofold.privacy.card_markdown import to_markdown
+from twofold.privacy.card_page import headline, sections
+from twofold.privacy.events import (
+    DiscreteGaussianEvent,
+    DiscreteLaplaceEvent,
+    DiscreteLaplaceShareEvent,
+    Event,
+    NonPrivateEvent,
+)
+from twofold.privacy.ledger import Ledger, digest
+from twofold.privacy.unit import Unit
+
+NUMBERS = {"n_items": 457, "n_users": 900, "bound": 1, "max_items": 66, "n_prototypes": 10}
+DATA = digest(b"the raw data")
+
+
+def make(
+    tmp_path: Path, events: list[Event] | None = None, *, unit: Unit | None = None, cost: Any = None, **about: Any
+) -> Ledger:
+    """A ledger with one release."""
+    unit = unit or Unit.person()
+    ceiling = NotPrivate(reason="any") if cost is None and events is not None else ApproxDP(epsilon=3, delta=1e-5)
+    ledger = Ledger.create(tmp_path / "x.ledger", dataset=about.pop("dataset", "visits"), ceiling=ceiling, unit=unit)
+    events = events or [DiscreteLaplaceEvent(unit=unit, sensitivity=66, scale=66, coordinates=4580)]
+    asked = {"plan": digest(b"plan"), "data": DATA, "events": events, "unit": unit, "cost": cost}
+    ledger.release(**asked, about={"what": "10 prototypes", **about}, draw=lambda: b"x" * 100)
+    return ledger
+
+
+@pytest.fixture
+def card(tmp_path: Path) -> Card:
+    return card_from_ledger(make(tmp_path, public_numbers=NUMBERS))
+
+
+def test_the_guess_at_epsilon_one_is_73_percent(card):
+    assert headline(card).startswith("Whoever sees what left, and must say of one person")
+    assert "at most 73.1% of the time" in headline(card)
+    assert [figure.cost for figure in card.figures] == ["ε = 1", "ε = 2", "ε = 1"]
+
+
+def test_replace_one_is_twice_and_delta_grows(tmp_path):
+    gauss = DiscreteGaussianEvent(unit=Unit.person(), sensitivity_squared=1, variance=50, coordinates=9)
+    made = card_from_ledger(make(tmp_path, [gauss], cost=ApproxDP(epsilon=1, delta=1e-6)))
+    assert made.figures[1].epsilon == 2
+    assert made.figures[1].delta == pytest.approx(1e-6 * (1 + 2.718281828), rel=1e-6)
+    assert "δ is slack" in to_markdown(made)
+    assert made.noise == pytest.approx(50**0.5)
+
+
+def test_several_entities_are_stated(tmp_path):
+    made = card_from_ledger(make(tmp_path, unit=Unit.person(entities=3)))
+    assert made.figures[2].epsilon == 3
+    assert "up to 3 of the participating entities" in made.protects
+
+
+def test_noise_stands_against_signal_from_public_numbers(card):
+    # sd of discrete Laplace noise of scale 66; 90 users a prototype, 66 of 457 items each
+    assert card.noise == pytest.approx(2**0.5 * 66, rel=1e-3)
+    assert card.signal is not None
+    assert card.signal.low == pytest.approx(90 * 66 / 457)
+    assert "0.14 to 0.37 times the noise. Single numbers drown" in to_markdown(card)
+
+
+@pytest.mark.parametrize(
+    ("users", "words"), [(5000, "if the people of a group are alike"), (10**6, "Single numbers stand out.")]
+)
+def test_more_people_stand_out(tmp_path, users, words):
+    made = card_from_ledger(make(tmp_path, public_numbers={**NUMBERS, "n_users": users}))
+    assert words in to_markdown(made)
+
+
+def test_without_public_numbers_no_ratio_is_invented(tmp_path):
+    made = card_from_ledger(make(tmp_path))
+    assert made.signal is None
+    assert "Noise against signal" not in to_markdown(made)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        DiscreteLaplaceEvent(unit=Unit.person(), seeded=True, sensitivity=1, scale=1, coordinates=1),
+        NonPrivateEvent(unit=Unit.person(), reason="exact counts"),
+    ],
+)
+def test_what_is_not_private_says_so_first(tmp_path, event):
+    made = card_from_ledger(make(tmp_path, [event]))
+    assert not made.private
+    assert (made.protects, made.against) == ("nobody", "nobody")
+    assert "NOT PRIVATE" in to_markdown(made).splitlines()[2]
+    assert "NOT PRIVATE" in to_html(made)
+    assert "73.1%" not in to_html(made)
+    assert json.loads(made.to_json())["figures"][0]["epsilon"] == "infinite"
+
+
+def test_a_share_of_noise_promises_nothing_alone(tmp_path):
+    share = DiscreteLaplaceShareEvent(unit=Unit.person(), sensitivity=1, scale=1, parties=5, coordinates=3)
+    made = card_from_ledger(make(tmp_path, [share], cost=PureDP(epsilon=1)))
+    assert "the sum of 5 such messages, and no message alone" in headline(made)
+    assert made.not_promised[0].startswith("Anything about this message alone")
+
+
+def test_a_visit_is_less_than_a_person(tmp_path):
+    made = card_from_ledger(make(tmp_path, unit=Unit.visit()))
+    assert made.protects == "each single visit"
+    assert "v visits cost v times" in made.not_promised[0]
+
+
+def test_all_releases_are_added_up(tmp_path):
+    ledger = make(tmp_path)
+    event = DiscreteLaplaceEvent(unit=Unit.person(), sensitivity=1, scale=2, coordinates=1)
+    ledger.release(plan=digest(b"2"), data=DATA, events=[event], unit=Unit.person(), draw=lambda: b"more")
+    assert card_from_ledger(ledger).spent == "ε = 1.5"
+    assert card_from_ledger(ledger).figures[0].epsilon == 0.5
+    assert card_from_ledger(ledger, record=1).figures[0].epsilon == 1
+    assert card_from_ledger(ledger, record=1).figures[-1].epsilon == 1.5
+
+
+def test_a_card_of_nothing_is_refused(tmp_path):
+    ledger = make(tmp_path)
+    with pytest.raises(PrivacyError, match="one of the records 1"):
+        card_from_ledger(ledger, record=2)
+    empty = Ledger.create(tmp_path / "e.ledger", dataset="x", ceiling=PureDP(epsilon=1), unit=Unit.person())
+    with pytest.raises(PrivacyError, match="a ledger with a release"):
+        card_from_ledger(empty)
+
+
+def test_every_format_says_the_same(card):
+    page, text = to_html(card), re.sub(r"\\(.)", r"\1", to_markdown(card))
+    shown = _Text(page).text
+    for section in sections(card):
+        for said in [section.title, section.text, *section.points, *(cell for row in section.rows for cell in row)]:
+            assert said in text
+            assert said in shown
+
+
+def test_no_format_holds_the_digest_of_the_data(card):
+    for content in (to_html(card), to_markdown(card), card.to_json()):
+        assert DATA not in content
+        assert card.record_hash in content
+
+
+def test_the_page_fetches_nothing_and_runs_nothing(card):
+    page = to_html(card)
+    tags = {tag for tag, _ in _Text(page).tags}
+    assert not tags & {"script", "link", "img", "iframe", "object"}
+    assert not re.search(r"https?://|@import|url\((?!#)", page)
+    assert "default-src 'none'" in page
+
+
+def test_a_name_cannot_become_markup(tmp_path):
+    made = card_from_ledger(make(tmp_path, dataset="<script>alert(1)</script> | *x*"))
+    assert "<script>" not in to_html(made)
+    assert "<script>" not in to_markdown(made).replace("\\<", "")
+
+
+def test_the_card_reads_from_the_file_alone(tmp_path):
+    ledger = make(tmp_path, public_numbers=NUMBERS)
+    before = card_from_ledger(ledger)
+    assert card_from_ledger(Ledger(ledger.path)) == before
+    assert Card(**vars(before)) == before
+
+
+class _Text(HTMLParser):
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.parts: list[str] = []
+        self.tags: list[tuple[str, Any]] = []
+        self.feed(page)
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.parts)
+
+    def handle_data(self, data: str) -> None:
+        self.parts.append(data)
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.tags.append((tag, attrs))

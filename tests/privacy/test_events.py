@@ -1,0 +1,149 @@
+"""Events say everything, survive JSON, and refuse what they do not know."""
+
+from __future__ import annotations
+
+import json
+import math
+from fractions import Fraction
+
+import pytest
+
+from twofold.errors import BadPrivacyParameter, UnitMissing, UnsupportedEvent
+from twofold.privacy.events import (
+    DiscreteGaussianEvent,
+    DiscreteGaussianShareEvent,
+    DiscreteLaplaceEvent,
+    DiscreteLaplaceShareEvent,
+    NonPrivateEvent,
+    ParallelEvent,
+    SelectionEvent,
+    SequentialEvent,
+    ThresholdEvent,
+    event_from_dict,
+    flatten,
+    is_seeded,
+)
+from twofold.privacy.unit import Unit
+
+PERSON = Unit.person()
+SINGLE = [
+    DiscreteLaplaceEvent(unit=PERSON, sensitivity=Fraction(60), scale=Fraction(600, 7), coordinates=457),
+    DiscreteLaplaceShareEvent(unit=PERSON, sensitivity=Fraction(60), scale=Fraction(60), parties=205, coordinates=457),
+    DiscreteGaussianEvent(
+        unit=PERSON, sensitivity_squared=Fraction(3), variance=Fraction(1, 3), coordinates=1, grid=Fraction(1, 1024)
+    ),
+    DiscreteGaussianShareEvent(
+        unit=PERSON, sensitivity_squared=Fraction(3), variance=Fraction(9), parties=7, coordinates=2, seeded=True
+    ),
+    SelectionEvent(
+        unit=Unit.visit(entities=2),
+        sensitivity=Fraction(1),
+        scale=Fraction(5),
+        picks=5,
+        candidates=9,
+        monotone=True,
+    ),
+    ThresholdEvent(unit=PERSON, scale=Fraction(10), threshold=0),
+    NonPrivateEvent(unit=PERSON, reason="exact counts were printed"),
+]
+COMPOSED = [SequentialEvent.of(SINGLE[0], ParallelEvent.of(SINGLE[2], SINGLE[5]), SINGLE[6])]
+
+
+@pytest.mark.parametrize("event", SINGLE + COMPOSED, ids=lambda event: event.kind)
+def test_an_event_survives_json(event):
+    assert event_from_dict(json.loads(event.to_json())) == event
+    assert event_from_dict(json.loads(json.dumps(event.as_dict()))) == event
+
+
+@pytest.mark.parametrize("event", SINGLE, ids=lambda event: event.kind)
+def test_every_event_names_unit_adjacency_and_seed(event):
+    record = event.as_dict()
+    assert record["unit"]["adjacency"] == "add-or-remove-one"
+    assert isinstance(record["seeded"], bool)
+    assert not any(isinstance(value, float) for value in record.values())
+
+
+def test_kinds_are_stable():
+    """Stored ledgers depend on these names and fields: a failure here is a broken law, not an outdated test."""
+    assert {event.kind: sorted(event.as_dict()) for event in SINGLE} == {
+        "discrete-laplace/1": ["coordinates", "grid", "kind", "scale", "seeded", "sensitivity", "unit"],
+        "discrete-laplace-share/1": [
+            "coordinates", "grid", "kind", "parties", "scale", "seeded", "sensitivity", "unit",
+        ],
+        "discrete-gaussian/1": ["coordinates", "grid", "kind", "seeded", "sensitivity_squared", "unit", "variance"],
+        "discrete-gaussian-share/1": [
+            "coordinates", "grid", "kind", "parties", "seeded", "sensitivity_squared", "unit", "variance",
+        ],
+        "selection/1": [
+            "candidates", "grid", "kind", "monotone", "picks", "scale", "seeded", "sensitivity", "unit",
+        ],
+        "threshold/1": ["cells_per_unit", "kind", "scale", "seeded", "threshold", "unit"],
+        "non-private/1": ["kind", "reason", "seeded", "unit"],
+    }  # fmt: skip
+    assert SINGLE[0].to_json() == (
+        '{"coordinates":457,"grid":"1","kind":"discrete-laplace/1","scale":"600/7","seeded":false,'
+        '"sensitivity":"60","unit":{"adjacency":"add-or-remove-one","entities":1,"holder":"person"}}'
+    )
+
+
+def test_numbers_become_exact():
+    event = DiscreteLaplaceEvent(unit=PERSON, sensitivity=0.1, scale="1/3", coordinates=1)
+    assert (event.sensitivity, event.scale) == (Fraction(1, 10), Fraction(1, 3))
+
+
+@pytest.mark.parametrize("change", [{"scale": 0}, {"scale": math.inf}, {"sensitivity": -1}, {"coordinates": 0}])
+@pytest.mark.parametrize("also", [{}, {"seeded": True}])
+def test_impossible_parameters_are_refused(change, also):
+    fields = {"unit": PERSON, "sensitivity": 1, "scale": 1, "coordinates": 1} | also
+    DiscreteLaplaceEvent(**fields)
+    with pytest.raises(BadPrivacyParameter):
+        DiscreteLaplaceEvent(**fields | change)
+
+
+def test_types_are_held():
+    for change in ({"seeded": 1}, {"unit": "person"}, {"coordinates": 2.0}, {"coordinates": True}):
+        fields = {"unit": PERSON, "sensitivity": 1, "scale": 1, "coordinates": 1} | change
+        with pytest.raises(BadPrivacyParameter):
+            DiscreteLaplaceEvent(**fields)
+
+
+def test_unknown_kinds_and_fields_are_refused():
+    record = SINGLE[0].as_dict()
+    for bad in (
+        record | {"kind": "discrete-laplace/2"},
+        record | {"extra": 1},
+        {key: value for key, value in record.items() if key != "unit"},
+        {},
+    ):
+        with pytest.raises(UnsupportedEvent):
+            event_from_dict(bad)
+    with pytest.raises(UnitMissing):
+        event_from_dict(record | {"unit": {"holder": "person"}})
+
+
+def test_composed_events_state_one_unit_and_carry_the_mark():
+    seeded = SINGLE[3]
+    joined = SequentialEvent.of(SINGLE[0], seeded)
+    assert is_seeded(joined)
+    assert joined.seeded
+    assert not is_seeded(SequentialEvent.of(SINGLE[0]))
+    with pytest.raises(BadPrivacyParameter, match="same unit"):
+        SequentialEvent.of(SINGLE[0], SINGLE[4])
+    with pytest.raises(BadPrivacyParameter):
+        SequentialEvent.of()
+
+
+def test_a_mark_cannot_be_hidden_inside():
+    hidden = SequentialEvent(unit=PERSON, seeded=False, events=(SINGLE[3],))
+    assert is_seeded(hidden)
+
+
+def test_flatten_keeps_order():
+    kinds = [event.kind for event in flatten(COMPOSED[0])]
+    assert kinds == ["discrete-laplace/1", "discrete-gaussian/1", "threshold/1", "non-private/1"]
+
+
+def test_a_kind_cannot_be_taken_over():
+    with pytest.raises(UnsupportedEvent, match="taken"):
+        type("Impostor", (DiscreteLaplaceEvent,), {})
+    assert type(event_from_dict(SINGLE[0].as_dict())) is DiscreteLaplaceEvent
