@@ -3,8 +3,8 @@
 Rules a kernel file keeps:
 
 * decorate with ``@kernel()``; nothing here imports numba before a kernel is called;
-* a kernel may call kernels of its own file only, by their bare names: numba's cache looks at the time stamp
-  of one source file, so a change in another would go unnoticed (checked when the kernel is compiled);
+* a kernel calls other kernels by their bare names, of its own file or imported from another. Numba's cache
+  looks at the time stamp of one file, so a digest of every other file reached is made part of the name;
 * kernels release the interpreter lock and run on one thread; `Workers` spreads fixed blocks of rows over
   threads. Blocks do not depend on the number of threads and each writes its own part of the output, so
   results are bit for bit the same on one thread and on many;
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
 import importlib
 import logging
 import os
@@ -24,6 +25,7 @@ import types
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any, TypeVar
 
 from twofold.errors import BadParameter
@@ -97,6 +99,7 @@ class Kernel:
 
     def __init__(self, python: Callable[..., Any], *, fastmath: bool | set[str] = False) -> None:
         functools.update_wrapper(self, python)
+        assert isinstance(python, types.FunctionType)
         self.python = python
         self._fastmath = fastmath
         self._dispatcher: Callable[..., Any] | None = None
@@ -130,24 +133,26 @@ class Kernel:
     def _with_compiled_names(self) -> types.FunctionType:
         """Copy the function, its kernels and deferred names replaced by what numba understands."""
         source = self.python
-        assert isinstance(source, types.FunctionType)
         names = dict(source.__globals__)
-        for name in source.__code__.co_names:
-            if isinstance(names.get(name), (Kernel, Deferred)):
-                names[name] = self._resolve(names[name])
-        copy = types.FunctionType(
-            source.__code__, names, source.__name__, source.__defaults__, source.__closure__
-        )
-        copy.__qualname__ = source.__qualname__
+        names |= {name: used.load() for name, used in self._uses().items()}
+        copy = types.FunctionType(source.__code__, names, source.__name__, source.__defaults__, source.__closure__)
+        copy.__qualname__ = source.__qualname__ + _digest(self.files() - {source.__code__.co_filename})
         copy.__module__ = source.__module__
         return copy
 
-    def _resolve(self, value: Kernel | Deferred) -> Any:
-        if isinstance(value, Deferred):
-            return value.load()
-        if value.python.__code__.co_filename != self.python.__code__.co_filename:
-            raise TypeError(f"kernel {self.python.__name__} calls {value.python.__name__} of another file")
-        return value.dispatcher()
+    def _uses(self) -> dict[str, Kernel | Deferred]:
+        names = self.python.__globals__
+        found = {name: names.get(name) for name in self.python.__code__.co_names}
+        return {name: value for name, value in found.items() if isinstance(value, (Kernel, Deferred))}
+
+    def load(self) -> Any:
+        """Return what stands for this kernel inside another one."""
+        return self.dispatcher()
+
+    def files(self) -> set[str]:
+        """Return every source file whose change must compile this kernel again."""
+        used = (value.files() for value in self._uses().values())
+        return {self.python.__code__.co_filename}.union(*used)
 
 
 class Deferred:
@@ -164,6 +169,10 @@ class Deferred:
     def load(self) -> Any:
         """Import the module and return the object."""
         return getattr(importlib.import_module(self._module), self._name)
+
+    def files(self) -> set[str]:
+        """Return the module's source file."""
+        return {str(importlib.import_module(self._module).__file__)}
 
 
 class Workers:
@@ -209,6 +218,14 @@ class Workers:
             self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="twofold")
         for _ in self._pool.map(job, range(n_blocks)):
             pass
+
+
+def _digest(files: set[str]) -> str:
+    """Name the contents of some files in a few letters; nothing for no files."""
+    if not files:
+        return ""
+    contents = b"".join(Path(file).read_bytes() for file in sorted(files))
+    return f"_{hashlib.sha256(contents).hexdigest()[:12]}"
 
 
 def _processors() -> int:

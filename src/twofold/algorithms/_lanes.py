@@ -1,15 +1,28 @@
 """Vectors of eight numbers for kernels: names that numba knows only once a kernel is compiled.
 
 LLVM turns one operation on eight lanes into the widest instructions of the processor at hand (one AVX-512 or
-AVX2 instruction, two or four on older ones and on ARM), where an ordinary loop over a short, unknown length is
-often left scalar. The code behind these names is in `_lanes_compiled`.
+AVX2 instruction, two or four on older processors and on ARM), where an ordinary loop over a short, unknown
+length is often left scalar. The code behind these names is in `_lanes_compiled`.
 """
 
 from __future__ import annotations
 
 from twofold.algorithms._jit import Deferred
 
-__all__ = ["LANES", "add", "divide", "fill", "keep_positive", "load", "multiply_add", "root", "store", "subtract"]
+__all__ = [
+    "LANES",
+    "add",
+    "divide",
+    "fill",
+    "load",
+    "multiply",
+    "multiply_add",
+    "root",
+    "store",
+    "subtract",
+    "subtract_product",
+    "where_positive",
+]
 
 LANES = 8
 _HOME = "twofold.algorithms._lanes_compiled"
@@ -21,7 +34,7 @@ add = Deferred(_HOME, "add")
 subtract = Deferred(_HOME, "subtract")
 multiply = Deferred(_HOME, "multiply")
 divide = Deferred(_HOME, "divide")
-multiply_add = Deferred(_HOME, "multiply_add")
-subtract_product = Deferred(_HOME, "subtract_product")
 root = Deferred(_HOME, "root")
-where_positive = Deferred(_HOME, "where_positive")
+multiply_add = Deferred(_HOME, "multiply_add")  # a * b + c
+subtract_product = Deferred(_HOME, "subtract_product")  # a - b * c
+where_positive = Deferred(_HOME, "where_positive")  # b where a > 0, else c

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from llvmlite import ir
+from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import cgutils, types
 from numba.extending import intrinsic, models, register_model
 
@@ -20,7 +20,7 @@ class Lanes(types.Type):
         super().__init__(name=f"Lanes({dtype})")
 
 
-def _vector(dtype: types.Float) -> ir.VectorType:
+def _vector(dtype: types.Float) -> Any:
     return ir.VectorType(ir.FloatType() if dtype == types.float32 else ir.DoubleType(), LANES)
 
 
@@ -29,17 +29,16 @@ class LanesModel(models.PrimitiveModel):
     """A vector register."""
 
     def __init__(self, manager: Any, lanes: Lanes) -> None:
-        super().__init__(manager, lanes, _vector(lanes.dtype))
+        super().__init__(manager, lanes, _vector(lanes.dtype))  # type: ignore[no-untyped-call]
 
 
 def _address(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
     data = context.make_array(array_type)(context, builder, array).data
-    start = builder.gep(data, [index])
-    return builder.bitcast(start, _vector(array_type.dtype).as_pointer())
+    return builder.bitcast(builder.gep(data, [index]), _vector(array_type.dtype).as_pointer())
 
 
 @intrinsic
-def load(_: Any, array: Any, index: Any) -> Any:
+def load(_: Any, array: Any, index: Any) -> Any:  # noqa: ARG001
     """Read eight neighbours of a flat array, the first at `index`."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -50,7 +49,7 @@ def load(_: Any, array: Any, index: Any) -> Any:
 
 
 @intrinsic
-def store(_: Any, array: Any, index: Any, value: Any) -> Any:
+def store(_: Any, array: Any, index: Any, value: Any) -> Any:  # noqa: ARG001
     """Write eight neighbours of a flat array, the first at `index`."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -67,31 +66,12 @@ def fill(_: Any, number: Any) -> Any:
 
     def generate(_: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kind = _vector(signature.args[0])
-        single = builder.insert_element(ir.Constant(kind, ir.Undefined), arguments[0], ir.IntType(32)(0))
-        return builder.shuffle_vector(
-            single, ir.Constant(kind, ir.Undefined), ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
-        )
+        undefined = ir.Constant(kind, ir.Undefined)
+        first = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+        single = builder.insert_element(undefined, arguments[0], ir.IntType(32)(0))
+        return builder.shuffle_vector(single, undefined, first)
 
     return Lanes(number)(number), generate
-
-
-def _elementwise(emit: Callable[[Any, Any], Any], n_arguments: int, name: str) -> Any:
-    """An intrinsic of lanes alone; `emit` gets the builder and the operands."""
-
-    def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
-        return emit(builder, arguments)
-
-    if n_arguments == 1:
-        def typed(_: Any, a: Any) -> Any:
-            return a(a), generate
-    elif n_arguments == 2:
-        def typed(_: Any, a: Any, b: Any) -> Any:  # type: ignore[misc]
-            return a(a, a), generate
-    else:
-        def typed(_: Any, a: Any, b: Any, c: Any) -> Any:  # type: ignore[misc]
-            return a(a, a, a), generate
-    typed.__name__ = typed.__qualname__ = name
-    return intrinsic(typed)
 
 
 def _llvm(builder: Any, name: str, *operands: Any) -> Any:
@@ -99,7 +79,8 @@ def _llvm(builder: Any, name: str, *operands: Any) -> Any:
     kind = operands[0].type
     suffix = "f32" if kind.element == ir.FloatType() else "f64"
     signature = ir.FunctionType(kind, [kind] * len(operands))
-    function = cgutils.get_or_insert_function(builder.module, signature, f"llvm.{name}.v{LANES}{suffix}")
+    name = f"llvm.{name}.v{LANES}{suffix}"
+    function = cgutils.get_or_insert_function(builder.module, signature, name)  # type: ignore[no-untyped-call]
     return builder.call(function, operands)
 
 
@@ -111,13 +92,39 @@ def _where_positive(builder: Any, a: Any, b: Any, c: Any) -> Any:
     return builder.select(builder.fcmp_ordered(">", a, ir.Constant(a.type, [0.0] * LANES)), b, c)
 
 
-add = _elementwise(lambda builder, x: builder.fadd(*x), 2, "add")
-subtract = _elementwise(lambda builder, x: builder.fsub(*x), 2, "subtract")
-multiply = _elementwise(lambda builder, x: builder.fmul(*x), 2, "multiply")
-divide = _elementwise(lambda builder, x: builder.fdiv(*x), 2, "divide")
-multiply_add = _elementwise(lambda builder, x: _llvm(builder, "fmuladd", *x), 3, "multiply_add")
-subtract_product = _elementwise(
-    lambda builder, x: _llvm(builder, "fmuladd", _negate(builder, x[1]), x[2], x[0]), 3, "subtract_product"
-)
-root = _elementwise(lambda builder, x: _llvm(builder, "sqrt", *x), 1, "root")
-where_positive = _elementwise(lambda builder, x: _where_positive(builder, *x), 3, "where_positive")
+def _generator(emit: Callable[..., Any]) -> Callable[..., Any]:
+    def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
+        return emit(builder, *arguments)
+
+    return generate
+
+
+def _unary(emit: Callable[..., Any]) -> Any:
+    def operation(_: Any, a: Any) -> Any:
+        return a(a), _generator(emit)
+
+    return intrinsic(operation)
+
+
+def _binary(emit: Callable[..., Any]) -> Any:
+    def operation(_: Any, a: Any, b: Any) -> Any:
+        return a(a, b), _generator(emit)
+
+    return intrinsic(operation)
+
+
+def _ternary(emit: Callable[..., Any]) -> Any:
+    def operation(_: Any, a: Any, b: Any, c: Any) -> Any:
+        return a(a, b, c), _generator(emit)
+
+    return intrinsic(operation)
+
+
+add = _binary(lambda builder, a, b: builder.fadd(a, b))
+subtract = _binary(lambda builder, a, b: builder.fsub(a, b))
+multiply = _binary(lambda builder, a, b: builder.fmul(a, b))
+divide = _binary(lambda builder, a, b: builder.fdiv(a, b))
+root = _unary(lambda builder, a: _llvm(builder, "sqrt", a))
+multiply_add = _ternary(lambda builder, a, b, c: _llvm(builder, "fmuladd", a, b, c))
+subtract_product = _ternary(lambda builder, a, b, c: _llvm(builder, "fmuladd", _negate(builder, b), c, a))
+where_positive = _ternary(_where_positive)

@@ -1,0 +1,169 @@
+"""The best items of every user, exactly, in blocks of bounded memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from twofold.algorithms import _top_items_kernels, _top_items_reference
+from twofold.algorithms._blas_threads import one_blas_thread
+from twofold.algorithms._jit import Workers, numba_enabled
+from twofold.algorithms._top_items_input import Seen, allowed_items, as_factors, as_seen, scores_in_range
+from twofold.errors import BadParameter
+
+__all__ = ["TopItems", "top_items"]
+
+SCORE_BYTES = 1 << 20  # scores of one block; more leave the second-level cache before they are read
+FEW = 48  # up to here a sorted list of the best so far beats a partition of all scores
+PARTS = 16  # blocks are shared out in this many parts, whatever the number of threads
+
+
+class TopItems(NamedTuple):
+    """`items` and `scores`, both users x n, best first."""
+
+    items: NDArray[np.intp]
+    scores: NDArray[Any]
+
+
+def top_items(
+    user_factors: ArrayLike,
+    item_factors: ArrayLike,
+    n: int = 10,
+    *,
+    exclude: Any = None,
+    allowed: ArrayLike | None = None,
+    block_size: int | None = None,
+    threads: int | None = None,
+) -> TopItems:
+    """Return for each user the `n` items with the largest product of factors.
+
+    Parameters
+    ----------
+    user_factors : array of shape (n_users, rank)
+        One line per user; ``U[[7]]`` for one user.
+    item_factors : array of shape (n_items, rank)
+        One line per item. float32 if both factors are, else float64.
+    n : int
+        Items per user.
+    exclude : sparse matrix of shape (n_users, n_items), optional
+        Items a user has seen: every stored entry is left out, whatever its value.
+    allowed : bool array of shape (n_items,) or array of item numbers, optional
+        The only items to choose from, for all users.
+    block_size : int, optional
+        Users scored at once. Beside the result, memory for `block_size` x items scores per thread is needed (twice
+        that for n above 48); by default about 1 MB.
+    threads : int, optional
+        Threads to use, all processors when not given. The result does not depend on it.
+
+    Returns
+    -------
+    TopItems
+        Named tuple of `items` and `scores`, shape (n_users, n), best first; equal scores are ordered by item
+        number. Where fewer than `n` items remain, item -1 with score minus infinity fills the line.
+
+    Notes
+    -----
+    Scores come from one matrix product per block; seen items are set to minus infinity in it. For small `n` the
+    largest score of every 16 neighbours is found first, the n-th largest of those is a floor, and only groups
+    that reach the floor are looked into; for large `n` a partition finds the n-th score of each user.
+    Scores are the floating-point products of the factors; scores beyond the type's range are its largest number.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp
+    >>> U, V = [[1.0, 0.0], [1.0, 1.0]], [[3.0, 0.0], [1.0, 4.0], [3.0, 9.0]]
+    >>> top_items(U, V, n=2).items.tolist()
+    [[0, 2], [2, 1]]
+    >>> seen = sp.csr_array([[1, 0, 0], [0, 1, 1]])
+    >>> items, scores = top_items(U, V, n=2, exclude=seen)
+    >>> items.tolist(), scores.tolist()
+    ([[2, 1], [0, -1]], [[3.0, 1.0], [3.0, -inf]])
+    """
+    if not isinstance(n, (int, np.integer)) or n < 1:
+        raise BadParameter("n is out of range.", found=repr(n), expected="a whole number, 1 or more")
+    U, V, exponent = as_factors(user_factors, item_factors)
+    chosen, positions = allowed_items(allowed, len(V))
+    columns = np.ascontiguousarray((V if chosen is None else V[chosen]).T)
+    selection = _Selection(U, columns, as_seen(exclude, (len(U), len(V)), positions), n, _kernels())
+    items = np.full((len(U), n), -1, np.intp)
+    scores = np.full((len(U), n), -np.inf, U.dtype)
+    if columns.shape[1]:
+        selection.fill(items, scores, _block(block_size, columns), threads)
+    if chosen is not None and chosen.size:
+        items = np.where(items >= 0, chosen[items], -1)
+    return TopItems(items, scores_in_range(scores, exponent))
+
+
+@dataclass(frozen=True)
+class _Selection:
+    """Everything one block of users needs."""
+
+    users: NDArray[Any]
+    columns: NDArray[Any]  # item factors, one item per column
+    seen: Seen | None
+    n: int
+    kernels: ModuleType
+
+    def fill(self, items: NDArray[np.intp], scores: NDArray[Any], block: int, threads: int | None) -> None:
+        n_users = len(self.users)
+        part = max(block, -(-n_users // (PARTS * block)) * block)
+
+        def fill_part(number: int) -> None:
+            first, last = number * part, min(n_users, (number + 1) * part)
+            scratch = np.empty((min(block, last - first), self.columns.shape[1]), self.users.dtype)
+            for start in range(first, last, block):
+                span = slice(start, min(last, start + block))
+                self._fill_block(span, scratch[: span.stop - start], items[span], scores[span])
+
+        with Workers(threads) as workers, one_blas_thread():
+            workers.run(fill_part, -(-n_users // part))
+
+    def _fill_block(self, span: slice, block: NDArray[Any], items: NDArray[np.intp], scores: NDArray[Any]) -> None:
+        np.matmul(self.users[span], self.columns, out=block)
+        if self.seen is not None:
+            indptr = self.seen.indptr[span.start : span.stop + 1]
+            self.kernels.hide(block, indptr, self.seen.indices, self.seen.positions)
+        if self.n <= FEW:
+            self.kernels.select_few(block, items, scores)
+        else:
+            self._fill_many(block, items, scores)
+
+    def _fill_many(self, block: NDArray[Any], items: NDArray[np.intp], scores: NDArray[Any]) -> None:
+        nth = block.shape[1] - self.n
+        floors = np.partition(block, nth, axis=1)[:, nth] if nth > 0 else np.full(len(block), -np.inf, block.dtype)
+        self.kernels.collect(block, np.ascontiguousarray(floors), items, scores)
+        (_sort_packed if scores.dtype == np.float32 else _sort_stable)(items, scores)
+
+
+def _sort_stable(items: NDArray[np.intp], scores: NDArray[Any]) -> None:
+    """Order lines of ascending items by falling score; equal scores keep their order."""
+    order = np.argsort(-scores, axis=1, kind="stable")
+    items[:] = np.take_along_axis(items, order, axis=1)
+    scores[:] = np.take_along_axis(scores, order, axis=1)
+
+
+def _sort_packed(items: NDArray[np.intp], scores: NDArray[Any]) -> None:
+    """Do the same for float32 by sorting integers, score above and item below, which is several times faster."""
+    bits = (0 - scores).view(np.int32)  # a positive float32 orders like its bits; of a negative one they are turned
+    keys = (bits ^ ((bits >> 31) & 0x7FFFFFFF)).astype(np.int64) << 32 | (items & 0xFFFFFFFF)
+    keys.sort(axis=1)
+    high = (keys >> 32).astype(np.int32)
+    items[:] = keys.astype(np.int32)
+    scores[:] = 0 - (high ^ ((high >> 31) & 0x7FFFFFFF)).view(np.float32)
+
+
+def _kernels() -> ModuleType:
+    return _top_items_kernels if numba_enabled() else _top_items_reference
+
+
+def _block(asked: int | None, columns: NDArray[Any]) -> int:
+    """Users per block, from public sizes only."""
+    if asked is None:
+        return int(max(8, min(1024, SCORE_BYTES // (columns.shape[1] * columns.itemsize))))
+    if not isinstance(asked, (int, np.integer)) or asked < 1:
+        raise BadParameter("block_size is out of range.", found=repr(asked), expected="a whole number, 1 or more")
+    return int(asked)
