@@ -100,7 +100,7 @@ def lossless_integers(column: pl.Series) -> pl.Series:
     if column.dtype != pl.String or len(column) == 0:
         return column
     numbers = column.cast(pl.Int64, strict=False)
-    if numbers.null_count() or numbers.min() == -(2**63):  # abs() of the smallest integer would overflow
+    if numbers.null_count():
         return column
     # No text is shorter than its number, so equal sums of lengths mean that every length is equal.
     return numbers if column.str.len_bytes().sum() == _text_length(numbers.to_numpy()) else column
@@ -108,10 +108,14 @@ def lossless_integers(column: pl.Series) -> pl.Series:
 
 def _text_length(numbers: npt.NDArray[np.int64]) -> int:
     """Characters of all these integers written plainly, in one pass per decimal digit of the largest."""
-    size = np.abs(numbers)
-    largest, length, power = int(size.max()), numbers.size + int(np.count_nonzero(numbers < 0)), 10
-    while power <= largest:
-        length += int(np.count_nonzero(size >= power))
+    lowest, highest = int(numbers.min()), int(numbers.max())
+    length, power = numbers.size, 10
+    while power <= highest:
+        length += int(np.count_nonzero(numbers >= power))
+        power *= 10
+    power = 1  # a negative number has its sign, and its digits
+    while power <= -lowest:
+        length += int(np.count_nonzero(numbers <= -power))
         power *= 10
     return length
 

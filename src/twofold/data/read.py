@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -89,8 +90,11 @@ def read_ratings(
     if n_rows == 0:
         raise EmptyTable("the table has no rows.", expected="at least one row per user")
     values = _values(table, value, n_rows, feedback, value_range, np.dtype(dtype))
-    columns = _item_columns(table.pop(item), catalog, item, unknown_items)
-    rows, users = _user_rows(table.pop(user), user)
+    with ThreadPoolExecutor(max_workers=2) as pool:  # polars and NumPy release the interpreter's lock
+        items = pool.submit(_item_columns, table.pop(item), catalog, item, unknown_items)
+        people = pool.submit(_user_rows, table.pop(user), user)
+        columns, (rows, users) = items.result(), people.result()
+    del items, people
     known = columns >= 0
     dropped = n_rows - int(np.count_nonzero(known))
     if dropped:
