@@ -65,6 +65,13 @@ def test_factorize_sorts_text(values: list[str]) -> None:
     assert [ids[int(code)] for code in codes] == values
 
 
+@pytest.mark.parametrize("dtype", [pl.UInt64, pl.Int128, pl.UInt128])
+def test_wide_integers_are_numbered_too(dtype: type[pl.DataType]) -> None:
+    codes, ids = factorize(pl.Series([3, 0, 3], dtype=dtype))
+    assert (codes.tolist(), ids.to_list()) == ([1, 0, 1], [0, 3])
+    assert lookup(pl.Series([3, 9], dtype=dtype), pl.Series([0, 3])).tolist() == [1, -1]
+
+
 def test_ids_outside_the_window_are_unknown() -> None:
     assert lookup(pl.Series([-7, 3, 99, 4]), pl.Series([3, 4])).tolist() == [-1, 0, -1, 1]
 

@@ -198,6 +198,7 @@ BAD_TABLES: dict[str, tuple[Any, type[TwofoldError], dict[str, Any]]] = {
         BadValue,
         {},
     ),
+    "beyond 64 bits": (pl.DataFrame({"user": ["u"], "item": ["heparin"], "value": [10**25]}), BadValue, {}),
     "100 million times too large": (secret(value=[31337.0, 5e8]), BadValue, {}),
     "outside the public range": (secret(), BadValue, {"value_range": (0, 5)}),
     "null user": (secret(user=["patient-17", None]), BadIdentifier, {}),

@@ -101,7 +101,7 @@ def _lookup_in_window(column: pl.Series, ids: pl.Series, low: int, high: int) ->
 
 
 def _offsets(column: pl.Series, low: int) -> npt.NDArray[np.integer]:
-    if low == 0:
+    if low == 0 and column.dtype not in (pl.Int128, pl.UInt128):  # NumPy has no such integers
         return np.asarray(column.to_numpy())
     return np.asarray(column.cast(pl.Int64).to_numpy() - low)
 

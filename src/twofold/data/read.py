@@ -132,7 +132,7 @@ def _values(
             expected="a number in every row",
             fix="remove those rows, or pass value=None if a row means one interaction",
         )
-    if column.dtype.is_decimal():
+    if column.dtype.is_decimal() or column.dtype in (pl.Int128, pl.UInt128):  # NumPy has no such numbers
         column = column.cast(pl.Float64)
     numbers = column.to_numpy()
     check_values(numbers, feedback)
