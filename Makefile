@@ -34,7 +34,7 @@ bench: $(VENV)/.bench  ## side by side with peers; prints ratios
 	$(BIN)/python -m benchmarks
 
 docs: $(VENV)/.docs  ## build the documentation site into site/
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 $(VENV)/.python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
