@@ -23,7 +23,8 @@ def run(monkeypatch):
     def call(findings, *arguments):
         report = Report(confidence=0.9995, findings=tuple(findings), enumeration=(ROW,))
 
-        def fake(*, rng, announce):
+        def fake(*, more, rng, announce):
+            assert more  # the release mechanisms are attacked end to end too
             announce("m")
             return report
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -77,15 +77,20 @@ class Report:
         }
 
 
-def steps() -> list[tuple[str, Callable[[Source], Finding]]]:
+def steps(more: Sequence[Subject] = ()) -> list[tuple[str, Callable[[Source], Finding]]]:
     """Name every attempt with the function that makes it.
+
+    Parameters
+    ----------
+    more : sequence of Subject
+        Mechanisms built on this layer, which it does not know: they are attacked like its own.
 
     Examples
     --------
     >>> len(steps())
     17
     """
-    sound = [(one.name, _judge(one)) for one in subjects()]
+    sound = [(one.name, _judge(one)) for one in (*subjects(), *more)]
     extra: list[tuple[str, Callable[[Source], Finding]]] = [
         ("discrete Laplace, 20,000 canaries in one run", _canaries),
         ("discrete Laplace, floating-point attack", _attack_ours),
@@ -94,11 +99,18 @@ def steps() -> list[tuple[str, Callable[[Source], Finding]]]:
     return [*sound, *extra, *((one.name, _catch(one)) for one in broken_mechanisms())]
 
 
-def run_audit(*, rng: int | Source | None = None, announce: Callable[[str], None] | None = None) -> Report:
+def run_audit(
+    *,
+    more: Sequence[Subject] = (),
+    rng: int | Source | None = None,
+    announce: Callable[[str], None] | None = None,
+) -> Report:
     """Make every attempt and enumerate every worst case.
 
     Parameters
     ----------
+    more : sequence of Subject
+        Further mechanisms to attack.
     rng : int or Source, optional
         The operating system's randomness by default.
     announce : callable
@@ -106,7 +118,7 @@ def run_audit(*, rng: int | Source | None = None, announce: Callable[[str], None
     """
     noise = source(rng)
     findings = []
-    for name, attempt in steps():
+    for name, attempt in steps(more):
         if announce is not None:
             announce(name)
         findings.append(attempt(noise))

@@ -1,0 +1,159 @@
+"""What leaves an entity, and what the server makes of it. No private value is ever in here without noise, unless the
+mechanism is one of those that say they are not private.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twofold.errors import BadNumber, BadParameter, BadShape
+
+__all__ = ["Floats", "Integers", "Noise", "Prototypes", "Units", "WeightedRows"]
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Units:
+    """What one whole number of a message is worth: in values, in observations and in users."""
+
+    values: float
+    observed: float
+    counts: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Noise:
+    """Public noise of a message: its law and the standard deviation of a sum, an observation count and a count."""
+
+    law: Literal["laplace", "gaussian", "none"]
+    values: float
+    observed: float
+    counts: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Prototypes:
+    """One entity's message of round 1: noisy sums and counts in whole numbers, and what they are worth.
+
+    Parameters
+    ----------
+    mechanism : str
+        Which one made it (after a fallback, still the one that was asked for).
+    sums : int64 array of shape (prototypes, items)
+        Sums of values, for ratings of centred values, in steps of ``units.values``.
+    counts : int64 array of shape (prototypes,)
+        Users, in steps of ``units.counts``.
+    observed : int64 array of shape (prototypes, items), optional
+        For ratings: how many observed each item, in steps of ``units.observed``.
+    units, noise : Units, Noise
+        Public.
+    note : str
+        What the mechanism decided from public numbers, in words; empty when there was nothing to decide.
+
+    Examples
+    --------
+    >>> units = Units(values=0.5, observed=1.0, counts=1.0)
+    >>> quiet = Noise(law="none", values=0.0, observed=0.0, counts=0.0)
+    >>> one = Prototypes(mechanism="exact", sums=np.array([[4, 2]]), counts=np.array([3]), units=units, noise=quiet)
+    >>> one.value_sums()
+    array([[2., 1.]])
+    """
+
+    mechanism: str
+    sums: Integers
+    counts: Integers
+    units: Units
+    noise: Noise
+    observed: Integers | None = None
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        arrays = [self.sums, self.counts] + ([] if self.observed is None else [self.observed])
+        if any(one.dtype != np.int64 for one in arrays):
+            raise BadNumber("a message holds whole numbers.", expected="int64 arrays")
+        fits = self.sums.ndim == 2 and self.counts.shape == self.sums.shape[:1]
+        if not fits or (self.observed is not None and self.observed.shape != self.sums.shape):
+            raise BadShape("the parts of a message do not fit together.", found=f"sums of shape {self.sums.shape}")
+
+    @property
+    def n_prototypes(self) -> int:
+        """How many prototypes were released; one after a fallback."""
+        return len(self.counts)
+
+    def value_sums(self) -> Floats:
+        """Noisy sums in the units of the values."""
+        return np.asarray(self.sums * self.units.values, dtype=np.float64)
+
+    def user_counts(self) -> Floats:
+        """Noisy numbers of users; may be negative."""
+        return np.asarray(self.counts * self.units.counts, dtype=np.float64)
+
+    def observation_counts(self) -> Floats:
+        """Noisy numbers of observations per item; may be negative."""
+        if self.observed is None:
+            raise BadParameter("counts have no observation counts: absent is zero.", fix="feedback='ratings'")
+        return np.asarray(self.observed * self.units.observed, dtype=np.float64)
+
+    def digest(self) -> str:
+        """SHA-256 of the content: the order the server puts messages in."""
+        state = hashlib.sha256(repr((self.mechanism, self.sums.shape, self.units, self.noise)).encode())
+        for part in (self.sums, self.counts, self.observed):
+            state.update(b"-" if part is None else np.ascontiguousarray(part, dtype="<i8").tobytes())
+        return state.hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WeightedRows:
+    """Rows for the factorization, with how far each can be trusted.
+
+    Parameters
+    ----------
+    values : array of shape (rows, items)
+        Mean value of each item in each prototype, noise included, never clipped at zero.
+    row_weights : array of shape (rows,)
+        Inverse variance of a row in users: the number of users where there is no noise, less with noise.
+    entry_weights : array of shape (rows, items), optional
+        For ratings: the same per entry, in observations.
+    noise : array of shape (rows,)
+        Standard deviation of the noise in each entry of a row (for ratings: of an entry everybody observed).
+    sizes : array of shape (rows,)
+        Noisy number of users of each row, at least 0.
+    """
+
+    values: Floats
+    row_weights: Floats
+    noise: Floats
+    sizes: Floats
+    entry_weights: Floats | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows."""
+        return len(self.values)
+
+    def check_rank(self, rank: int) -> int:
+        """Return the rank if that many factors can be told apart in these rows, else refuse.
+
+        Examples
+        --------
+        >>> ones = np.ones(2)
+        >>> WeightedRows(values=np.ones((2, 3)), row_weights=ones, noise=ones, sizes=ones).check_rank(3)
+        Traceback (most recent call last):
+        twofold.errors.BadParameter: the rank is larger than what was released...
+        """
+        most = min(self.values.shape)
+        if isinstance(rank, bool) or not isinstance(rank, int) or not 1 <= rank <= most:
+            raise BadParameter(
+                "the rank is larger than what was released, or not a whole number from 1.",
+                found=f"rank {rank}",
+                expected=f"1 to {most}: {self.n_rows} rows of {self.values.shape[1]} items came in",
+                fix="lower the rank, raise n_prototypes, or choose a mechanism whose rows are not added up",
+            )
+        return rank
