@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from twofold.data._entries import keep_entries, with_data
 from twofold.data.identifiers import Identifiers
 from twofold.data.ratings import Ratings
 from twofold.errors import BadBound
@@ -131,7 +132,7 @@ class Bounds:
         low, high = _towards_zero(np.array([self.lower, self.bound]), matrix.dtype)
         clipped = np.clip(matrix.data, low, high)
         chosen = self._chosen(clipped, matrix, ratings.user_ids)
-        kept = _filter(matrix, clipped, chosen)
+        kept = keep_entries(matrix, chosen, clipped)
         scaled, factors = self._capped(kept)
         steps = (matrix.data, clipped, kept.data, scaled.data)
         report = _report(steps, chosen, np.diff(matrix.indptr), factors)
@@ -170,7 +171,7 @@ class Bounds:
         above = norms > self.norm_cap
         factors[above] = self.norm_cap / norms[above] * SAFETY
         exact = matrix.data.astype(np.float64) * np.repeat(factors, np.diff(matrix.indptr))
-        return _with_data(matrix, _towards_zero(exact, matrix.dtype)), factors
+        return with_data(matrix, _towards_zero(exact, matrix.dtype)), factors
 
 
 def _priorities(
@@ -212,26 +213,6 @@ def _row_sums(values: npt.NDArray[np.float64], indptr: npt.NDArray[Any]) -> npt.
     if filled.size:
         sums[filled] = np.add.reduceat(values, indptr[filled])
     return sums
-
-
-def _filter(matrix: sparse.csr_array, data: Floats, chosen: Mask) -> sparse.csr_array:
-    if chosen.all():
-        return _with_data(matrix, data)
-    counts = np.concatenate([[0], np.cumsum(chosen)])
-    indptr = counts[matrix.indptr].astype(matrix.indptr.dtype)
-    return _canonical(data[chosen], matrix.indices[chosen], indptr, matrix.shape)
-
-
-def _with_data(matrix: sparse.csr_array, data: Floats) -> sparse.csr_array:
-    return _canonical(data, matrix.indices, matrix.indptr, matrix.shape)
-
-
-def _canonical(
-    data: Floats, indices: npt.NDArray[Any], indptr: npt.NDArray[Any], shape: tuple[int, int]
-) -> sparse.csr_array:
-    matrix = sparse.csr_array((data, indices, indptr), shape=shape)
-    matrix.has_canonical_format = True
-    return matrix
 
 
 def _towards_zero(exact: npt.NDArray[np.float64], dtype: np.dtype[Any]) -> Floats:

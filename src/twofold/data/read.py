@@ -11,6 +11,7 @@ import polars as pl
 from scipy import sparse
 
 from twofold.data._encode import factorize
+from twofold.data._entries import keep_entries
 from twofold.data._files import text_in_values
 from twofold.data._tables import open_table
 from twofold.data.catalog import Catalog
@@ -225,6 +226,6 @@ def _merge_groups(matrix: sparse.csr_array, same: npt.NDArray[np.bool_], rule: D
     else:
         data = np.add.reduceat(matrix.data, firsts, dtype=np.float64)
         data = (data / sizes if rule == "mean" else data).astype(matrix.dtype)
-    kept = np.concatenate([[0], np.cumsum(~same)])
-    indptr = kept[matrix.indptr].astype(matrix.indptr.dtype)
-    return sparse.csr_array((data, matrix.indices[firsts], indptr), shape=matrix.shape)
+    merged = np.zeros(matrix.nnz, dtype=matrix.dtype)
+    merged[firsts] = data
+    return keep_entries(matrix, ~same, merged)

@@ -9,8 +9,8 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 
+from twofold.data._entries import keep_entries
 from twofold.data.federation import Federation
 from twofold.data.ratings import Ratings
 from twofold.errors import DataError
@@ -56,6 +56,7 @@ def holdout(data: Data, *, users: float = 0.2, entries: int = 5, rng: Seed = Non
     --------
     >>> from twofold.data.catalog import Catalog
     >>> from twofold.data.identifiers import Identifiers
+    >>> from scipy import sparse
     >>> matrix = sparse.csr_array(np.ones((10, 8)))
     >>> ratings = Ratings(matrix, Identifiers(range(10)), Catalog(range(8)), "ratings")
     >>> split = holdout(ratings, rng=0)
@@ -97,6 +98,7 @@ def recorded_holdout(data: Data, *, users: float = 0.1, probability: float = 0.2
     --------
     >>> from twofold.data.catalog import Catalog
     >>> from twofold.data.identifiers import Identifiers
+    >>> from scipy import sparse
     >>> matrix = sparse.csr_array(np.ones((10, 8)))
     >>> ratings = Ratings(matrix, Identifiers(range(10)), Catalog(range(8)), "ratings")
     >>> split = recorded_holdout(ratings, users=1.0, probability=1.0, rng=0)
@@ -131,6 +133,7 @@ def leave_n_out(data: Data, *, n: int = 1, rng: Seed = None) -> Split[Data]:
     --------
     >>> from twofold.data.catalog import Catalog
     >>> from twofold.data.identifiers import Identifiers
+    >>> from scipy import sparse
     >>> matrix = sparse.csr_array(np.tri(3))
     >>> ratings = Ratings(matrix, Identifiers("abc"), Catalog(list("xyz")), "ratings")
     >>> leave_n_out(ratings, n=2, rng=0).test.entries_per_user.tolist()
@@ -163,16 +166,8 @@ def _named(base: int, name: object) -> np.random.Generator:
 
 
 def _cut(ratings: Ratings, held: Mask) -> Split[Ratings]:
-    return Split(train=_only(ratings, ~held), test=_only(ratings, held))
-
-
-def _only(ratings: Ratings, chosen: Mask) -> Ratings:
-    matrix = ratings.matrix
-    counts = np.concatenate([[0], np.cumsum(chosen)])
-    indptr = counts[matrix.indptr].astype(matrix.indptr.dtype)
-    part = sparse.csr_array((matrix.data[chosen], matrix.indices[chosen], indptr), shape=matrix.shape)
-    part.has_canonical_format = True
-    return ratings.replace(part)
+    train, test = (keep_entries(ratings.matrix, chosen) for chosen in (~held, held))
+    return Split(train=ratings.replace(train), test=ratings.replace(test))
 
 
 def _some_users(lengths: npt.NDArray[np.int64], share: float, rng: np.random.Generator) -> Mask:
