@@ -65,6 +65,19 @@ def test_a_row_is_bounded_alone(rows: list[dict[int, float]], bounds: Bounds) ->
         assert alone.of(user) == together.of(user)
 
 
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_another_user_does_not_move_the_last_bit(norm: Any) -> None:
+    """A row at the very cap: had its norm been rounded with somebody else's largest value, it would be scaled."""
+    rng = np.random.default_rng(0)
+    for _ in range(2000):
+        row = dict(enumerate(rng.integers(1, 2048, 3) / 2048))
+        cap = math.fsum(row.values()) if norm == "l1" else math.hypot(*row.values())
+        bounds = Bounds(bound=1, norm=norm, norm_cap=cap)
+        alone, _ = bounds.apply(table([row], [0], dtype=np.float64))
+        among, _ = bounds.apply(table([row, {0: float(rng.random())}], [0, 1], dtype=np.float64))
+        assert alone.of(0) == among.of(0)
+
+
 @given(ROWS)
 def test_wide_bounds_change_nothing(rows: list[dict[int, float]]) -> None:
     ratings = table(rows)

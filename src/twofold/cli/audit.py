@@ -58,7 +58,9 @@ def _show(report: Report) -> None:
     console.print(_losses(report))
     verdict = "passed" if report.passed else "FAILED"
     console.print(f"{verdict}: lower bounds hold with confidence {report.confidence:.2%} each.")
-    console.print("A low bound is no proof of privacy: few runs, or a weak attack, find little. The proofs are in the docs.")
+    console.print(
+        "A low bound is no proof of privacy: few runs, or a weak attack, find little. The proofs are in the docs."
+    )
 
 
 def _table(title: str, findings: list[Finding]) -> Table:

@@ -162,11 +162,11 @@ class Bounds:
         factors = np.ones(matrix.shape[0])
         if self.norm_cap is None or matrix.nnz == 0:
             return matrix, factors
-        # Scaled by the largest entry first, so that squaring neither overflows nor vanishes.
-        values = np.abs(matrix.data).astype(np.float64)
-        top = max(float(values.max()), np.finfo(np.float64).tiny)
-        powers = values / top if self.norm == "l1" else (values / top) ** 2
-        sums = _row_sums(powers, matrix.indptr)
+        # Scaled by the public bound first, so that squaring neither overflows nor vanishes. Not by the largest entry
+        # of the table: then the rounding of one user's norm would depend on another user.
+        top = max(abs(self.lower), abs(self.bound))
+        values = np.abs(matrix.data).astype(np.float64) / top
+        sums = _row_sums(values if self.norm == "l1" else values**2, matrix.indptr)
         norms = top * (sums if self.norm == "l1" else np.sqrt(sums))
         above = norms > self.norm_cap
         factors[above] = self.norm_cap / norms[above] * SAFETY
