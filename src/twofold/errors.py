@@ -4,7 +4,8 @@
 
     TwofoldError
     ├── DataError        MissingColumn · BadValue · BadIdentifier · DuplicateEntries · UnknownItems · EmptyTable
-    │                    UnreadableSource · CatalogError · BadBound · MissingDataset · MissingExtra
+    │                    UnreadableSource · CatalogError · BadBound · UnknownUser · MissingDataset
+    │                    MissingExtra
     ├── PrivacyError     BudgetExceeded · UnitMissing · UnsupportedEvent · LedgerBroken · SeededNoise
     │                    BadPrivacyParameter
     └── NumericError     BadShape · BadNumber · BadParameter
@@ -40,6 +41,7 @@ __all__ = [
     "TwofoldError",
     "UnitMissing",
     "UnknownItems",
+    "UnknownUser",
     "UnreadableSource",
     "UnsupportedEvent",
 ]
@@ -76,6 +78,10 @@ class TwofoldError(Exception):
         lines += [f"  {label}: {text}" for label, text in parts if text is not None]
         lines.append(f"  See docs/errors.md#{self.anchor()}")
         super().__init__("\n".join(lines))
+
+    def __str__(self) -> str:
+        """The message as it is; KeyError would show its repr."""
+        return str(self.args[0])
 
     def __reduce__(self) -> tuple[object, ...]:
         """Rebuild from the parts, so that errors cross process borders whole."""
@@ -131,6 +137,10 @@ class CatalogError(DataError):
 
 class BadBound(DataError):
     """A public bound is not a usable number."""
+
+
+class UnknownUser(DataError, KeyError):
+    """Somebody asked for a user who is not in the table."""
 
 
 class MissingDataset(DataError):

@@ -91,3 +91,24 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(pl.exceptions.PolarsError):
         catalog.write(tmp_path / "items.csv")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_tables_and_nested_ids_are_not_lists() -> None:
+    table = pl.DataFrame({"item": ["a"], "name": ["A"]})
+    for wrong in (table, table.to_pandas(), table.to_numpy(), [["a"], ["b"]]):
+        with pytest.raises(CatalogError):
+            Catalog(wrong)
+    assert list(Catalog(table.to_pandas()["item"]).items) == ["a"]
+    with pytest.raises(CatalogError, match="not a path"):
+        Catalog.read(table)  # type: ignore[arg-type]
+
+
+def test_a_list_without_a_header_does_not_lose_its_first_item(tmp_path: Path) -> None:
+    (tmp_path / "items.csv").write_text("heparin\nlactate\n")
+    with pytest.raises(MissingColumn, match=r"Catalog\.read"):
+        Catalog.read(tmp_path / "items.csv")
+
+
+def test_an_empty_place_is_nobodys_item() -> None:
+    with pytest.raises(IndexError):
+        Catalog(["a", "b"]).items[-1]

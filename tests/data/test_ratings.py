@@ -8,7 +8,7 @@ from scipy import sparse
 
 from twofold import Catalog, Ratings
 from twofold.data.identifiers import Identifiers
-from twofold.errors import BadValue, DataError
+from twofold.errors import BadValue, DataError, UnknownUser
 
 
 def small(data: list[float] | None = None, **keywords: object) -> Ratings:
@@ -66,6 +66,13 @@ def test_take_keeps_users_with_their_rows() -> None:
     part = small().take([2, 0])
     assert list(part.user_ids) == ["cy", "ann"]
     assert part.of("ann") == {"x": 5.0, "z": 0.0}
+
+
+def test_an_unknown_user_is_our_error_and_a_key_error() -> None:
+    for kind in (UnknownUser, KeyError):
+        with pytest.raises(kind) as caught:
+            small().of("patient-17")
+        assert "patient-17" not in str(caught.value)
 
 
 def test_the_digest_sees_everything() -> None:

@@ -290,3 +290,41 @@ def test_fractions_after_many_whole_numbers_are_read(tmp_path: Path) -> None:
     lines = [f"{user},heparin,{user % 5}" for user in range(300)] + ["300,heparin,2.5"]
     (tmp_path / "t.csv").write_text("user,item,value\n" + "\n".join(lines) + "\n")
     assert read_ratings(tmp_path / "t.csv", CATALOG).of(300) == {"heparin": 2.5}
+
+
+def test_a_file_without_a_header_does_not_show_its_first_row(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("patient-17,heparin,31337\npatient-18,lactate,2\n")
+    with pytest.raises(MissingColumn, match="looks like data") as caught:
+        read_ratings(tmp_path / "t.csv", CATALOG)
+    assert "patient-17" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"PK\x03\x04junk", b"SQLite format 3\x00" + b"\x00" * 80])
+def test_workbooks_and_databases_are_not_tables(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "t.xlsx").write_bytes(content)
+    with pytest.raises(UnreadableSource, match="binary file"):
+        read_ratings(tmp_path / "t.xlsx", CATALOG)
+
+
+@pytest.mark.parametrize("separator", ["tab", "\\t", "\t"])
+def test_tabs_can_be_named_as_a_shell_can_type_them(separator: str, tmp_path: Path) -> None:
+    (tmp_path / "t.tsv").write_text("user\titem\tvalue\n1\theparin\t2\n")
+    assert read_ratings(tmp_path / "t.tsv", CATALOG, separator=separator).of(1) == {"heparin": 2.0}
+    with pytest.raises(DataError, match="one character"):
+        read_ratings(tmp_path / "t.tsv", CATALOG, separator="::")
+
+
+def test_what_people_pass_by_mistake_gets_our_errors(tmp_path: Path) -> None:
+    with pytest.raises(TwofoldError, match="agreed catalog"):
+        read_ratings(secret(), "items.csv")  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="value_range"):
+        read_ratings(secret(), CATALOG, value_range=5)  # type: ignore[arg-type]
+    with pytest.raises(UnreadableSource, match="no such SQLite file"):
+        read_ratings(f"sqlite:///{tmp_path}/typo.db", CATALOG, query=QUERY)
+    assert list(tmp_path.iterdir()) == []
+    mixed = pd.DataFrame({"user": [1, 2], "item": ["heparin"] * 2, "value": pd.Series([1, "many"], dtype=object)})
+    with pytest.raises(BadValue, match="holds text"):
+        read_ratings(mixed, CATALOG)
+    twice = pd.DataFrame([[1, 2, "heparin", 3]], columns=["user", "user", "item", "value"])
+    with pytest.raises(TwofoldError):
+        read_ratings(twice, CATALOG)

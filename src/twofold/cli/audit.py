@@ -21,7 +21,7 @@ def audit(
     json: bool = typer.Option(False, "--json", help="Print one JSON record and nothing else."),
     seed: int | None = typer.Option(None, "--seed", help="Repeat the same attempts; fresh randomness by default."),
 ) -> None:
-    """Try to falsify every mechanism, alone and end to end, and check that six broken ones are caught.
+    """Try to falsify every mechanism, alone and end to end, and check that broken ones are caught.
 
     Nothing private is read: all data are made up. Takes about a minute. The exit code is 1 when
     a sound mechanism was falsified or a broken one was not.

@@ -56,9 +56,9 @@ class Line:
 
 
 def demo(
-    patients: Annotated[int, typer.Option(help="Simulated patients over all hospitals.")] = 9_000,
-    n_hospitals: Annotated[int, typer.Option("--hospitals", help="Simulated hospitals.")] = 24,
-    seed: Annotated[int, typer.Option(help="Seed of the simulation and the split.")] = 7,
+    patients: Annotated[int, typer.Option(min=400, help="Simulated patients over all hospitals.")] = 9_000,
+    n_hospitals: Annotated[int, typer.Option("--hospitals", min=4, help="Simulated hospitals.")] = 24,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the simulation and the split.")] = 7,
     json: Json = False,
 ) -> None:
     """Simulate hospitals, bound, split, and compare what each has alone with what pooling would give."""

@@ -7,6 +7,7 @@ A CSV file has no types. Ids are read as text and become integers only if that l
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,13 +19,14 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from twofold.errors import BadValue, EmptyTable, MissingColumn, TwofoldError, UnreadableSource
+from twofold.errors import BadValue, DataError, EmptyTable, MissingColumn, TwofoldError, UnreadableSource
 
 __all__ = ["FileFormat", "file_format", "lossless_integers", "read_file", "write_file"]
 
 FileFormat = Literal["csv", "csv.gz", "parquet"]
 PARQUET_MAGIC: Final = b"PAR1"
 GZIP_MAGIC: Final = b"\x1f\x8b"
+ZIP_MAGIC: Final = b"PK\x03\x04"
 
 
 def read_file(
@@ -51,14 +53,17 @@ def read_file(
     kind = file_format(path)
     if kind == "parquet":
         return _read_parquet(path, columns)
-    return _read_csv(path, columns, separator=separator, text=text, numbers=numbers)
+    mark = {"tab": "\t", "\\t": "\t"}.get(separator, separator)  # a shell hands on a backslash and a t
+    if len(mark.encode()) != 1:
+        raise DataError("not a separator.", found=f"{separator!r}", expected="one character, or 'tab'")
+    return _read_csv(path, columns, separator=mark, text=text, numbers=numbers)
 
 
 def file_format(path: Path) -> FileFormat:
     """Look at the first bytes; refuse what is missing, a folder, empty, or no Parquet despite its name."""
     try:
         with path.open("rb") as file:
-            head = file.read(4)
+            head = file.read(512)
     except OSError as error:
         raise UnreadableSource(
             f"cannot open {path.name}.",
@@ -67,11 +72,20 @@ def file_format(path: Path) -> FileFormat:
         ) from None
     if not head:
         raise EmptyTable(f"{path.name} is empty.", found="0 bytes", expected="a header and rows")
-    if head == PARQUET_MAGIC:
+    if head.startswith(PARQUET_MAGIC):
         return "parquet"
     if path.suffix in (".parquet", ".pq"):
         raise UnreadableSource(f"{path.name} is not a Parquet file.", expected="a file that begins with PAR1")
-    return "csv.gz" if head[:2] == GZIP_MAGIC else "csv"
+    if head.startswith(GZIP_MAGIC):
+        return "csv.gz"
+    if b"\x00" in head or head.startswith(ZIP_MAGIC):
+        raise UnreadableSource(
+            f"{path.name} is not a table of text.",
+            found="a binary file (a workbook, an archive, a database?)",
+            expected="CSV, CSV.gz or Parquet",
+            fix="export the sheet as CSV; for a database pass its URL and query=",
+        )
+    return "csv"
 
 
 def write_file(frame: pl.DataFrame, path: Path) -> None:
@@ -196,20 +210,32 @@ def text_in_values(name: str) -> BadValue:
     )
 
 
-def require_columns(present: Sequence[str], wanted: Sequence[str] | None) -> None:
-    """Refuse missing columns; column names are schema, so they may be shown."""
+def require_columns(
+    present: Sequence[str],
+    wanted: Sequence[str] | None,
+    fix: str = "name the columns: user=..., item=..., value=... (--user, --item, --value)",
+) -> None:
+    """Refuse missing columns; column names are schema and may be shown, unless they look like a row of data."""
     missing = [name for name in wanted or () if name not in present]
     if not missing:
         return
-    fix = "name the columns: read_ratings(..., user=..., item=..., value=...)"
     if len(present) == 1 and (other := next((mark for mark in ";\t|" if mark in present[0]), None)):
-        fix = f"the file seems to be separated by {other!r}: pass separator={other!r}"
+        name = "tab" if other == "\t" else other
+        fix = f"the file seems to have another separator: pass separator={name!r} (--separator {name!r})"
     raise MissingColumn(
         "the table lacks a column.",
-        found="columns " + ", ".join(present),
+        found=_listing(present),
         expected="columns " + ", ".join(missing),
         fix=fix,
     )
+
+
+def _listing(columns: Sequence[str]) -> str:
+    """Column names for a message; not those of a file without a header, whose first row is somebody's."""
+    if any(re.fullmatch(r"[-+]?[0-9.,]+", name.strip()) for name in columns):
+        return "a first line that looks like data, not like names (not shown)"
+    shown = [name if name.isprintable() and len(name) <= 40 else "..." for name in columns[:20]]
+    return "columns " + ", ".join(shown) + (f" and {len(columns) - 20} more" if len(columns) > 20 else "")
 
 
 @contextmanager
@@ -224,7 +250,7 @@ def _our_errors(name: str) -> Iterator[None]:
     except BaseException as error:  # polars' panics are not Exceptions
         raise UnreadableSource(
             f"{name} cannot be read.",
-            found=f"damaged or cut off ({type(error).__name__})",
+            found=f"damaged, cut off, not UTF-8, or rows of unequal length ({type(error).__name__})",
             expected="a whole CSV, CSV.gz or Parquet file in UTF-8",
             fix="fetch or export the file again; nothing was changed",
         ) from None

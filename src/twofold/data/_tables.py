@@ -13,7 +13,7 @@ import narwhals as nw
 import numpy as np
 import polars as pl
 
-from twofold.data._files import read_file, require_columns
+from twofold.data._files import read_file, require_columns, text_in_values
 from twofold.data.identifiers import id_column
 from twofold.errors import DataError, MissingExtra, TwofoldError, UnreadableSource
 
@@ -45,43 +45,50 @@ def open_table(
     """
     columns = [*ids, *([] if value is None else [value])]
     if query is not None or _is_url(source):
-        return _columns(_query(source, query), columns)
+        return _columns(_query(source, query), columns, value)
     if isinstance(source, (str, Path)):
         numbers = [] if value is None else [value]
         frame = read_file(Path(source), columns, separator=separator, text=ids, numbers=numbers)
         return {name: frame[name] for name in columns}
-    return _columns(source, columns)
+    return _columns(source, columns, value)
 
 
 def _is_url(source: Any) -> bool:
     return isinstance(source, str) and "://" in source
 
 
-def _columns(native: Any, columns: Sequence[str]) -> dict[str, pl.Series]:
+def _columns(native: Any, columns: Sequence[str], value: str | None) -> dict[str, pl.Series]:
     try:
         frame = nw.from_native(native)
+        if isinstance(frame, nw.LazyFrame):
+            require_columns(frame.collect_schema().names(), columns)
+            frame = frame.select(*dict.fromkeys(columns)).collect("polars")
+        require_columns(frame.columns, columns)
+        return {name: _to_polars(frame[name], is_value=name == value) for name in columns}
     except TypeError:
         raise UnreadableSource(
             "this kind of source is not known.",
             found=f"a {type(native).__name__}",
             expected="a path, a pandas, polars or Arrow table, a DuckDB relation, or a database with query=",
         ) from None
-    if isinstance(frame, nw.LazyFrame):
-        require_columns(frame.collect_schema().names(), columns)
-        frame = frame.select(*dict.fromkeys(columns)).collect("polars")
-    require_columns(frame.columns, columns)
-    return {name: _to_polars(frame[name]) for name in columns}
+    except ImportError:
+        raise needs_extra("pandas,duckdb", "reading this kind of table") from None
+    except (nw.exceptions.NarwhalsError, pl.exceptions.PolarsError) as error:
+        raise UnreadableSource(
+            "the table cannot be used.",
+            found=f"{type(error).__name__}",
+            expected="a table whose columns have different names and plain types",
+        ) from None
 
 
-def _to_polars(column: nw.Series[Any]) -> pl.Series:
+def _to_polars(column: nw.Series[Any], *, is_value: bool) -> pl.Series:
     """Ids that pandas keeps as objects are taken one by one: a conversion could change or refuse them."""
-    if column.dtype == nw.Object:
-        native = [None if _is_missing(value) else value for value in column.to_list()]
-        return id_column(native)
-    try:
+    if column.dtype != nw.Object:
         return column.to_polars()
-    except ModuleNotFoundError:
-        raise needs_extra("pandas", "reading this pandas column") from None
+    if is_value:
+        raise text_in_values(column.name)
+    native = [None if _is_missing(value) else value for value in column.to_list()]
+    return id_column(native, column.name)
 
 
 def _is_missing(value: Any) -> bool:
@@ -112,6 +119,8 @@ def _query(source: Any, query: str | None) -> pl.DataFrame:
 
 
 def _engine(url: str) -> Any:
+    if url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///").split("?")[0]).is_file():
+        raise UnreadableSource("there is no such SQLite file.", fix="mind the path; SQLite would make an empty one")
     try:
         import sqlalchemy
     except ModuleNotFoundError:

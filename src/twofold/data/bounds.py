@@ -14,7 +14,7 @@ from scipy import sparse
 from twofold.data._entries import keep_entries, with_data
 from twofold.data.identifiers import Identifiers
 from twofold.data.ratings import Ratings
-from twofold.errors import BadBound
+from twofold.errors import BadBound, DataError
 
 __all__ = ["Bounds", "BoundsReport"]
 
@@ -97,12 +97,18 @@ class Bounds:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        for name in ("bound", "lower", "norm_cap"):
+            if isinstance(value := getattr(self, name), bool) or not isinstance(value, (int, float, type(None))):
+                raise BadBound(f"{name} is not a number.", found=f"a {type(value).__name__}", expected="a number")
+        if self.bound is None or self.lower is None:
+            raise BadBound("a bound is missing.", expected="numbers for bound and lower")
         if not (math.isfinite(self.bound) and self.bound > 0):
             raise BadBound("bound is not usable.", found=f"bound={self.bound}", expected="bound > 0 and finite")
         if not (math.isfinite(self.lower) and self.lower < self.bound):
             raise BadBound("lower is not usable.", found=f"lower={self.lower}", expected="lower < bound, finite")
-        if self.max_items is not None and self.max_items < 1:
-            raise BadBound("max_items is not usable.", found=f"{self.max_items}", expected="max_items >= 1")
+        whole = isinstance(self.max_items, int) and not isinstance(self.max_items, bool)
+        if self.max_items is not None and (not whole or self.max_items < 1):
+            raise BadBound("max_items is not usable.", found=f"{self.max_items}", expected="a whole number from 1")
         if self.keep not in ("random", "largest"):
             raise BadBound("unknown rule to keep items.", expected="keep='random' or keep='largest'")
         if (self.norm is None) != (self.norm_cap is None):
@@ -127,6 +133,8 @@ class Bounds:
         report : BoundsReport
             Fractions cut.
         """
+        if not isinstance(ratings, Ratings):
+            raise DataError("bounds apply to Ratings.", found=f"a {type(ratings).__name__}", fix="read_ratings(...)")
         matrix = ratings.matrix
         # The limits themselves are rounded inwards: 0.1 as a float32 would be a little more than 0.1.
         low, high = _towards_zero(np.array([self.lower, self.bound]), matrix.dtype)

@@ -8,9 +8,9 @@ from typing import Final
 
 import polars as pl
 
-from twofold.data._files import read_file, write_file
+from twofold.data._files import read_file, require_columns, write_file
 from twofold.data.identifiers import Identifiers
-from twofold.errors import BadIdentifier, CatalogError, MissingColumn
+from twofold.errors import BadIdentifier, CatalogError
 
 __all__ = ["Catalog", "same_catalog"]
 
@@ -48,8 +48,12 @@ class Catalog:
     __slots__ = ("_features", "_hash", "_items")
 
     def __init__(self, items: Iterable[Hashable] | pl.Series, features: pl.DataFrame | None = None) -> None:
-        if not isinstance(items, pl.Series) and isinstance(items, (str, bytes)):
-            raise CatalogError("a catalog needs a list of item ids.", found="one text", fix="Catalog([...])")
+        if isinstance(items, (str, bytes)) or hasattr(items, "columns"):
+            raise CatalogError(
+                "a catalog needs a list of item ids.",
+                found=f"a {type(items).__name__}",
+                fix='Catalog(["a", "b"]), Catalog(table["item"]) or Catalog.read("items.csv")',
+            )
         self._items: Final = _unique_items(items)
         if features is not None and features.height != len(self._items):
             raise CatalogError(
@@ -107,19 +111,15 @@ class Catalog:
         path : str or Path
             The file.
         item : str, optional
-            Column with the ids; by default the column called "item", or the only one. The others become features.
+            Column with the ids; by default the column called "item". The others become features.
         separator : str, default ","
             Field separator of a CSV file.
         """
+        if not isinstance(path, (str, Path)):
+            raise CatalogError("not a path.", found=f"a {type(path).__name__}", fix='Catalog.read("items.csv")')
         frame = read_file(Path(path), None, separator=separator, text=(item or "item",))
-        name = item if item is not None else _guess_item_column(frame.columns)
-        if name not in frame.columns:
-            raise MissingColumn(
-                "the catalog file has no such column.",
-                found="columns " + ", ".join(frame.columns),
-                expected=f"a column {name!r}",
-                fix='name the column of the ids: Catalog.read(path, item="...")',
-            )
+        name = item or "item"
+        require_columns(frame.columns, [name], 'name the column of the ids: Catalog.read(path, item="...")')
         rest = frame.drop(name)
         return cls(frame[name].alias("item"), rest if rest.width else None)
 
@@ -135,6 +135,8 @@ class Catalog:
 def _unique_items(items: Iterable[Hashable] | pl.Series) -> Identifiers:
     try:
         ids = Identifiers(items)
+    except TypeError:
+        raise CatalogError("not a catalog: its ids cannot be compared.", expected="one plain id per item") from None
     except BadIdentifier as error:
         raise CatalogError(
             f"not a catalog: {error.summary}",
@@ -145,10 +147,6 @@ def _unique_items(items: Iterable[Hashable] | pl.Series) -> Identifiers:
     if len(ids) == 0:
         raise CatalogError("a catalog needs at least one item.", found="an empty list")
     return ids
-
-
-def _guess_item_column(columns: list[str]) -> str:
-    return columns[0] if len(columns) == 1 else "item"
 
 
 def same_catalog(one: Catalog, other: Catalog) -> None:

@@ -42,6 +42,8 @@ class Federation(Mapping[Any, Ratings]):
     def __init__(self, entities: Mapping[Any, Ratings]) -> None:
         if not entities:
             raise EmptyTable("a federation needs at least one entity.")
+        if not all(isinstance(ratings, Ratings) for ratings in entities.values()):
+            raise DataError("an entity holds Ratings.", fix="read_ratings(...) for each entity")
         first = next(iter(entities.values()))
         for ratings in entities.values():
             same_catalog(first.catalog, ratings.catalog)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import polars as pl
 
 from twofold.data._encode import NESTED, kind_of, lookup
-from twofold.errors import BadIdentifier
+from twofold.errors import BadIdentifier, UnknownUser
 
 __all__ = ["Identifiers"]
 
@@ -63,6 +63,8 @@ class Identifiers(Sequence[Any]):
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return self._series[index].to_list()
+        if index < 0:  # the padding of a short list of recommendations is -1, which is nobody's position
+            raise IndexError("positions are 0 or more; -1 marks an empty place")
         return self._series[int(index)]
 
     def __contains__(self, value: object) -> bool:
@@ -86,10 +88,12 @@ class Identifiers(Sequence[Any]):
         return self._positions.get(value)
 
     def position(self, value: object) -> int:
-        """Position of one id; KeyError (without the id) if it is not here."""
+        """Position of one id; UnknownUser, which is a KeyError, if it is not here."""
         found = self.get(value)
         if found is None:
-            raise KeyError(f"id not among the {len(self):,} known ids of type {self.kind}")
+            raise UnknownUser(
+                "no such id.", found=f"an id of type {type(value).__name__}", expected=f"a known {self.kind} id"
+            )
         return found
 
     def take(self, positions: npt.ArrayLike) -> Identifiers:
@@ -122,7 +126,7 @@ class Identifiers(Sequence[Any]):
         return [value.hex() if isinstance(value, bytes) else str(value) for value in self]
 
 
-def id_column(values: list[Any]) -> pl.Series:
+def id_column(values: list[Any], name: str = "id") -> pl.Series:
     """Turn Python values into a column without changing one; mixed types are refused.
 
     >>> id_column([3, 1]).dtype
@@ -131,7 +135,7 @@ def id_column(values: list[Any]) -> pl.Series:
     values = [value.item() if isinstance(value, np.generic) else value for value in values]
     types = {type(value) for value in values if value is not None}
     if len(types) > 1:
-        raise mixed_types("id", sorted(kind.__name__ for kind in types))
+        raise mixed_types(name, sorted(kind.__name__ for kind in types))
     plain = not types or next(iter(types)) in (int, str, bytes, float, bool)
     try:
         return pl.Series(values, strict=True) if plain else pl.Series(values, dtype=pl.Object)

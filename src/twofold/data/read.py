@@ -17,7 +17,7 @@ from twofold.data._tables import open_table
 from twofold.data.catalog import Catalog
 from twofold.data.identifiers import Identifiers, check_ids
 from twofold.data.ratings import Feedback, Notes, Ratings, check_values
-from twofold.errors import BadIdentifier, BadValue, DataError, DuplicateEntries, EmptyTable, UnknownItems
+from twofold.errors import BadIdentifier, BadValue, CatalogError, DataError, DuplicateEntries, EmptyTable, UnknownItems
 
 __all__ = ["DuplicateRule", "UnknownRule", "read_ratings"]
 
@@ -86,6 +86,12 @@ def read_ratings(
     (Ratings(2 users x 2 items, counts), {'creatinine': 3.0, 'heparin': 1.0})
     """
     _check_rules(duplicates, unknown_items)
+    if not isinstance(catalog, Catalog):
+        raise CatalogError(
+            "read_ratings needs the agreed catalog.",
+            found=f"a {type(catalog).__name__}",
+            fix='read_ratings(table, Catalog.read("items.csv"))',
+        )
     table = open_table(source, ids=(user, item), value=value, query=query, separator=separator)
     n_rows = len(table[user])
     if n_rows == 0:
@@ -149,7 +155,8 @@ def _wrong_type(name: str, column: pl.Series) -> BadValue:
 def _check_range(
     numbers: npt.NDArray[Any], name: str, feedback: Feedback, value_range: tuple[float, float] | None
 ) -> None:
-    low, high = value_range or (0.0 if feedback == "counts" else -SANE_RANGE, SANE_RANGE)
+    limits = value_range or (0.0 if feedback == "counts" else -SANE_RANGE, SANE_RANGE)
+    low, high = limits if isinstance(limits, tuple) and len(limits) == 2 else (1.0, 0.0)
     if not low <= high:
         raise DataError("an impossible value_range.", expected="value_range=(low, high) with low <= high")
     if numbers.min() < low or numbers.max() > high:

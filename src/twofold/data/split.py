@@ -149,6 +149,8 @@ def leave_n_out(data: Data, *, n: int = 1, rng: Seed = None) -> Split[Data]:
 
 
 def _split(data: Data, choose: Callable[[npt.NDArray[np.int64], np.random.Generator], Mask], seed: Seed) -> Split[Data]:
+    if not isinstance(data, (Ratings, Federation)):
+        raise DataError("only Ratings or a Federation can be split.", found=f"a {type(data).__name__}")
     rng = np.random.default_rng(seed)
     if isinstance(data, Ratings):
         return _cut(data, choose(data.entries_per_user, rng))

@@ -242,7 +242,10 @@ def _verdict(number: Range, patterns: Range, profile: Range) -> tuple[str, str]:
     if number.low >= 1:
         return "yes", "even a single released number stands above its noise"
     if patterns.high >= 1:
-        return "perhaps", "patterns rise above the noise only if the users of a prototype are much alike everywhere"
+        return (
+            "perhaps",
+            "single numbers drown; patterns may rise above the noise, the more alike the users of a prototype are",
+        )
     if profile.high >= 1:
         return "one profile", "the prototypes drown; at best, which items are frequent everywhere can be learned"
     return "no", "even everything added up drowns in the noise; this buys privacy and no use"

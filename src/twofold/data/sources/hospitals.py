@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ from twofold.data.sources._hospitals_demo import NOTED, DemoFacts, measure_demo
 from twofold.data.sources._hospitals_patients import HospitalTruth, sample_patients
 from twofold.data.sources._hospitals_profile import make_profile
 from twofold.data.sources._hospitals_world import World, make_catalog, make_world
-from twofold.errors import BadParameter
+from twofold.errors import BadParameter, TwofoldError
 
 __all__ = [
     "CalibrationRow",
@@ -176,4 +177,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except TwofoldError as error:
+        sys.exit(f"{type(error).__name__}: {error}")
