@@ -42,6 +42,7 @@ def test_show_prints_the_account(path):
         assert text in shown
     assert digest(b"noisy")[:16] in shown
     assert "released" in shown
+    assert "version 1" in shown
 
 
 def test_show_as_json_is_exact_and_holds_no_data_digest(path):
@@ -49,7 +50,11 @@ def test_show_as_json_is_exact_and_holds_no_data_digest(path):
     told = json.loads(shown)
     assert told["remaining"] == {"epsilon": "2/3", "delta": "1/1000000"}
     assert told["entries"][0]["digest"] == digest(b"noisy")
+    assert told["entries"][0]["version"] == "1"
     assert DATA not in shown
+    nonce = json.loads(path.read_text().splitlines()[1])["body"]["nonce"]
+    assert nonce not in shown
+    assert nonce not in run("show", path).output
 
 
 def test_verify(path):
@@ -57,6 +62,8 @@ def test_verify(path):
     told = json.loads(run("verify", path, "--json").output)
     assert told["sound"] is True
     assert json.loads(run("verify", path, "--json", "--head", told["head"]).output)["sound"] is True
+    printed = json.loads(run("card", path, "--json").output)["record_hash"]
+    assert json.loads(run("verify", path, "--json", "--head", printed).output)["sound"] is True
 
 
 def test_verify_fails_on_an_edit(path):

@@ -131,6 +131,16 @@ def test_all_releases_are_added_up(tmp_path):
     assert card_from_ledger(ledger, record=1).figures[-1].epsilon == 1.5
 
 
+def test_the_version_of_the_data_is_stated(tmp_path):
+    ledger = make(tmp_path)
+    assert card_from_ledger(ledger).version == "1"
+    event = DiscreteLaplaceEvent(unit=Unit.person(), sensitivity=1, scale=2, coordinates=1)
+    asked = {"plan": digest(b"plan"), "data": DATA, "events": [event], "unit": Unit.person(), "version": "<May>"}
+    ledger.release(**asked, draw=lambda: b"more")
+    assert card_from_ledger(ledger).version == "<May>"
+    assert "&lt;May&gt;" in to_html(card_from_ledger(ledger))
+
+
 def test_a_card_of_nothing_is_refused(tmp_path):
     ledger = make(tmp_path)
     with pytest.raises(PrivacyError, match="one of the records 1"):

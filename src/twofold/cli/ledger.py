@@ -175,6 +175,7 @@ def _cells(entry: Entry) -> list[object]:
     status = {"released": "released", "lost": "lost: spent, nothing left", "open": "open: counts as spent"}[
         entry.status
     ]
-    marks = [status, *(["seeded: NOT PRIVATE"] if entry.request["seeded"] else [])]
+    version = f"version {escape(entry.request['version'])} of the data"
+    marks = [status, version, *(["seeded: NOT PRIVATE"] if entry.request["seeded"] else [])]
     when = entry.request["at"].replace("T", " ").removesuffix("Z")
     return [entry.number, when, words(entry.cost), f"{entry.size:,}", entry.digest[:16], "; ".join(marks)]

@@ -38,7 +38,7 @@ class Figure:
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """Everything the page says. Only public facts: no data digest, no count of people."""
+    """Everything the page says. Only public facts: no data digest, no nonce, no count of people."""
 
     dataset: str
     at: str
@@ -61,6 +61,7 @@ class Card:
     randomness: str
     software: str
     plan: str
+    version: str
     record: int
     record_hash: str
     ceiling: str
@@ -151,6 +152,7 @@ def _card(state: LedgerState, entry: Entry) -> Card:
         randomness="a seed: repeatable, NOT private" if seeded else "the operating system, not repeatable",
         software=asked["software"],
         plan=asked["plan"],
+        version=asked["version"],
         record=entry.number,
         record_hash=entry.hash,
         ceiling="no ceiling" if state.ceiling.epsilon == math.inf else brief(state.ceiling),

@@ -123,6 +123,7 @@ def _record(card: Card) -> Section:
         ("Record hash", card.record_hash),
         ("Release SHA-256", card.digest),
         ("Plan SHA-256", card.plan),
+        ("Version of the data", card.version),
     )
     return Section(
         title="Where it is recorded", text="Check with: twofold ledger verify LEDGER --head RECORD-HASH", rows=rows

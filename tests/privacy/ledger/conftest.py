@@ -21,7 +21,7 @@ def asked(name: str = "data", *, epsilon: str = "1/2", seeded: bool = False, **m
         unit=unit, seeded=seeded, sensitivity=60, scale=60 / Fraction(epsilon), coordinates=457
     )
     usual = {"unit": unit, "events": [event], "cost": None}
-    return {"plan": digest(b"plan"), "data": digest(name.encode()), **usual, **more}
+    return {"plan": digest(b"plan"), "data": digest(name.encode()), "version": name, **usual, **more}
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from twofold.errors import (
 )
 from twofold.privacy.budget import ZCDP, ApproxDP, NotPrivate, PureDP
 from twofold.privacy.events import DiscreteGaussianEvent, NonPrivateEvent
-from twofold.privacy.ledger import Ledger, disk
+from twofold.privacy.ledger import Ledger, StaleRelease, disk
 from twofold.privacy.unit import Unit
 
 
@@ -29,16 +29,43 @@ def never() -> bytes:
 def test_asking_twice_gives_the_same_bytes_and_spends_once(ledger, ask):
     first = ledger.release(**ask(), draw=lambda: os.urandom(1000))
     assert ledger.release(**ask(), draw=never) == first
-    assert Ledger(ledger.path).stored(plan=ask()["plan"], data=ask()["data"]) == first
+    assert Ledger(ledger.path).stored(plan=ask()["plan"], version=ask()["version"]) == first
     assert ledger.state().spent.epsilon == Fraction(1, 2)
 
 
-@pytest.mark.parametrize("changed", ["plan", "data"])
-def test_another_plan_or_other_data_is_another_release(ledger, ask, changed):
+@pytest.mark.parametrize("changed", ["plan", "version"])
+def test_another_plan_or_version_is_another_release(ledger, ask, changed):
     ledger.release(**ask(), draw=lambda: b"one")
     other = {**ask(), changed: "f" * 64}
     assert ledger.release(**other, draw=lambda: b"two") == b"two"
     assert ledger.state().spent.epsilon == 1
+
+
+def test_data_that_changed_cannot_be_told_from_data_that_did_not(ledger, ask):
+    first = ledger.release(**ask(), draw=lambda: b"drawn once")
+    before = ledger.path.read_bytes()
+    with pytest.warns(StaleRelease, match="new public version") as caught:
+        again = ledger.release(**{**ask(), "data": "f" * 64}, draw=never)
+    assert (again, ledger.path.read_bytes()) == (first, before)
+    assert "f" * 64 not in str(caught[0].message)
+    assert caught[0].filename == __file__
+    new = {**ask(), "data": "f" * 64, "version": "2"}
+    assert ledger.release(**new, draw=lambda: b"newer") == b"newer"
+    assert ledger.state().spent.epsilon == 1
+    assert [entry["version"] for entry in ledger.state().as_dict()["entries"]] == ["data", "2"]
+
+
+def test_a_version_is_one_unless_it_is_said(ledger, ask):
+    asked = {name: value for name, value in ask().items() if name != "version"}
+    assert ledger.release(**asked, draw=lambda: b"x") == ledger.stored(plan=asked["plan"]) == b"x"
+    assert ledger.stored(plan=asked["plan"], version="1") == b"x"
+    assert ledger.stored(plan=asked["plan"], version="2") is None
+
+
+def test_a_bad_digest_is_refused_though_the_release_is_stored(ledger, ask):
+    ledger.release(**ask(), draw=lambda: b"x")
+    with pytest.raises(BadPrivacyParameter):
+        ledger.release(**ask(data="patient-17"), draw=never)
 
 
 def test_the_reservation_is_on_disk_before_the_draw(ledger, ask):
@@ -174,12 +201,25 @@ def test_a_ledger_without_a_ceiling_records_what_is_not_private(tmp_path, ask):
     assert free.state().entries[0].request["seeded"] is True
 
 
+def test_a_ledger_without_a_ceiling_records_a_second_release(tmp_path, ask):
+    free = Ledger.create(tmp_path / "free", dataset="demo", ceiling=NotPrivate(reason="demo"), unit=Unit.person())
+    for name in ("a", "b", "c"):
+        assert free.release(**ask(name, seeded=True), draw=lambda name=name: name.encode()) == name.encode()
+    assert (free.state().spent.epsilon, free.state().spent.delta) == (float("inf"), 1)
+    assert free.state().remaining.epsilon == float("inf")
+
+
 @pytest.mark.parametrize(
     "bad",
     [
         {"plan": "short"},
         {"data": "patient-17"},
         {"data": 7},
+        {"version": ""},
+        {"version": " "},
+        {"version": "patient-17\n"},
+        {"version": "v" * 65},
+        {"version": 2020},
         {"events": []},
         {"events": ["text"]},
         {"cost": ZCDP(rho=1)},

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twofold.privacy.ledger import Cost, words
+from twofold.privacy.budget import NotPrivate
+from twofold.privacy.ledger import Cost, cost_of, words
 
 AMOUNTS = st.fractions(min_value=0, max_value=1000) | st.just(math.inf)
 
@@ -29,6 +30,14 @@ def test_what_is_left_can_be_spent_and_no_more(total, part):
         assert not (Cost(epsilon=part) + left + Cost(epsilon=Fraction(1, 10**9))).fits(
             Cost(epsilon=total)
         ) or math.isinf(total)
+
+
+def test_what_is_not_private_stays_within_no_ceiling_however_often():
+    free = cost_of(NotPrivate(reason="demo"))
+    assert free + free == free
+    assert (free + free).fits(free)
+    assert free.minus(free).epsilon == math.inf
+    assert not (free + free).fits(Cost(epsilon=math.inf, delta=Fraction(99, 100)))
 
 
 @pytest.mark.parametrize(

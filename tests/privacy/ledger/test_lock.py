@@ -33,7 +33,7 @@ from twofold.privacy.unit import Unit
 event = ThresholdEvent(unit=Unit.person(), scale=10, threshold=5)
 for number in range(6):
     sent = Ledger(sys.argv[1]).release(
-        plan=digest(b"plan"), data=digest(str(number).encode()), events=[event], unit=Unit.person(),
+        plan=digest(b"plan"), data=digest(b"data"), version=str(number), events=[event], unit=Unit.person(),
         draw=lambda: os.urandom(100))
     print(digest(sent))
 """

@@ -65,7 +65,9 @@ def release(path: Path, name: str, seen: list[str]) -> bytes:
         seen.append(f"draw {name}")
         return os.urandom(50)
 
-    return Ledger(path).release(plan=digest(b"p"), data=digest(name.encode()), events=[EVENT], unit=UNIT, draw=draw)
+    return Ledger(path).release(
+        plan=digest(b"p"), data=digest(b"d"), version=name, events=[EVENT], unit=UNIT, draw=draw
+    )
 
 
 def run(
@@ -107,7 +109,7 @@ def test_whatever_was_drawn_is_paid_for_and_whatever_was_sent_is_kept(tmp_path, 
         ledger.verify()
         for name, content in sent.items():
             again = ledger.release(
-                plan=digest(b"p"), data=digest(name.encode()), events=[EVENT], unit=UNIT, draw=lambda: b"another"
+                plan=digest(b"p"), data=digest(b"d"), version=name, events=[EVENT], unit=UNIT, draw=lambda: b"another"
             )
             assert again == content, f"cut at step {cut}"
         draws = sum(one.startswith("draw") for one in seen)
@@ -130,7 +132,12 @@ def test_a_kill_and_then_a_cut_loses_nothing(tmp_path, monkeypatch):
             ledger.verify()
             for name, content in {**more, **sent}.items():
                 stored = ledger.release(
-                    plan=digest(b"p"), data=digest(name.encode()), events=[EVENT], unit=UNIT, draw=lambda: b"another"
+                    plan=digest(b"p"),
+                    data=digest(b"d"),
+                    version=name,
+                    events=[EVENT],
+                    unit=UNIT,
+                    draw=lambda: b"another",
                 )
                 assert stored == content, f"kill at {first}, cut at {second}"
             draws = sum(one.startswith("draw") for one in seen + later)

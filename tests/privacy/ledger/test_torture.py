@@ -24,9 +24,9 @@ class DrawsFirst(Ledger):
         return super().release(draw=lambda: content, **asked)
 
 class Forgets(Ledger):
-    def release(self, *, data, **asked):
-        sent = super().release(data=data, **asked)
-        (entry,) = [one for one in self.state().entries if one.key[1] == data and one.status == "released"]
+    def release(self, *, version, **asked):
+        sent = super().release(version=version, **asked)
+        (entry,) = [one for one in self.state().entries if one.key[1] == version and one.status == "released"]
         self._files.release(entry, entry.digest).write_bytes(b"other")
         return sent
 

@@ -14,7 +14,7 @@ from twofold.privacy.budget import PureDP
 from twofold.privacy.ledger import Ledger
 from twofold.privacy.ledger.chain import read_chain
 from twofold.privacy.ledger.head import Standing, head_of, standing
-from twofold.privacy.ledger.record import START, encode, seal
+from twofold.privacy.ledger.record import FORMAT, START, encode, seal
 
 
 @pytest.fixture
@@ -152,7 +152,7 @@ def test_a_hash_too_short_to_mean_anything_is_not_accepted(filled):
 def test_a_newer_version_is_refused(filled, ask):
     head = filled.path.with_name(filled.path.name + ".head")
     content = head.read_bytes()
-    head.write_bytes(content.replace(b'"format":1', b'"format":2'))
+    head.write_bytes(content.replace(b'"format":2', b'"format":3'))
     assert "another version of twofold" in refuses(filled, ask)
 
 
@@ -198,7 +198,7 @@ def sample() -> bytes:
     """A short chain; built anew because hypothesis keeps no fixtures."""
     previous, content = START, b""
     for number, kind in enumerate(("open", "reserve", "commit", "raise")):
-        body = {"kind": kind, "format": 1} if kind == "open" else {"kind": kind, "epsilon": "1/10"}
+        body = {"kind": kind, "format": FORMAT} if kind == "open" else {"kind": kind, "epsilon": "1/10"}
         record = seal(number=number, previous=previous, body=body)
         previous, content = record.hash, content + encode(record)
     return content

@@ -27,6 +27,8 @@ def _reserve() -> dict[str, object]:
         "at": "2026-01-01T00:00:00Z",
         "plan": "0" * 64,
         "data": "1" * 64,
+        "version": "of a dead process",
+        "nonce": "2" * 64,
         "unit": unit,
         "epsilon": "1/4",
         "delta": "0",

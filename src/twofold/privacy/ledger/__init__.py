@@ -8,7 +8,20 @@ from twofold.privacy.ledger.cost import Cost, cost_of, words
 from twofold.privacy.ledger.record import digest
 from twofold.privacy.ledger.request import Request
 from twofold.privacy.ledger.reservation import Reservation
+from twofold.privacy.ledger.stale import StaleRelease
 from twofold.privacy.ledger.state import Entry, LedgerState
 from twofold.privacy.ledger.verify import Verdict
 
-__all__ = ["Cost", "Entry", "Ledger", "LedgerState", "Request", "Reservation", "Verdict", "cost_of", "digest", "words"]
+__all__ = [
+    "Cost",
+    "Entry",
+    "Ledger",
+    "LedgerState",
+    "Request",
+    "Reservation",
+    "StaleRelease",
+    "Verdict",
+    "cost_of",
+    "digest",
+    "words",
+]

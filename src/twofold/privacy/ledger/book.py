@@ -18,9 +18,10 @@ from twofold.privacy.ledger.files import Files, guarded
 from twofold.privacy.ledger.head import RESTORE, head_of, read_head
 from twofold.privacy.ledger.reader import Reader
 from twofold.privacy.ledger.record import FORMAT, START, encode, seal
-from twofold.privacy.ledger.request import Request
+from twofold.privacy.ledger.request import FIRST, Request, check_names
 from twofold.privacy.ledger.reservation import Reservation, reserving
-from twofold.privacy.ledger.state import LedgerState
+from twofold.privacy.ledger.stale import warn_if_stale
+from twofold.privacy.ledger.state import Entry, LedgerState
 from twofold.privacy.ledger.verify import Verdict, verify
 from twofold.privacy.ledger.writer import Writer, now, writing
 from twofold.privacy.unit import Unit
@@ -45,7 +46,8 @@ class Ledger:
     -------
     A release is written in this order, each step durable before the next: the reservation, the draw, the bytes,
     their digest. Bytes are handed out only after the last step. A crash anywhere counts as spent; asked again for
-    the same plan and data the ledger hands out the stored bytes and spends nothing (docs/decisions/0007).
+    the same plan and version of the data the ledger hands out the stored bytes and spends nothing, even if the data
+    changed meanwhile: bytes that differ, or a cost, would tell that they did (docs/decisions/0007).
 
     Examples
     --------
@@ -119,9 +121,9 @@ class Ledger:
         """Check every byte: chain, head, stored releases, and a hash noted elsewhere if given."""
         return verify(self._files, head=head)
 
-    def stored(self, *, plan: str, data: str) -> bytes | None:
-        """Give the release already made for this plan and data, or None; costs nothing."""
-        entry = self.state().released(plan, data)
+    def stored(self, *, plan: str, version: str = FIRST) -> bytes | None:
+        """Give the release already made for this plan and version of the data, or None; costs nothing."""
+        entry = self.state().released(plan, version)
         return None if entry is None else self._files.fetch(entry)
 
     def release(
@@ -132,28 +134,35 @@ class Ledger:
         events: Sequence[Event],
         unit: Unit,
         draw: Callable[[], bytes],
+        version: str = FIRST,
         cost: Guarantee | None = None,
         about: Mapping[str, Any] | None = None,
         room: int = 0,
     ) -> bytes:
-        """Give the stored release for this plan and data, or reserve, draw, store and commit a new one.
+        """Give the stored release for this plan and version, or reserve, draw, store and commit a new one.
 
         Parameters
         ----------
-        plan, data, events, unit, cost, about
+        plan, data, events, unit, version, cost, about
             See `Request`.
         draw : callable
             Runs the mechanisms and gives the bytes to send. Called at most once, after the cost is on disk.
         room : int
             Public size of the release in bytes; that much disk is claimed before anything is spent.
+
+        Warns
+        -----
+        StaleRelease
+            The stored release was drawn from other data; for the entity only.
         """
-        if (known := self.stored(plan=plan, data=data)) is not None:
-            return known
-        request = Request(plan=plan, data=data, events=events, unit=unit, cost=cost, about=about or {})
+        check_names(plan=plan, data=data, version=version)
+        if (entry := self.state().released(plan, version)) is not None:
+            return self._again(entry, data)
+        request = Request(plan=plan, data=data, events=events, unit=unit, version=version, cost=cost, about=about or {})
         with self._writing() as writer:
-            entry = writer.state.released(plan, data)
+            entry = writer.state.released(plan, version)
             if entry is not None:  # another process was faster, or a crash had left it
-                return self._files.fetch(entry)
+                return self._again(entry, data)
             with reserving(writer, request, room=room) as reservation:
                 return reservation.commit(draw())
 
@@ -165,6 +174,7 @@ class Ledger:
         data: str,
         events: Sequence[Event],
         unit: Unit,
+        version: str = FIRST,
         cost: Guarantee | None = None,
         about: Mapping[str, Any] | None = None,
         room: int = 0,
@@ -173,10 +183,13 @@ class Ledger:
 
         The ledger stays locked for the block. Leaving it without a commit closes the reservation as lost: spent.
         """
-        request = Request(plan=plan, data=data, events=events, unit=unit, cost=cost, about=about or {})
+        request = Request(plan=plan, data=data, events=events, unit=unit, version=version, cost=cost, about=about or {})
         with self._writing() as writer:
-            if writer.state.released(plan, data) is not None:
-                raise PrivacyError("this plan and data were released before.", fix="ledger.stored(plan=..., data=...)")
+            if writer.state.released(plan, version) is not None:
+                raise PrivacyError(
+                    "this plan was released before for this version of the data.",
+                    fix="ledger.stored(plan=..., version=...), or a new public version",
+                )
             with reserving(writer, request, room=room) as reservation:
                 yield reservation
 
@@ -194,6 +207,10 @@ class Ledger:
             with guarded(self._files, "the ceiling is unchanged"):
                 writer.append({"kind": "raise", **allowed.as_dict(), "reason": reason.strip()})
             return writer.state
+
+    def _again(self, entry: Entry, data: str) -> bytes:
+        warn_if_stale(entry, data)
+        return self._files.fetch(entry)
 
     @contextmanager
     def _writing(self) -> Iterator[Writer]:

@@ -26,6 +26,7 @@ class Cost:
     -------
     Costs are added: sequential composition in its plainest form, valid for any mechanisms in any order. A tighter
     account of the events inside one release belongs to the accountant; between releases the ledger stays simple.
+    δ stops at 1, where it promises nothing any more: a probability cannot be larger.
 
     Examples
     --------
@@ -38,7 +39,7 @@ class Cost:
     delta: Amount = Fraction(0)
 
     def __add__(self, other: Cost) -> Cost:
-        return Cost(epsilon=self.epsilon + other.epsilon, delta=self.delta + other.delta)
+        return Cost(epsilon=self.epsilon + other.epsilon, delta=min(self.delta + other.delta, Fraction(1)))
 
     def minus(self, other: Cost) -> Cost:
         """Give what is left, never below zero."""
@@ -107,7 +108,9 @@ def _short(amount: Amount) -> str:
 
 
 def _rest(amount: Amount, spent: Amount) -> Amount:
-    return max(Fraction(0), amount - spent) if spent < amount else Fraction(0)
+    if amount == math.inf:
+        return amount
+    return amount - spent if spent < amount else Fraction(0)
 
 
 def _amount(text: str) -> Amount:

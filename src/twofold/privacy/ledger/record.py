@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from twofold.errors import BadPrivacyParameter
 
-__all__ = ["FORMAT", "KINDS", "START", "Record", "canonical", "decode", "digest", "encode", "seal"]
+__all__ = ["FORMAT", "KINDS", "START", "Record", "canonical", "decode", "digest", "encode", "new_nonce", "seal"]
 
-#: Version of the file format. A reader refuses a larger one.
-FORMAT = 1
+#: Version of the file format; any other is refused. Format 1 had no nonce and no public version in its reservations.
+FORMAT = 2
 #: What a record can be; a kind not listed here comes from a newer version.
 KINDS = ("open", "reserve", "commit", "lost", "raise", "repair")
 #: The `previous` of the first record.
@@ -44,6 +45,22 @@ def digest(content: bytes) -> str:
     '3e6291db8fb5dcf8'
     """
     return hashlib.sha256(content).hexdigest()
+
+
+def new_nonce() -> str:
+    """Give 256 random bits for a record that speaks of private data.
+
+    Privacy
+    -------
+    Hashes of records are printed. The hash of a record that holds a digest of private data, and else only what can be
+    guessed, would let anybody test a guess at the data; with a nonce that stays in the record it tells nothing.
+
+    Examples
+    --------
+    >>> len(new_nonce()), new_nonce() == new_nonce()
+    (64, False)
+    """
+    return secrets.token_hex(32)
 
 
 def canonical(value: object) -> bytes:

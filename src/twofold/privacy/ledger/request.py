@@ -13,22 +13,32 @@ from twofold.errors import BadPrivacyParameter, BudgetExceeded, SeededNoise, Uni
 from twofold.privacy.budget import NotPrivate
 from twofold.privacy.events import Event, SequentialEvent, is_seeded
 from twofold.privacy.ledger.cost import Cost, Guarantee, cost_of, words
+from twofold.privacy.ledger.record import new_nonce
 from twofold.privacy.ledger.state import LedgerState
 from twofold.privacy.unit import Unit
 
-__all__ = ["Request", "check"]
+__all__ = ["FIRST", "Request", "check", "check_names"]
+
+#: The public version of data that were never said to have another one.
+FIRST = "1"
 
 _DIGEST = re.compile("[0-9a-f]{64}")
+_LONGEST = 64
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """One release: for which plan and data, what it does, whom it protects, what it costs.
+    """One release: for which plan and version of the data, what it does, whom it protects, what it costs.
 
     Parameters
     ----------
-    plan, data : str
-        SHA-256 of the plan and of the data, 64 hexadecimal digits each: together the key of the release.
+    plan : str
+        SHA-256 of the plan, 64 hexadecimal digits.
+    data : str
+        SHA-256 of the data, 64 hexadecimal digits. Stays at the entity; only tells it that a release has aged.
+    version : str
+        Public name of the state of the data, as "2020" or "2": with the plan the key of the release. Decided without
+        looking at the data, for instance by the calendar.
     events : sequence of Event
         Everything the mechanisms will do, in order.
     unit : Unit
@@ -42,25 +52,20 @@ class Request:
     Privacy
     -------
     Everything here is written to the ledger before the draw, so nothing here may depend on private data, except
-    `data`, which is a digest and stays at the entity.
+    `data`, which is a digest and stays at the entity. A nonce goes into the record with it: the hash of the record is
+    printed on the card, and without a nonce it would tell whether a guess at the data is right.
     """
 
     plan: str
     data: str
     events: Sequence[Event]
     unit: Unit
+    version: str = FIRST
     cost: Guarantee | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in ("plan", "data"):
-            value = getattr(self, name)
-            if not isinstance(value, str) or not _DIGEST.fullmatch(value):
-                raise BadPrivacyParameter(
-                    f"the {name} is named by its SHA-256, so that nothing readable enters the ledger.",
-                    found=type(value).__name__ if not isinstance(value, str) else f"{len(value)} characters",
-                    expected="64 hexadecimal digits",
-                )
+        check_names(plan=self.plan, data=self.data, version=self.version)
         if not self.events or not all(isinstance(event, Event) for event in self.events):
             raise BadPrivacyParameter("a release needs at least one event.", expected="a list of Event")
         object.__setattr__(self, "cost", _charged(self.events, self.cost))
@@ -77,11 +82,13 @@ class Request:
         return any(is_seeded(event) for event in self.events)
 
     def body(self) -> dict[str, Any]:
-        """Give the content of the reserve record."""
+        """Give the content of a reserve record, with a new nonce at each call."""
         return {
             "kind": "reserve",
             "plan": self.plan,
+            "version": self.version,
             "data": self.data,
+            "nonce": new_nonce(),
             "unit": self.unit.as_dict(),
             "guarantee": self.charge.as_dict(),
             **cost_of(self.charge).as_dict(),
@@ -90,6 +97,33 @@ class Request:
             "seeded": self.seeded,
             "software": f"twofold {__version__}",
         }
+
+
+def check_names(*, plan: str, data: str, version: str) -> None:
+    """Refuse what cannot name a release, without repeating it.
+
+    Examples
+    --------
+    >>> check_names(plan="0" * 64, data="1" * 64, version="2020")
+    """
+    for name, value in (("plan", plan), ("data", data)):
+        if not isinstance(value, str) or not _DIGEST.fullmatch(value):
+            raise BadPrivacyParameter(
+                f"the {name} is named by its SHA-256, so that nothing readable enters the ledger.",
+                found=_shape(value),
+                expected="64 hexadecimal digits",
+            )
+    if not isinstance(version, str) or not version.strip() or not version.isprintable() or len(version) > _LONGEST:
+        raise BadPrivacyParameter(
+            "the version of the data is a short public text.",
+            found=_shape(version),
+            expected=f"1 to {_LONGEST} printable characters",
+            fix='version="2", chosen without looking at the data',
+        )
+
+
+def _shape(value: object) -> str:
+    return f"{len(value)} characters" if isinstance(value, str) else type(value).__name__
 
 
 def _charged(events: Sequence[Event], cost: Guarantee | None) -> Guarantee:

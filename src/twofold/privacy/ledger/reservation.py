@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from twofold.errors import LedgerBroken, PrivacyError
 from twofold.privacy.ledger import disk
 from twofold.privacy.ledger.files import guarded
+from twofold.privacy.ledger.record import digest
 from twofold.privacy.ledger.request import Request, check
 from twofold.privacy.ledger.state import Entry
 from twofold.privacy.ledger.writer import Writer
@@ -24,22 +26,37 @@ class Reservation:
         self._writer = writer
         self.entry = entry
         self.committed = False
+        self._fingerprint: str | None = None  # of the first bytes that were tried: no others may follow them
+        self._lock = threading.Lock()
 
     def commit(self, content: bytes) -> bytes:
         """Store the release and record its digest; only the bytes returned here may be sent.
 
         After a full disk, free some room and call it again with the same bytes: the cost is paid already.
         """
-        if self.committed:
-            raise PrivacyError("a reservation pays for one release.", fix="reserve again for another one")
+        self._writer.check_holder()  # before the lock below, which a forked child may find taken for ever
         if not isinstance(content, bytes):
             raise PrivacyError("a release is bytes.", found=type(content).__name__, expected="bytes")
-        disk.step("drawn")
-        with guarded(self._writer.files, SPENT):
-            fingerprint = self._writer.files.store(self.entry, content)
-            self._writer.commit(self.entry, fingerprint, len(content))
-        self.committed = True
+        with self._lock:
+            self._claim(digest(content))
+            disk.step("drawn")
+            with guarded(self._writer.files, SPENT):
+                fingerprint = self._writer.files.store(self.entry, content)
+                self._writer.commit(self.entry, fingerprint, len(content))
+            self.committed = True
         return content
+
+    def _claim(self, fingerprint: str) -> None:
+        """Bind the reservation to the first bytes that were tried, whether or not the disk took them."""
+        if self.committed:
+            raise PrivacyError("a reservation pays for one release.", fix="reserve again for another one")
+        if self._fingerprint not in (None, fingerprint):
+            raise LedgerBroken(
+                "a reservation pays for one release, and other bytes were tried before; these may not be sent.",
+                expected="the same bytes as at the first commit",
+                fix="commit those again, or reserve again for another release",
+            )
+        self._fingerprint = fingerprint
 
     def give_up(self, reason: str) -> None:
         """Close the reservation without a release; it stays spent. If the disk refuses, the next opening does it."""

@@ -18,7 +18,8 @@ class Entry:
     """One reservation and what became of it.
 
     `status` is "released" (committed), "lost" (spent, nothing left) or "open" (a process is drawing, or died drawing).
-    `request` is the body of the reserve record: plan, data, unit, events, about, seeded, software, time.
+    `request` is the body of the reserve record: plan, version, unit, events, about, seeded, software, time; also
+    `data` and `nonce`, which stay at the entity.
     """
 
     number: int
@@ -32,8 +33,8 @@ class Entry:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Digests of plan and data: the same key is never paid for twice once it was released."""
-        return str(self.request["plan"]), str(self.request["data"])
+        """Digest of the plan and public version of the data: never paid for twice once it was released."""
+        return str(self.request["plan"]), str(self.request["version"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,13 +66,13 @@ class LedgerState:
         """Reservations that were neither committed nor given up."""
         return tuple(entry for entry in self.entries if entry.status == "open")
 
-    def released(self, plan: str, data: str) -> Entry | None:
-        """Find the release for this plan and data, if there was one."""
-        found = (entry for entry in self.entries if entry.key == (plan, data) and entry.status == "released")
+    def released(self, plan: str, version: str) -> Entry | None:
+        """Find the release for this plan and version of the data, if there was one."""
+        found = (entry for entry in self.entries if entry.key == (plan, version) and entry.status == "released")
         return next(found, None)
 
     def as_dict(self) -> dict[str, Any]:
-        """Give the account as plain JSON; digests of data stay out of it."""
+        """Give the account as plain JSON; digests of data and nonces stay out of it."""
         return {
             "dataset": self.dataset,
             "unit": dict(self.unit),
@@ -156,6 +157,7 @@ def _entry(entry: Entry) -> dict[str, Any]:
         "status": entry.status,
         **entry.cost.as_dict(),
         "plan": entry.request["plan"],
+        "version": entry.request["version"],
         "seeded": entry.request["seeded"],
         "software": entry.request["software"],
         "digest": entry.digest,

@@ -84,7 +84,7 @@ def torture(folder: Path, *, kills: int, seed: int = 0) -> Tally:
 
 @dataclass
 class _World:
-    """What was seen outside the ledger: draws made, and bytes handed out, per data set."""
+    """What was seen outside the ledger: draws made, and bytes handed out, per version of the data."""
 
     draws: Counter[str] = field(default_factory=Counter)
     sent: dict[str, str] = field(default_factory=dict)
@@ -93,18 +93,18 @@ class _World:
 def _one_ledger(path: Path, tally: Tally, rng: random.Random, until: int) -> None:
     world, key, seen = _World(), 0, b""
     while tally.kills < until:
-        data = digest(f"data {key}".encode())
+        version = str(key)
         kill = _kill_at(tally.children, rng)
         tally.children += 1
-        tally.kills += _child(path, data, kill, rng, world, tally)
+        tally.kills += _child(path, version, kill, rng, world, tally)
         if not path.exists():
             continue
-        seen = _check(path, data, world, tally, seen)
-        if data in world.sent and rng.random() < 0.8:
+        seen = _check(path, version, world, tally, seen)
+        if version in world.sent and rng.random() < 0.8:
             key += 1
     if path.exists():
         state = Ledger(path).state()
-        tally.lost_releases += any(state.released(digest(b"plan"), data) is None for data in world.sent)
+        tally.lost_releases += any(state.released(digest(b"plan"), version) is None for version in world.sent)
         tally.releases += sum(one.status == "released" for one in state.entries)
         tally.draws_lost += sum(one.status == "lost" for one in state.entries)
         tally.recovered += sum(one.recovered for one in state.entries)
@@ -118,14 +118,14 @@ def _kill_at(child: int, rng: random.Random) -> tuple[str, int]:
     return rng.choice(("step", "step", "write", "time")), rng.randrange(1, STEPS)
 
 
-def _child(path: Path, data: str, kill: tuple[str, int], rng: random.Random, world: _World, tally: Tally) -> int:
+def _child(path: Path, version: str, kill: tuple[str, int], rng: random.Random, world: _World, tally: Tally) -> int:
     """Run one release in a child; return 1 if it was killed."""
     reader, writer = os.pipe()
     share = rng.random()
     child = os.fork()
     if child == 0:
         os.close(reader)
-        _work(path, data, kill, share, writer)
+        _work(path, version, kill, share, writer)
     os.close(writer)
     if kill[0] == "time":
         time.sleep(share * 0.02)
@@ -134,21 +134,21 @@ def _child(path: Path, data: str, kill: tuple[str, int], rng: random.Random, wor
         messages = pipe.read().decode().splitlines()
     _, status = os.waitpid(child, 0)
     for message in messages:
-        _hear(message, data, world, tally)
+        _hear(message, version, world, tally)
     return int(os.WIFSIGNALED(status))
 
 
-def _hear(message: str, data: str, world: _World, tally: Tally) -> None:
+def _hear(message: str, version: str, world: _World, tally: Tally) -> None:
     kind, _, content = message.partition(" ")
     if kind == "draw":
-        world.draws[data] += 1
+        world.draws[version] += 1
     elif kind == "sent":
-        tally.changed_releases += world.sent.setdefault(data, content) != content
+        tally.changed_releases += world.sent.setdefault(version, content) != content
     else:
         tally.where[content] += 1
 
 
-def _work(path: Path, data: str, kill: tuple[str, int], share: float, pipe: int) -> None:
+def _work(path: Path, version: str, kill: tuple[str, int], share: float, pipe: int) -> None:
     """Be the process that dies: create the ledger if need be, ask for a release, tell the world."""
     code = 1
     try:
@@ -162,7 +162,8 @@ def _work(path: Path, data: str, kill: tuple[str, int], share: float, pipe: int)
 
         sent = Ledger(path).release(
             plan=digest(b"plan"),
-            data=data,
+            data=digest(version.encode()),
+            version=version,
             events=[EVENT],
             unit=Unit.person(),
             draw=draw,
@@ -206,23 +207,23 @@ def _half_write(left: list[int], share: float, die: Callable[[str], None]) -> Ca
     return write
 
 
-def _check(path: Path, data: str, world: _World, tally: Tally, seen: bytes) -> bytes:
+def _check(path: Path, version: str, world: _World, tally: Tally, seen: bytes) -> bytes:
     """Reopen after a kill and compare the ledger with the world; give the file as it is now."""
     ledger = Ledger(path)
     ledger.verify()  # chain, head and the digests of all stored releases
     content = path.read_bytes()
     tally.lost_releases += not content.startswith(seen)  # append-only: nothing that was there may go
     state = ledger.state()
-    entries = [one for one in state.entries if one.key[1] == data]
+    entries = [one for one in state.entries if one.key[1] == version]
     released = [one for one in entries if one.status == "released"]
     # Every draw was paid for before it was made, and a key is released once; whatever comes after it costs nothing.
-    tally.double_spends += len(entries) < world.draws[data]
+    tally.double_spends += len(entries) < world.draws[version]
     tally.double_spends += len(released) > 1 or (bool(released) and entries[-1] is not released[0])
     tally.double_spends += state.spent.epsilon != EPSILON * len(state.entries)
-    if data in world.sent:
-        stored = ledger.stored(plan=digest(b"plan"), data=data)
+    if version in world.sent:
+        stored = ledger.stored(plan=digest(b"plan"), version=version)
         tally.lost_releases += stored is None
-        tally.changed_releases += stored is not None and digest(stored) != world.sent[data]
+        tally.changed_releases += stored is not None and digest(stored) != world.sent[version]
     return content
 
 

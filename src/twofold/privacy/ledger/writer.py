@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -14,7 +15,7 @@ from twofold.privacy.ledger.files import guarded
 from twofold.privacy.ledger.head import Standing, head_of
 from twofold.privacy.ledger.lock import locked
 from twofold.privacy.ledger.reader import Reader
-from twofold.privacy.ledger.record import Record, digest, encode, seal
+from twofold.privacy.ledger.record import Record, digest, encode, new_nonce, seal
 from twofold.privacy.ledger.state import Entry, LedgerState
 
 __all__ = ["Writer", "now", "writing"]
@@ -37,9 +38,11 @@ def writing(reader: Reader, *, wait: float) -> Iterator[Writer]:
     lock = locked(files.lock, wait=wait)
     with guarded(files, "nothing was drawn and nothing was spent"):
         lock.__enter__()
+    writer = Writer(reader)
     try:
-        yield Writer(reader)
+        yield writer
     finally:
+        writer.close()
         lock.__exit__(None, None, None)
 
 
@@ -50,6 +53,20 @@ class Writer:
         self.files = reader.files
         self._reader = reader
         self._chain: Chain | None = None
+        self._holder: int | None = os.getpid()
+
+    def close(self) -> None:
+        """Put the pen down; nothing can be written with it any more."""
+        self._holder = None
+
+    def check_holder(self) -> None:
+        """Refuse a process that does not hold the lock: a forked child shares this memory and not the lock."""
+        if self._holder != os.getpid():
+            raise LedgerBroken(
+                "this reservation belongs to another process, or to a block that has ended; nothing may be sent.",
+                expected="a commit inside the block that reserved, by the process that reserved",
+                fix="ask the ledger again: ledger.release(...)",
+            )
 
     @property
     def state(self) -> LedgerState:
@@ -79,13 +96,21 @@ class Writer:
         self.files.sweep()
 
     def commit(self, entry: Entry, fingerprint: str, size: int, *, recovered: bool = False) -> None:
-        """Record the digest of what was stored; a second call for the same reservation changes nothing."""
-        if any(entry.number == one.number for one in self.state.open):
+        """Record the digest of what was stored; again for the same bytes changes nothing, for others is refused."""
+        (known,) = (one for one in self.state.entries if one.number == entry.number)
+        if known.status == "open":
             body = {"reserve": entry.number, "digest": fingerprint, "bytes": size, "recovered": recovered}
             self.append({"kind": "commit", **body})
+        elif known.digest != fingerprint:
+            raise LedgerBroken(
+                "this reservation was settled otherwise; these bytes may not be sent.",
+                found=f"record {entry.number}: {known.status}",
+                expected="the bytes that the ledger recorded for it",
+            )
 
     def _loaded(self) -> Chain:
         """Give the chain in memory, or read it again when the file is not as long as it should be."""
+        self.check_holder()
         chain = self._chain
         if chain is None or self.files.book.stat().st_size != chain.size:
             chain = self._mend()
@@ -114,7 +139,8 @@ class Writer:
     def _repair(self, chain: Chain) -> Chain:
         """Keep the torn bytes where they are and append a record that names them."""
         torn = chain.tail + b"\n"
-        body = {"kind": "repair", "at": now(), "bytes": len(torn), "digest": digest(torn)}
+        # The piece may hold the digest of the data and have lost the nonce behind it.
+        body = {"kind": "repair", "at": now(), "bytes": len(torn), "digest": digest(torn), "nonce": new_nonce()}
         record = seal(number=len(chain.records), previous=chain.hash, body=body)
         return self._write(chain, record, b"\n" + encode(record), skipped=len(chain.tail))
 
