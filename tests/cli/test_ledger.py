@@ -10,8 +10,10 @@ from typer.testing import CliRunner
 
 from twofold.cli.ledger import app
 from twofold.errors import BadPrivacyParameter, DataError, LedgerBroken
+from twofold.privacy.budget import PureDP
 from twofold.privacy.events import DiscreteLaplaceEvent
 from twofold.privacy.ledger import Ledger, digest
+from twofold.privacy.mechanisms import DiscreteLaplace
 from twofold.privacy.unit import Unit
 
 DATA = digest(b"raw")
@@ -114,3 +116,35 @@ def test_card_that_cannot_be_written(path, tmp_path):
 def test_a_missing_ledger(tmp_path):
     for verb in ("show", "verify", "card"):
         run(verb, tmp_path / "none", fails=LedgerBroken)
+
+
+@pytest.mark.parametrize("name", ["t.ledger", "t.ledger.head", "t.ledger.releases/card.md"])
+def test_a_card_never_overwrites_the_ledger(name, tmp_path):
+    made = Ledger.create(tmp_path / "t.ledger", dataset="d", ceiling=PureDP(epsilon=1), unit=Unit.person())
+    before = made.path.read_bytes()
+    result = CliRunner().invoke(app, ["card", str(made.path), "-o", str(tmp_path / name)])
+    assert isinstance(result.exception, DataError)
+    assert "belongs to the ledger" in str(result.exception)
+    assert made.path.read_bytes() == before
+
+
+@pytest.mark.parametrize("verb", ["show", "verify", "card"])
+def test_a_folder_is_not_a_ledger(verb, tmp_path):
+    result = CliRunner().invoke(app, [verb, str(tmp_path)])
+    assert isinstance(result.exception, LedgerBroken)
+    assert "a ledger is a file" in str(result.exception)
+
+
+@pytest.mark.parametrize("epsilon", ["1e400", "1e-400"])
+def test_a_ceiling_nobody_could_print_is_refused_before_it_is_written(epsilon, tmp_path):
+    result = CliRunner().invoke(app, ["new", str(tmp_path / "t.ledger"), "--dataset", "d", "--epsilon", epsilon])
+    assert isinstance(result.exception, BadPrivacyParameter)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_be_drawn_costs_nothing(tmp_path):
+    made = Ledger.create(tmp_path / "t.ledger", dataset="d", ceiling=PureDP(epsilon=1), unit=Unit.person())
+    noise = DiscreteLaplace(epsilon=1, sensitivity=1, unit=Unit.person())
+    with pytest.raises(BadPrivacyParameter, match="not a function"):
+        made.release(plan="a" * 64, data="b" * 64, events=[noise.event(1)], unit=Unit.person(), draw=b"xx")
+    assert not made.state().entries

@@ -118,7 +118,10 @@ def card(
     json: Json = False,
 ) -> None:
     """Print the privacy card of a release, made from the ledger alone."""
-    made = card_from_ledger(Ledger(path), record=record)
+    ledger = Ledger(path)
+    if output is not None and ledger.owns(output):
+        raise DataError("that file belongs to the ledger.", found=f"-o {output.name}", fix="-o card.html")
+    made = card_from_ledger(ledger, record=record)
     writers = {Format.markdown: to_markdown, Format.html: to_html, Format.json: type(made).to_json}
     content = writers[Format.json if json else form](made)
     if output is None:

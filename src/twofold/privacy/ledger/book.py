@@ -10,6 +10,7 @@ from typing import Any
 
 from twofold import __version__
 from twofold.errors import BadPrivacyParameter, LedgerBroken, PrivacyError
+from twofold.privacy.budget import NotPrivate
 from twofold.privacy.events import Event
 from twofold.privacy.ledger import disk
 from twofold.privacy.ledger.chain import Chain
@@ -30,6 +31,8 @@ __all__ = ["Ledger"]
 
 #: Seconds to wait for another process before giving up.
 WAIT = 30.0
+#: Ceilings in ε that mean anything: below, nothing could be released; above, nothing would be hidden.
+LEAST, MOST = 1e-9, 1e9
 
 
 class Ledger:
@@ -82,6 +85,10 @@ class Ledger:
         """The ledger file."""
         return self._files.book
 
+    def owns(self, path: Path) -> bool:
+        """Whether a path is one of the ledger's own files."""
+        return self._files.owns(path)
+
     @classmethod
     def create(
         cls, path: str | PathLike[str], *, dataset: str, ceiling: Guarantee, unit: Unit, wait: float = WAIT
@@ -100,6 +107,7 @@ class Ledger:
             Whose presence is hidden.
         """
         files = Files(book=Path(path))
+        _check_ceiling(ceiling)
         body = {
             "kind": "open",
             "format": FORMAT,
@@ -156,6 +164,12 @@ class Ledger:
             The stored release was drawn from other data; for the entity only.
         """
         check_names(plan=plan, data=data, version=version)
+        if not callable(draw):
+            raise BadPrivacyParameter(
+                "draw is not a function.",
+                found=f"a {type(draw).__name__}",
+                fix="draw=lambda: ... , which returns bytes",
+            )
         if (entry := self.state().released(plan, version)) is not None:
             return self._again(entry, data)
         request = Request(plan=plan, data=data, events=events, unit=unit, version=version, cost=cost, about=about or {})
@@ -197,6 +211,7 @@ class Ledger:
         """Allow more, for a reason that stays in the ledger."""
         if not reason.strip():
             raise BadPrivacyParameter("raising a ceiling needs a reason.", fix='--reason "approved by ..."')
+        _check_ceiling(ceiling)
         allowed = cost_of(ceiling)
         with self._writing() as writer:
             before = writer.state.ceiling
@@ -236,5 +251,14 @@ def _missing(files: Files) -> LedgerBroken:
     return LedgerBroken(
         "there is no ledger here.",
         found=f"no file {files.book.name}",
-        fix=f"twofold ledger new {files.book.name} --dataset NAME --epsilon E --unit person, or Ledger.create(...)",
+        fix="check the name first: a second ledger for the same people would double their budget. For a data set that "
+        f"has none: twofold ledger new {files.book.name} --dataset NAME --epsilon E --unit person",
     )
+
+
+def _check_ceiling(ceiling: Guarantee) -> None:
+    """Refuse a ceiling no float can show: it could be written and never printed again."""
+    if isinstance(ceiling, NotPrivate):
+        return
+    if not LEAST <= ceiling.epsilon <= MOST:
+        raise BadPrivacyParameter("the ceiling is out of range.", expected=f"ε from {LEAST:g} to {MOST:g}")

@@ -34,6 +34,15 @@ class Files:
 
     book: Path
 
+    def __post_init__(self) -> None:
+        if not self.book.name or self.book.is_dir():
+            raise LedgerBroken("a ledger is a file.", found="a folder", expected="a path such as st-anna.ledger")
+
+    def owns(self, path: Path) -> bool:
+        """Whether a path is one of the ledger's own files, which nothing else may write."""
+        own, asked = (self.book, self.head, self.lock), path.resolve()
+        return any(asked == one.resolve() for one in own) or self.releases.resolve() in asked.parents
+
     @property
     def head(self) -> Path:
         """The sidecar with length and hash."""
