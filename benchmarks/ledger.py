@@ -80,8 +80,14 @@ def _ledger(path: Path, length: int) -> Callable[[int], object]:
     ledger = Ledger.create(path, dataset="speed", ceiling=PureDP(epsilon=10**6), unit=Unit.person())
 
     def release(number: int) -> bytes:
-        data = digest(str(number).encode())
-        asked = {"plan": PLAN, "data": data, "events": [EVENT], "unit": Unit.person(), "room": RELEASE}
+        asked = {
+            "plan": PLAN,
+            "data": PLAN,
+            "version": str(number),
+            "events": [EVENT],
+            "unit": Unit.person(),
+            "room": RELEASE,
+        }
         return ledger.release(**asked, draw=lambda: os.urandom(RELEASE))  # type: ignore[arg-type]
 
     for number in range(length):

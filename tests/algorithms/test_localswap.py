@@ -12,6 +12,7 @@ import pytest
 from twofold.algorithms._jit import without_numba
 from twofold.algorithms.localswap import (
     LARGEST_LOSS,
+    _edges,
     localswap,
     localswap_event,
     nearest_centers,
@@ -194,3 +195,24 @@ def test_bad_input_is_refused(changes: dict[str, Any], error: type[Exception]) -
 def test_a_start_needs_candidates() -> None:
     with pytest.raises(BadShape):
         public_start([[0, 0]], [1], 2)
+
+
+@pytest.mark.parametrize("users", [0, 1, 1023, 5000, 2**26, 2**27 + 1, 2**31 + 5])
+def test_blocks_hold_every_user_once_and_stay_small_enough_for_exact_sums(users: int) -> None:
+    edges = _edges(users)
+    assert edges[0] == 0
+    assert edges[-1] == users
+    assert (np.diff(edges) >= 0).all()
+    assert np.diff(edges).max() * LARGEST_LOSS <= 2**53
+
+
+def test_losses_do_not_depend_on_the_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    points, spots = in_ball(50, 2, 0), in_ball(6, 2, 1)
+    whole = swap_losses(points, spots, [0, 3])
+    monkeypatch.setattr("twofold.algorithms.localswap._BLOCK_USERS", 7)
+    assert (swap_losses(points, spots, [0, 3]) == whole).all()
+
+
+def test_a_point_whose_square_wraps_64_bits_is_outside_the_ball() -> None:
+    with pytest.raises(BadPrivacyParameter, match="outside"):
+        swap_losses([[2**32, 0]], [[0, 0], [1, 1]], [0])

@@ -161,9 +161,12 @@ def test_sparse_dense_and_uncompiled_agree() -> None:
 
 
 def test_noise_from_the_system_is_private_and_from_a_seed_is_not() -> None:
-    assert not private_kmeans(counts(), SMALL).not_private
+    real = private_kmeans(counts(), SMALL)
+    assert not real.not_private
+    assert not real.value.seeded
     seeded = private_kmeans(counts(), SMALL, rng=0)
     assert seeded.not_private
+    assert seeded.value.seeded
     assert isinstance(price(seeded.event), NotPrivate)
 
 
@@ -215,6 +218,15 @@ def test_trials_are_chosen_by_their_loss() -> None:
     assert losses[0] * step**2 == 10 * (2 - step) ** 2 + 10 * 9
 
 
+def test_losses_of_trials_are_cut_and_never_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    centers = [np.zeros((1, 30)), np.ones((1, 30))]
+    whole = trial_losses(counts(), centers, SMALL.bounds)
+    cut = int(whole.min()) + 5
+    assert cut < whole.max()
+    monkeypatch.setattr("twofold.algorithms._private_kmeans_centers.LIMIT", cut)
+    assert (trial_losses(counts(), centers, SMALL.bounds) == np.minimum(whole, cut - 1)).all()
+
+
 def test_with_a_delta_dense_rows_get_much_less_noise() -> None:
     rows, centers = mixture(10_000, 300, 10, 0)
     config = public(10_000, 300, 10, 1, delta=1e-6)
@@ -251,7 +263,7 @@ def test_many_trials_find_the_clusters_with_a_large_budget() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "error"), [([[np.nan] * 3], BadNumber), ([1.0, 2.0], BadShape), (np.zeros((3, 0)), BadShape)]
+    ("rows", "error"), [([["a"] * 3], BadNumber), ([1.0, 2.0], BadShape), (np.zeros((3, 0)), BadShape)]
 )
 def test_rows_that_are_none_are_refused(rows: Any, error: type[Exception]) -> None:
     with pytest.raises(error):

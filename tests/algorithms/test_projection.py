@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -113,10 +115,13 @@ def test_clip_to_ball_leaves_inner_points_alone() -> None:
     assert (clip_to_ball(inner) == inner).all()
 
 
-@pytest.mark.parametrize("bad", [[[np.nan, 1.0]], [[np.inf, 1.0]]])
-def test_numbers_that_are_none_are_refused(bad: list[list[float]]) -> None:
-    with pytest.raises(BadNumber):
-        records(bad, BOUNDS)
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_what_is_no_number_counts_as_zero_and_changes_no_other_row(bad: float, form: Any) -> None:
+    rows = np.array([[0.5, 1.0, 0.25], [1.0, bad, 0.5], [0.0, 0.75, 0.0]])
+    clean = np.where(np.isfinite(rows), rows, 0.0)
+    assert (records(form(rows), BOUNDS).toarray() == records(clean, BOUNDS).toarray()).all()
+    assert not np.isfinite(rows[1, 1])  # the caller's rows are left alone
 
 
 def test_what_is_no_matrix_is_refused() -> None:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twofold.errors import BadPrivacyParameter
+from twofold.privacy import caps
 from twofold.privacy.caps import cap_l1, cap_l2
 
 records = st.lists(st.lists(st.integers(-(10**6), 10**6), max_size=8), max_size=8)
@@ -77,8 +78,27 @@ def test_a_limit_is_a_whole_number_from_one(limit):
         cap_l2([1], [0, 1], limit_squared=limit)
 
 
-def test_what_would_overflow_is_refused():
-    with pytest.raises(BadPrivacyParameter, match="too large"):
-        cap_l1([2**40], [0, 1], limit=2**30)
-    with pytest.raises(BadPrivacyParameter, match="too large"):
-        cap_l2([2**40], [0, 1], limit_squared=2**30)
+HUGE = [[2**60] * 16, [-(2**60)] * 8 + [2**60] * 8, [2**50] * 16384, [2**61 - 1], [2**60, 5], [2**31] * 3, [2**40]]
+
+
+@pytest.mark.parametrize("record", HUGE, ids=lambda record: f"{len(record)} of {record[0]}")
+@pytest.mark.parametrize("limit", [10, 2**30, 2**45, 2**59])
+def test_a_record_whose_sum_wraps_64_bits_is_capped_and_leaves_the_others_alone(record, limit):
+    rows = [[3, -4], record, [], [6, 8]]
+    values, starts = laid_out(rows)
+    one = split(cap_l1(values, starts, limit=limit), starts)
+    two = split(cap_l2(values, starts, limit_squared=limit), starts)
+    assert sum(map(abs, one[1])) <= limit
+    assert sum(value**2 for value in two[1]) <= limit
+    assert [one[0], *one[2:]] == split(cap_l1([3, -4, 6, 8], [0, 2, 2, 4], limit=limit), [0, 2, 2, 4])
+    assert [two[0], *two[2:]] == split(cap_l2([3, -4, 6, 8], [0, 2, 2, 4], limit_squared=limit), [0, 2, 2, 4])
+
+
+@given(records, st.integers(1, 10**7))
+def test_both_ways_to_cap_agree(rows, limit):
+    values, starts = laid_out(rows)
+    fast = cap_l1(values, starts, limit=limit), cap_l2(values, starts, limit_squared=limit)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(caps, "_ROOM", 16)  # hardly anything fits
+        slow = cap_l1(values, starts, limit=limit), cap_l2(values, starts, limit_squared=limit)
+    assert [one.tolist() for one in fast] == [one.tolist() for one in slow]

@@ -134,8 +134,30 @@ def test_composed_events_state_one_unit_and_carry_the_mark():
 
 
 def test_a_mark_cannot_be_hidden_inside():
-    hidden = SequentialEvent(unit=PERSON, seeded=False, events=(SINGLE[3],))
-    assert is_seeded(hidden)
+    for kind in (SequentialEvent, ParallelEvent):
+        with pytest.raises(BadPrivacyParameter, match="mark"):
+            kind(unit=PERSON, seeded=False, events=(SINGLE[3],))
+        record = kind.of(SINGLE[3]).as_dict()
+        with pytest.raises(BadPrivacyParameter, match="mark"):
+            event_from_dict(record | {"seeded": False})
+        marked = kind(unit=PERSON, seeded=True, events=(SINGLE[0],))
+        with pytest.raises(BadPrivacyParameter, match="mark"):
+            SequentialEvent(unit=PERSON, events=(SINGLE[0], marked))
+        assert [one.seeded for one in flatten(SequentialEvent.of(SINGLE[0], marked))] == [True, True]
+        assert is_seeded(marked)
+
+
+@pytest.mark.parametrize("kind", [SequentialEvent, ParallelEvent])
+def test_a_unit_cannot_be_changed_by_composing(kind):
+    with pytest.raises(BadPrivacyParameter, match="same unit"):
+        kind(unit=PERSON, events=(SINGLE[4],))
+    with pytest.raises(BadPrivacyParameter, match="same unit"):
+        kind(unit=SINGLE[4].unit, events=(kind.of(SINGLE[0]),))
+    record = kind.of(SINGLE[0]).as_dict()
+    with pytest.raises(BadPrivacyParameter, match="same unit"):
+        event_from_dict(record | {"unit": SINGLE[4].unit.as_dict()})
+    with pytest.raises(BadPrivacyParameter, match="tuple"):
+        kind(unit=PERSON, events=[SINGLE[0]])
 
 
 def test_flatten_keeps_order():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,3 +41,11 @@ def test_ranges():
     for bad in (1, -0.1):
         with pytest.raises(BadPrivacyParameter, match="delta"):
             read_delta(bad)
+
+
+@pytest.mark.parametrize("number", [np.int64(2**62), np.uint8(200), Fraction(np.int64(2**62), np.int64(3))])
+def test_whole_numbers_of_numpy_become_plain_and_do_not_wrap(number):
+    value = exact(number)
+    assert type(value.numerator) is int
+    assert type(value.denominator) is int
+    assert value * value == Fraction(int(number.numerator), int(number.denominator)) ** 2

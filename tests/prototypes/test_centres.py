@@ -21,6 +21,7 @@ def message(means: np.ndarray, sizes: list[int], noise: float, counts: float = 0
         counts=np.array(sizes),
         units=UNITS,
         noise=Noise(law="laplace", values=noise, observed=0.0, counts=counts),
+        seeded=False,
     )
 
 

@@ -11,7 +11,7 @@ from twofold.algorithms._private_kmeans_config import PrivateKMeansConfig
 from twofold.algorithms.projection import RowBounds, record_blocks
 from twofold.privacy.budget import Number
 from twofold.privacy.caps import cap_l2
-from twofold.privacy.grid import Grid, Integers
+from twofold.privacy.grid import LIMIT, Grid, Integers
 from twofold.privacy.mechanisms import ExponentialMechanism
 from twofold.privacy.unit import Unit
 
@@ -73,6 +73,8 @@ def trial_losses(X: Any, centers: list[Floats], bounds: RowBounds) -> Integers:
     Privacy
     -------
     Centers are put on the grid and clipped to the R2 ball, without which no bound holds on a row's share of the loss.
+    A loss is cut at the largest number the mechanism takes: a refusal would depend on the rows, while cutting keeps
+    both the sensitivity and the sign of every change.
 
     Examples
     --------
@@ -80,14 +82,14 @@ def trial_losses(X: Any, centers: list[Floats], bounds: RowBounds) -> Integers:
     >>> trial_losses(np.array([[4.0], [0.0]]), [np.array([[1.0]]), np.array([[4.0], [0.0]])], bounds)
     array([10,  0])
     """
-    losses = np.zeros(len(centers), dtype=np.int64)
+    losses = [0] * len(centers)
     whole = [_in_ball(bounds.grid.put(one), bounds) for one in centers]
     for _, block in record_blocks(X, bounds):
         norms = np.asarray((block**2).sum(axis=1)).ravel()
         for trial, one in enumerate(whole):
             distances = norms[:, None] + (one**2).sum(axis=1)[None, :] - 2 * np.asarray(block @ one.T)
             losses[trial] += int(distances.min(axis=1).sum())
-    return losses
+    return np.array([min(loss, LIMIT - 1) for loss in losses], dtype=np.int64)
 
 
 def _in_ball(centers: Integers, bounds: RowBounds) -> Integers:

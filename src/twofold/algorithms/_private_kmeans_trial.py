@@ -47,6 +47,8 @@ class PrivateKMeansResult:
         How rows were put together: the paper's chain, public buckets, or all in one. From public numbers only.
     reason : str
         Why this mode.
+    seeded : bool
+        True when the noise came from a seed: the result is then *not private*.
     """
 
     centers: Floats
@@ -56,6 +58,7 @@ class PrivateKMeansResult:
     counts_scale: float
     mode: Mode
     reason: str
+    seeded: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +93,7 @@ def run_trial(X: Any, config: PrivateKMeansConfig, parts: Parts, number: int, no
         counts_scale=counts_scale,
         mode=parts.mode,
         reason=choose_mode(config, sums.shape[1])[1],
+        seeded=noise.seeded,
     )
 
 

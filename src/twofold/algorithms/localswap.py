@@ -25,7 +25,8 @@ __all__ = ["localswap", "localswap_event", "nearest_centers", "public_start", "s
 Floats = NDArray[np.float64]
 # Points and centers lie in the ball, so no squared distance exceeds (2·RADIUS)²: the sensitivity of a loss.
 LARGEST_LOSS = 4 * RADIUS**2
-_MOST_USERS = 2**27  # so that a loss stays below 2^53 and is exact
+_BLOCK_USERS = 2**26  # so that the loss of a block stays below 2^53 and is exact in float64
+_MOST_POINTS = 2**34  # so that the sum of the blocks stays below 2^61 and is exact in int64
 _BLOCKS = 16
 _STARTS = 8
 
@@ -87,6 +88,9 @@ def localswap(
     adds to every score at once (monotone), so a pick with exponent a multiplies every weight and their sum by factors
     in [exp(-4aR²), 1] and costs 4aR² (audit, L3). Swaps are drawn one after another and all of Z⁰, ..., Zᵀ may be
     seen; adaptive composition of T + 1 picks at epsilon/(T + 1). Replace-one costs twice.
+
+    Losses are exact for up to 2^34 users, more than there are people. An array with more points, or with points outside
+    the ball (`project` makes none), is refused before any noise is drawn here.
 
     Deviations
     ----------
@@ -231,7 +235,7 @@ def _start(start: ArrayLike | None, candidates: int, n_clusters: int, seed: int)
 
 def _losses(points: Integers, spots: Integers, chosen: Integers, workers: Workers) -> Integers:
     where, table = points.astype(np.float64), np.ascontiguousarray(spots.T, dtype=np.float64)
-    edges = np.linspace(0, len(where), min(_BLOCKS, max(1, len(where) // 1024)) + 1).astype(np.int64)
+    edges = _edges(len(where))
     found = _nearest(where, spots[chosen].astype(np.float64))
     base = np.zeros((len(edges) - 1, len(spots)))
     extra = np.zeros((len(edges) - 1, len(chosen), len(spots)))
@@ -242,8 +246,14 @@ def _losses(points: Integers, spots: Integers, chosen: Integers, workers: Worker
         step(where[span], table, found.near[span], found.first[span], found.second[span], base[number], extra[number])
 
     workers.run(block, len(edges) - 1)
-    total: Integers = (base.sum(axis=0)[None, :] + extra.sum(axis=0)).astype(np.int64)
+    total: Integers = base.astype(np.int64).sum(axis=0)[None, :] + extra.astype(np.int64).sum(axis=0)
     return total
+
+
+def _edges(users: int) -> Integers:
+    """Where blocks of users begin and end: some for the threads, and as many as exact sums need."""
+    blocks = max(min(_BLOCKS, users // 1024), -(-users // _BLOCK_USERS), 1)
+    return np.arange(blocks + 1, dtype=np.int64) * users // blocks
 
 
 def _nearest(where: Floats, centers: Floats) -> _Nearest:
@@ -259,8 +269,9 @@ def _in_ball(values: ArrayLike, name: str) -> Integers:
     array = whole(values)
     if array.ndim != 2 or array.shape[1] < 1 or (name != "points" and len(array) < 1):
         raise BadShape(f"{name} are one line each.", found=f"{array.ndim} dimensions", expected="2 dimensions")
-    if len(array) > _MOST_USERS:
-        raise BadShape("there are too many points for exact losses.", expected=f"at most {_MOST_USERS}")
-    if ((array**2).sum(axis=1) > RADIUS**2).any():
+    if len(array) > _MOST_POINTS:
+        raise BadShape("there are too many points for exact losses.", expected=f"at most {_MOST_POINTS}")
+    # A coordinate is held to the radius first: the square of a larger one could wrap around 64 bits.
+    if (np.abs(array) > RADIUS).any() or ((array**2).sum(axis=1) > RADIUS**2).any():
         raise BadPrivacyParameter(f"some of the {name} lie outside the ball.", fix="clip_to_ball(points)")
     return array

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from twofold.algorithms._checks import compressed_rows, finite, is_sparse, whole_number
+from twofold.algorithms._checks import compressed_rows, is_sparse, whole_number
 from twofold.errors import BadNumber, BadPrivacyParameter, BadShape
 from twofold.privacy.budget import Number, positive
 from twofold.privacy.caps import cap_l1, cap_l2
@@ -99,7 +99,9 @@ def records(X: Any, bounds: RowBounds) -> Any:
     Privacy
     -------
     Each row is clipped, put on the grid and shrunk by a rule that sees that row only. Afterwards its norms are at
-    most `l1_steps` and the root of `l2_steps_squared`, exactly, so one row moves a sum by no more.
+    most `l1_steps` and the root of `l2_steps_squared`, exactly, so one row moves a sum by no more. No value of a row is
+    refused, for the refusal would tell it: NaN and infinity become 0, in that entry alone. Bad values are refused where
+    data is loaded (`Ratings`, `Bounds`).
 
     Examples
     --------
@@ -109,7 +111,7 @@ def records(X: Any, bounds: RowBounds) -> Any:
     csr = _as_rows(X)
     starts, columns = compressed_rows("X", csr)
     values = np.asarray(csr.data)[: starts[-1]].astype(np.float64)
-    finite("X", values)
+    values[~np.isfinite(values)] = 0.0
     low = -float(bounds.bound) if bounds.signed else 0.0
     whole = bounds.grid.put(np.clip(values, low, float(bounds.bound)))
     np.clip(whole, -bounds.entry_steps, bounds.entry_steps, out=whole)

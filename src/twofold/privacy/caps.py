@@ -3,7 +3,8 @@ r"""Caps on integer records that hold to the last unit, so that a sensitivity is
 A record clipped in floating point can exceed its bound by a rounding error, and then the stated sensitivity
 is wrong by a little. Here a record is already on the grid; if its norm exceeds the limit it is shrunk
 towards zero in integer arithmetic, after which its norm is at most the limit, exactly. Each record is shrunk
-by a rule that sees only that record, so one unit's presence changes nobody else's.
+by a rule that sees only that record, so one unit's presence changes nobody else's. No record is refused for its
+size: one too large for 64 bits is capped in whole numbers of any size, by the same formula.
 
 Proofs. l1: each entry becomes ⌊\|z\|·limit/norm⌋ in size, and the sum of these is at most limit. l2: with
 f = ⌊√(limit²·2^64/norm²)⌋ each entry becomes ⌊\|z\|·f/2^32⌋ in size, and the sum of squares is at most
@@ -13,6 +14,7 @@ norm²·f²/2^64 <= limit².
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -44,14 +46,17 @@ def cap_l1(values: ArrayLike, starts: ArrayLike, *, limit: int) -> Integers:
     array([3, 1, 3, 3])
     """
     entries, sizes = _records(values, starts, limit)
-    norms = _totals(np.abs(entries), sizes)
+    amounts = np.abs(entries)
+    huge = _beyond(amounts, sizes, _ROOM // np.maximum(sizes, 1))
+    norms = _totals(_without(amounts, sizes, huge), sizes)
     over = norms > limit
-    if not over.any():
-        return entries
-    _check_room(int(np.abs(entries).max()) * limit)
-    wide, norm = np.repeat(over, sizes), np.repeat(norms, sizes)
-    shrunk = np.sign(entries[wide]) * (np.abs(entries[wide]) * limit // norm[wide])
-    return _replaced(entries, wide, shrunk)
+    if over.any():  # a product with the limit must fit as well
+        huge |= over & _beyond(amounts, sizes, np.full(sizes.size, _ROOM // limit))
+    wide, norm = np.repeat(over & ~huge, sizes), np.repeat(norms, sizes)
+    capped = entries.copy()
+    if wide.any():
+        capped[wide] = np.sign(entries[wide]) * (amounts[wide] * limit // norm[wide])
+    return _one_by_one(capped, sizes, huge, lambda record: _l1_record(record, limit))
 
 
 def cap_l2(values: ArrayLike, starts: ArrayLike, *, limit_squared: int) -> Integers:
@@ -70,18 +75,18 @@ def cap_l2(values: ArrayLike, starts: ArrayLike, *, limit_squared: int) -> Integ
     array([3, 4, 2, 3])
     """
     entries, sizes = _records(values, starts, limit_squared)
-    largest = int(np.abs(entries).max(initial=0))
-    _check_room(largest**2 * int(sizes.max(initial=0)))
-    norms = _totals(entries**2, sizes)
+    amounts = np.abs(entries)
+    most = np.sqrt(_ROOM / np.maximum(sizes, 1)).astype(np.int64) - 1  # one less, for the rounding of the root
+    huge = _beyond(amounts, sizes, np.maximum(most, 0))
+    norms = _totals(_without(amounts, sizes, huge) ** 2, sizes)
     over = norms > limit_squared
-    if not over.any():
-        return entries
-    _check_room(largest << _SHIFT)
-    factors = np.zeros(norms.size, dtype=np.int64)
-    factors[over] = [math.isqrt((limit_squared << 2 * _SHIFT) // int(norm)) for norm in norms[over]]
-    wide, factor = np.repeat(over, sizes), np.repeat(factors, sizes)
-    shrunk = np.sign(entries[wide]) * (np.abs(entries[wide]) * factor[wide] >> _SHIFT)
-    return _replaced(entries, wide, shrunk)
+    capped = entries.copy()
+    if over.any():  # an entry is below 2^31 and a factor below 2^32, so products fit
+        factors = np.zeros(norms.size, dtype=np.int64)
+        factors[over] = [_l2_factor(int(norm), limit_squared) for norm in norms[over]]
+        wide, factor = np.repeat(over, sizes), np.repeat(factors, sizes)
+        capped[wide] = np.sign(entries[wide]) * (amounts[wide] * factor[wide] >> _SHIFT)
+    return _one_by_one(capped, sizes, huge, lambda record: _l2_record(record, limit_squared))
 
 
 def _records(values: ArrayLike, starts: ArrayLike, limit: int) -> tuple[Integers, Integers]:
@@ -106,14 +111,45 @@ def _totals(amounts: Integers, sizes: Integers) -> Integers:
     return totals
 
 
-def _replaced(entries: Integers, where: NDArray[np.bool_], shrunk: Integers) -> Integers:
-    capped = entries.copy()
-    capped[where] = shrunk
-    return capped
+def _beyond(amounts: Integers, sizes: Integers, most: Integers) -> NDArray[np.bool_]:
+    """Which records have an entry larger than `most` of that record."""
+    if int(amounts.max(initial=0)) <= int(most.min(initial=_ROOM)):
+        return np.zeros(sizes.size, dtype=np.bool_)
+    flags = (amounts > np.repeat(most, sizes)).astype(np.int64)
+    return np.asarray(_totals(flags, sizes) > 0)
 
 
-def _check_room(product: int) -> None:
-    if product >= _ROOM:
-        raise BadPrivacyParameter(
-            "records are too large to be capped exactly in 64 bits.", fix="use a coarser grid or smaller bounds"
-        )
+def _without(amounts: Integers, sizes: Integers, huge: NDArray[np.bool_]) -> Integers:
+    return np.where(np.repeat(huge, sizes), 0, amounts) if huge.any() else amounts
+
+
+def _one_by_one(
+    entries: Integers, sizes: Integers, which: NDArray[np.bool_], cap: Callable[[list[int]], list[int]]
+) -> Integers:
+    """Cap the few records that 64 bits have no room for in whole numbers of any size, by the same formula."""
+    ends = np.cumsum(sizes)
+    for record in np.flatnonzero(which):
+        span = slice(int(ends[record] - sizes[record]), int(ends[record]))
+        entries[span] = cap(entries[span].tolist())
+    return entries
+
+
+def _l1_record(record: list[int], limit: int) -> list[int]:
+    norm = sum(map(abs, record))
+    return record if norm <= limit else [_signed(value, abs(value) * limit // norm) for value in record]
+
+
+def _l2_record(record: list[int], limit_squared: int) -> list[int]:
+    norm = sum(value * value for value in record)
+    if norm <= limit_squared:
+        return record
+    factor = _l2_factor(norm, limit_squared)
+    return [_signed(value, abs(value) * factor >> _SHIFT) for value in record]
+
+
+def _l2_factor(norm: int, limit_squared: int) -> int:
+    return math.isqrt((limit_squared << 2 * _SHIFT) // norm)
+
+
+def _signed(value: int, amount: int) -> int:
+    return -amount if value < 0 else amount

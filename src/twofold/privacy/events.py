@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import Any, ClassVar, cast
 
@@ -77,13 +77,11 @@ class Event:
     def __post_init__(self) -> None:
         for field in fields(self):
             _check(self, field.name, str(field.type))
+        _check_inner(self)
 
     def as_dict(self) -> dict[str, Any]:
         """Give the plain record, ready for JSON."""
-        return {
-            "kind": self.kind,
-            **{field.name: _plain(getattr(self, field.name)) for field in fields(self)},
-        }
+        return {"kind": self.kind, **{field.name: _plain(getattr(self, field.name)) for field in fields(self)}}
 
     def to_json(self) -> str:
         """Give the record as canonical JSON: sorted keys, no spaces."""
@@ -309,9 +307,7 @@ def event_from_dict(record: Mapping[str, Any]) -> Event:
     cls = _KINDS.get(str(record.get("kind")))
     if cls is None:
         raise UnsupportedEvent(
-            "this kind of event is not known.",
-            found=repr(record.get("kind")),
-            expected=", ".join(sorted(_KINDS)),
+            "this kind of event is not known.", found=repr(record.get("kind")), expected=", ".join(sorted(_KINDS))
         )
     names = {field.name for field in fields(cls)}
     if set(record) != {"kind", *names}:
@@ -328,7 +324,7 @@ def event_from_dict(record: Mapping[str, Any]) -> Event:
 
 
 def flatten(event: Event) -> Iterator[Event]:
-    """Give the single events inside an event, in order.
+    """Give the single events inside an event, in order; the mark of a composed event goes to all inside it.
 
     Examples
     --------
@@ -341,7 +337,7 @@ def flatten(event: Event) -> Iterator[Event]:
         yield event
         return
     for one in inner:
-        yield from flatten(one)
+        yield from flatten(replace(one, seeded=True) if event.seeded and not one.seeded else one)
 
 
 def is_seeded(event: Event) -> bool:
@@ -359,9 +355,7 @@ def _common_unit(events: tuple[Event, ...]) -> Unit:
     units = {event.unit for event in events}
     if len(units) != 1:
         raise BadPrivacyParameter(
-            "events are composed only when they protect the same unit.",
-            found=f"{len(units)} different units",
-            expected="one",
+            "events are composed only when they protect the same unit.", found=f"{len(units)} units", expected="one"
         )
     return units.pop()
 
@@ -377,8 +371,20 @@ def _check(event: Event, name: str, kind: str) -> None:
         raise BadPrivacyParameter(f"{name} is a whole number.", found=repr(value))
     elif kind in ("bool", "str", "Unit") and type(value).__name__ != kind:
         raise BadPrivacyParameter(f"{name} must be a {kind}.", found=type(value).__name__)
-    elif kind.startswith("tuple") and not (value and all(isinstance(one, Event) for one in value)):
-        raise BadPrivacyParameter("a composed event needs at least one event.", found=type(value).__name__)
+    elif kind.startswith("tuple") and not _are_events(value):
+        raise BadPrivacyParameter("a composed event needs a tuple of at least one event.", found=type(value).__name__)
+
+
+def _check_inner(event: Event) -> None:
+    """Hold a composed event, however it was made, to the unit and the mark of the events inside it."""
+    inner: tuple[Event, ...] = getattr(event, "events", ())
+    _common_unit((event, *inner))
+    if not event.seeded and any(map(is_seeded, inner)):
+        raise BadPrivacyParameter("a composed event hides the mark of seeded noise inside it.", fix="seeded=True")
+
+
+def _are_events(value: object) -> bool:
+    return isinstance(value, tuple) and bool(value) and all(isinstance(one, Event) for one in value)
 
 
 def _is_whole(value: object) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from fractions import Fraction
+from numbers import Rational
 
 from twofold.errors import BadPrivacyParameter
 
@@ -71,4 +72,6 @@ def _read(number: Number) -> Fraction:
         number = Decimal(number.strip())
     if isinstance(number, Decimal) and abs(number.adjusted()) > _DIGITS:
         raise ValueError  # "1e999999999" would be written out in full
+    if isinstance(number, Rational):  # numpy.int64 is one, and would wrap around inside a fraction
+        return Fraction(int(number.numerator), int(number.denominator))
     return Fraction(number)

@@ -101,9 +101,9 @@ class Auto:
         """As the chosen one."""
         return choose(public).mechanism.size(public)
 
-    def price(self, public: Public) -> Event:
+    def price(self, public: Public, *, seeded: bool = False) -> Event:
         """As the chosen one."""
-        return choose(public).mechanism.price(public)
+        return choose(public).mechanism.price(public, seeded=seeded)
 
     def release(self, rows: Any, public: Public, *, rng: int | Source | None = None) -> Released[Prototypes]:
         """As the chosen one."""

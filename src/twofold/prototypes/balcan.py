@@ -68,13 +68,15 @@ class Balcan:
         fallback = self._fallback(public)
         return public.n_prototypes if fallback is None else fallback.size(_pure(public))
 
-    def price(self, public: Public) -> Event:
+    def price(self, public: Public, *, seeded: bool = False) -> Event:
         """The events of the chain, and for ratings one more."""
         fallback = self._fallback(public)
         if fallback is not None:
-            return fallback.price(_pure(public))
-        chain = planned_event(_config(public), public.n_items)
-        return chain if public.feedback == "counts" else SequentialEvent.of(chain, _last(public).event())
+            return fallback.price(_pure(public), seeded=seeded)
+        chain = planned_event(_config(public), public.n_items, seeded=seeded)
+        if public.feedback == "counts":
+            return chain
+        return SequentialEvent.of(chain, _last(public).event(seeded=seeded))
 
     def release(self, rows: Any, public: Public, *, rng: int | Source | None = None) -> Released[Prototypes]:
         """Release sums and counts of the clusters the chain finds."""
@@ -147,4 +149,5 @@ def _message(found: PrivateKMeansResult, config: PrivateKMeansConfig) -> Prototy
             observed=0.0,
             counts=laplace_deviation(found.counts_scale),
         ),
+        seeded=found.seeded,
     )

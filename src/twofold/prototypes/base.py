@@ -166,8 +166,8 @@ class Mechanism(Protocol):
         """How many prototypes a message has, so that it can be checked unseen; None where private data decide."""
         ...
 
-    def price(self, public: Public) -> Event:
-        """Describe everything that will be drawn, before it is: the event a ledger reserves."""
+    def price(self, public: Public, *, seeded: bool = False) -> Event:
+        """Describe everything that will be drawn, before it is: the event a ledger reserves; marked when seeded."""
         ...
 
     def release(self, rows: Any, public: Public, *, rng: int | Source | None = None) -> Released[Prototypes]:

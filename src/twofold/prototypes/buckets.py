@@ -69,10 +69,12 @@ class Buckets:
         """Every cell is a prototype; one after a fallback."""
         return self._noise(public).cells if self._fallback(public) is None else 1
 
-    def price(self, public: Public) -> Event:
+    def price(self, public: Public, *, seeded: bool = False) -> Event:
         """One event, the whole budget."""
         fallback = self._fallback(public)
-        return self._noise(public).event() if fallback is None else fallback.price(public)
+        if fallback is not None:
+            return fallback.price(public, seeded=seeded)
+        return self._noise(public).event(seeded=seeded)
 
     def release(self, rows: Any, public: Public, *, rng: int | Source | None = None) -> Released[Prototypes]:
         """Release sums and counts of every cell."""

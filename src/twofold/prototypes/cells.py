@@ -90,10 +90,10 @@ class CellNoise:
             counts=deviation * units.counts,
         )
 
-    def event(self) -> DiscreteLaplaceEvent | DiscreteGaussianEvent:
-        """Describe the release before it is made."""
+    def event(self, *, seeded: bool = False) -> DiscreteLaplaceEvent | DiscreteGaussianEvent:
+        """Describe the release before it is made; marked when its noise will come from a seed."""
         tables = 2 if self.plan.observed_weight else 1
-        return self.mechanism.event(self.cells * (tables * self.public.n_items + 1))
+        return self.mechanism.event(self.cells * (tables * self.public.n_items + 1), seeded=seeded)
 
     def release(self, exact: Statistic, *, name: str, rng: Source, note: str = "") -> Released[Prototypes]:
         """Add noise to exact sums and counts."""
@@ -108,6 +108,7 @@ class CellNoise:
             observed=noisy[2] if len(noisy) > 2 else None,
             units=self.plan.units,
             noise=self.noise,
+            seeded=rng.seeded,
             note=note,
         )
         return Released(value=message, event=drawn.event)

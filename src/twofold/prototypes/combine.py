@@ -2,7 +2,8 @@
 
 Two ways. Where the cells mean the same at every entity (public buckets, popularity) the messages are *added up*: the
 signal grows with the number of entities H, the noise with √H only. Where every entity has its own clusters the rows are
-*stacked*. Both take messages in any order and give identical results.
+*stacked*. Both take messages in any order and give identical results. One message with seeded noise among them marks
+the whole as seeded, which is not private.
 
 Weights. The mean of a prototype of n users has variance v/n from its users, who differ, and σ²/n² from the noise of
 its sum; v is taken as the largest a bounded row allows, (l2 cap)²/items. Its weight is the inverse, in units of users:
@@ -73,6 +74,7 @@ def weighted_rows(messages: Sequence[Prototypes], public: Public) -> WeightedRow
         row_weights=np.concatenate([part.row_weights for part in parts]),
         noise=np.concatenate([part.noise for part in parts]),
         sizes=np.concatenate([part.sizes for part in parts]),
+        seeded=any(part.seeded for part in parts),
         entry_weights=np.concatenate(weights) if weights else None,
     )
 
@@ -85,9 +87,16 @@ def _rows(message: Prototypes, public: Public) -> WeightedRows:
     noise = message.noise.values / divisors
     if message.observed is None:
         means = message.value_sums() / divisors[:, None]
-        return WeightedRows(values=means, row_weights=weights, noise=noise, sizes=sizes)
+        return WeightedRows(values=means, row_weights=weights, noise=noise, sizes=sizes, seeded=message.seeded)
     means, entry_weights = _observed_means(message, public)
-    return WeightedRows(values=means, row_weights=weights, noise=noise, sizes=sizes, entry_weights=entry_weights)
+    return WeightedRows(
+        values=means,
+        row_weights=weights,
+        noise=noise,
+        sizes=sizes,
+        seeded=message.seeded,
+        entry_weights=entry_weights,
+    )
 
 
 def _observed_means(message: Prototypes, public: Public) -> tuple[Floats, Floats]:
@@ -128,6 +137,7 @@ def _sum(total: Prototypes, message: Prototypes) -> Prototypes:
         counts=total.counts + message.counts,
         observed=observed,
         noise=added,
+        seeded=total.seeded or message.seeded,
     )
 
 

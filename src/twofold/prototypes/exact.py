@@ -50,23 +50,23 @@ class Exact:
         """Not public: it depends on the number of users."""
         return None
 
-    def price(self, public: Public) -> Event:
+    def price(self, public: Public, *, seeded: bool = False) -> Event:
         """Infinite."""
-        return not_private_event(public, self.name)
+        return not_private_event(public, self.name, seeded=seeded)
 
     def release(self, rows: Any, public: Public, *, rng: int | Source | None = None) -> Released[Prototypes]:
         """Release the rows; the source of noise is only checked."""
-        source(rng)
+        seeded = source(rng).seeded
         matrix, plan = check_rows(rows, public), RecordPlan.of(public)
-        message = quiet_message(self.name, one_each(matrix, public, plan), plan)
-        return Released(value=message, event=self.price(public))
+        message = quiet_message(self.name, one_each(matrix, public, plan), plan, seeded=seeded)
+        return Released(value=message, event=self.price(public, seeded=seeded))
 
     def combine(self, messages: Iterable[Prototypes], public: Public) -> WeightedRows:
         """Put the rows under one another."""
         return stacked(messages, public)
 
 
-def not_private_event(public: Public, name: str) -> NonPrivateEvent:
+def not_private_event(public: Public, name: str, *, seeded: bool = False) -> NonPrivateEvent:
     """Event of a mechanism without a proof.
 
     Examples
@@ -74,10 +74,11 @@ def not_private_event(public: Public, name: str) -> NonPrivateEvent:
     >>> not_private_event(Public(n_items=2, n_users=4, max_items=2, bound=9), "exact").kind
     'non-private/1'
     """
-    return NonPrivateEvent(unit=public.unit, reason=f"mechanism {name!r} adds no noise; for comparison only")
+    reason = f"mechanism {name!r} adds no noise; for comparison only"
+    return NonPrivateEvent(unit=public.unit, seeded=seeded, reason=reason)
 
 
-def quiet_message(name: str, exact: Statistic, plan: RecordPlan) -> Prototypes:
+def quiet_message(name: str, exact: Statistic, plan: RecordPlan, *, seeded: bool) -> Prototypes:
     """Message without noise."""
     return Prototypes(
         mechanism=name,
@@ -86,6 +87,7 @@ def quiet_message(name: str, exact: Statistic, plan: RecordPlan) -> Prototypes:
         observed=exact.observed,
         units=plan.units,
         noise=Noise(law="none", values=0.0, observed=0.0, counts=0.0),
+        seeded=seeded,
         note="not private: no noise was added",
     )
 

@@ -51,19 +51,20 @@ class KMeans:
         """As many as the plan asks for."""
         return public.n_prototypes
 
-    def price(self, public: Public) -> Event:
+    def price(self, public: Public, *, seeded: bool = False) -> Event:
         """Infinite."""
-        return not_private_event(public, self.name)
+        return not_private_event(public, self.name, seeded=seeded)
 
     def release(self, rows: Any, public: Public, *, rng: int | Source | None = None) -> Released[Prototypes]:
         """Release exact sums and counts; fewer users than prototypes leave some empty."""
-        matrix, plan = check_rows(rows, public), RecordPlan.of(public)
+        matrix, plan, words = check_rows(rows, public), RecordPlan.of(public), source(rng)
         labels = np.zeros(0, dtype=np.int64)
         if matrix.shape[0]:
             values = centred_rows(matrix, public)
-            labels = kmeans(values, public.n_prototypes, rng=source(rng).bits(32), threads=1).labels.astype(np.int64)
+            labels = kmeans(values, public.n_prototypes, rng=words.bits(32), threads=1).labels.astype(np.int64)
         exact = statistic(matrix, public, plan, given_cells(labels), cells=public.n_prototypes)
-        return Released(value=quiet_message(self.name, exact, plan), event=self.price(public))
+        message = quiet_message(self.name, exact, plan, seeded=words.seeded)
+        return Released(value=message, event=self.price(public, seeded=words.seeded))
 
     def combine(self, messages: Iterable[Prototypes], public: Public) -> WeightedRows:
         """Put the rows under one another."""

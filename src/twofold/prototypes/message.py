@@ -54,6 +54,9 @@ class Prototypes:
         For ratings: how many observed each item, in steps of ``units.observed``.
     units, noise : Units, Noise
         Public.
+    seeded : bool
+        True when the noise came from a seed: the message is then *not private*. There is no default, so that nobody
+        forgets to say.
     note : str
         What the mechanism decided from public numbers, in words; empty when there was nothing to decide.
 
@@ -61,7 +64,9 @@ class Prototypes:
     --------
     >>> units = Units(values=0.5, observed=1.0, counts=1.0)
     >>> quiet = Noise(law="none", values=0.0, observed=0.0, counts=0.0)
-    >>> one = Prototypes(mechanism="exact", sums=np.array([[4, 2]]), counts=np.array([3]), units=units, noise=quiet)
+    >>> one = Prototypes(
+    ...     mechanism="exact", sums=np.array([[4, 2]]), counts=np.array([3]), units=units, noise=quiet, seeded=False
+    ... )
     >>> one.value_sums()
     array([[2., 1.]])
     """
@@ -71,10 +76,13 @@ class Prototypes:
     counts: Integers
     units: Units
     noise: Noise
+    seeded: bool
     observed: Integers | None = None
     note: str = ""
 
     def __post_init__(self) -> None:
+        if type(self.seeded) is not bool:
+            raise BadParameter("a message says whether its noise was seeded.", found=type(self.seeded).__name__)
         arrays = [self.sums, self.counts] + ([] if self.observed is None else [self.observed])
         if any(one.dtype != np.int64 for one in arrays):
             raise BadNumber("a message holds whole numbers.", expected="int64 arrays")
@@ -103,7 +111,7 @@ class Prototypes:
 
     def digest(self) -> str:
         """SHA-256 of the content: the order the server puts messages in."""
-        state = hashlib.sha256(repr((self.mechanism, self.sums.shape, self.units, self.noise)).encode())
+        state = hashlib.sha256(repr((self.mechanism, self.sums.shape, self.units, self.noise, self.seeded)).encode())
         for part in (self.sums, self.counts, self.observed):
             state.update(b"-" if part is None else np.ascontiguousarray(part, dtype="<i8").tobytes())
         return state.hexdigest()
@@ -125,12 +133,15 @@ class WeightedRows:
         Standard deviation of the noise in each entry of a row (for ratings: of an entry everybody observed).
     sizes : array of shape (rows,)
         Noisy number of users of each row, at least 0.
+    seeded : bool
+        True when any of the messages had noise from a seed: what is made of the rows is then *not private*.
     """
 
     values: Floats
     row_weights: Floats
     noise: Floats
     sizes: Floats
+    seeded: bool
     entry_weights: Floats | None = None
 
     @property
@@ -144,7 +155,8 @@ class WeightedRows:
         Examples
         --------
         >>> ones = np.ones(2)
-        >>> WeightedRows(values=np.ones((2, 3)), row_weights=ones, noise=ones, sizes=ones).check_rank(3)
+        >>> rows = WeightedRows(values=np.ones((2, 3)), row_weights=ones, noise=ones, sizes=ones, seeded=False)
+        >>> rows.check_rank(3)
         Traceback (most recent call last):
         twofold.errors.BadParameter: the rank is larger than what was released...
         """

@@ -54,9 +54,9 @@ class Popularity:
         """One."""
         return 1
 
-    def price(self, public: Public) -> Event:
+    def price(self, public: Public, *, seeded: bool = False) -> Event:
         """One event, the whole budget."""
-        return _noise(public).event()
+        return _noise(public).event(seeded=seeded)
 
     def release(self, rows: Any, public: Public, *, rng: int | Source | None = None) -> Released[Prototypes]:
         """Release one prototype."""

@@ -49,18 +49,18 @@ class RandomUsers:
         """Not public: it depends on the number of users."""
         return None
 
-    def price(self, public: Public) -> Event:
+    def price(self, public: Public, *, seeded: bool = False) -> Event:
         """Infinite."""
-        return not_private_event(public, self.name)
+        return not_private_event(public, self.name, seeded=seeded)
 
     def release(self, rows: Any, public: Public, *, rng: int | Source | None = None) -> Released[Prototypes]:
         """Release some users' rows."""
-        matrix, plan = check_rows(rows, public), RecordPlan.of(public)
-        generator = np.random.default_rng(source(rng).bits(64))
+        matrix, plan, words = check_rows(rows, public), RecordPlan.of(public), source(rng)
+        generator = np.random.default_rng(words.bits(64))
         number = min(public.n_prototypes, matrix.shape[0])
         chosen = np.sort(generator.permutation(matrix.shape[0])[:number])
-        message = quiet_message(self.name, one_each(matrix[chosen], public, plan), plan)
-        return Released(value=message, event=self.price(public))
+        message = quiet_message(self.name, one_each(matrix[chosen], public, plan), plan, seeded=words.seeded)
+        return Released(value=message, event=self.price(public, seeded=words.seeded))
 
     def combine(self, messages: Iterable[Prototypes], public: Public) -> WeightedRows:
         """Put the rows under one another."""

@@ -133,7 +133,13 @@ class Statistic:
 
 
 def check_rows(rows: Any, public: Public) -> sp.csr_array:
-    """Refuse what is not a finite users x items matrix, before anything is drawn; never say where.
+    """Refuse what is not a users x items matrix of real numbers, before anything is drawn; take any values.
+
+    Privacy
+    -------
+    Only shape and type are refused, which are public. A refusal for one user's values would tell them, so none happens
+    here: an entry that is NaN or infinite becomes the public centre (0 for counts), whose record is 0, and nothing
+    else changes. Bad values are refused where data is loaded (`Ratings`, `Bounds`), before any plan is run.
 
     Examples
     --------
@@ -149,9 +155,11 @@ def check_rows(rows: Any, public: Public) -> sp.csr_array:
     if not matrix.has_canonical_format:
         matrix = matrix.copy()
         matrix.sum_duplicates()
-    if not np.isfinite(matrix.data).all():
-        raise BadNumber("the rows hold NaN or infinity.", expected="finite numbers")
-    return matrix
+    sound = np.isfinite(matrix.data)
+    if sound.all():
+        return matrix
+    parts: Any = (np.where(sound, matrix.data, public.centre), matrix.indices, matrix.indptr)
+    return sp.csr_array(parts, shape=matrix.shape)
 
 
 def blocks(rows: sp.csr_array, public: Public, plan: RecordPlan) -> Iterator[Block]:

@@ -85,12 +85,12 @@ class SuLQ:
         fallback = self._fallback(public)
         return public.n_prototypes if fallback is None else fallback.size(public)
 
-    def price(self, public: Public) -> Event:
+    def price(self, public: Public, *, seeded: bool = False) -> Event:
         """One event for the start and one for each step."""
         fallback = self._fallback(public)
         if fallback is not None:
-            return fallback.price(public)
-        return SequentialEvent.of(*(noise.event() for noise in self._noises(public)))
+            return fallback.price(public, seeded=seeded)
+        return SequentialEvent.of(*(noise.event(seeded=seeded) for noise in self._noises(public)))
 
     def release(self, rows: Any, public: Public, *, rng: int | Source | None = None) -> Released[Prototypes]:
         """Release sums and counts of the last step; what the earlier ones released only steers it."""
