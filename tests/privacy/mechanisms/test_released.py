@@ -23,7 +23,7 @@ LEAK = NonPrivateEvent(unit=PERSON, reason="exact counts")
         (SequentialEvent.of(SOUND, SOUND), False),
         (SequentialEvent.of(SOUND, SEEDED), True),
         (SequentialEvent.of(SOUND, SequentialEvent.of(SOUND, LEAK)), True),
-        (SequentialEvent(unit=PERSON, events=(SEEDED,)), True),
+        (SequentialEvent(unit=PERSON, events=(SEEDED,), seeded=True), True),
     ],
 )
 def test_the_mark(event, marked):
