@@ -7,8 +7,12 @@
     │                    UnreadableSource · CatalogError · BadBound · UnknownUser · MissingDataset
     │                    MissingExtra
     ├── PrivacyError     BudgetExceeded · UnitMissing · UnsupportedEvent · LedgerBroken · SeededNoise
-    │                    BadPrivacyParameter
-    └── NumericError     BadShape · BadNumber · BadParameter
+    │                    BadPrivacyParameter · NotForRealUse · SilentSpending
+    ├── NumericError     BadShape · BadNumber · BadParameter
+    ├── ProtocolError    BadPlan · PlanMismatch · BadMessage · ConflictingMessage · TooFewMessages · FactorsChanged
+    │                    BadModel
+    ├── TransportError   NotReady · RoundClosed
+    └── NotFitted
 
 A message says what was found, what was expected and what to type. It may name columns, files, types and public
 numbers; it never holds a value, an id or a count that came from private data.
@@ -21,23 +25,37 @@ import re
 __all__ = [
     "BadBound",
     "BadIdentifier",
+    "BadMessage",
+    "BadModel",
     "BadNumber",
     "BadParameter",
+    "BadPlan",
     "BadPrivacyParameter",
     "BadShape",
     "BadValue",
     "BudgetExceeded",
     "CatalogError",
+    "ConflictingMessage",
     "DataError",
     "DuplicateEntries",
     "EmptyTable",
+    "FactorsChanged",
     "LedgerBroken",
     "MissingColumn",
     "MissingDataset",
     "MissingExtra",
+    "NotFitted",
+    "NotForRealUse",
+    "NotReady",
     "NumericError",
+    "PlanMismatch",
     "PrivacyError",
+    "ProtocolError",
+    "RoundClosed",
     "SeededNoise",
+    "SilentSpending",
+    "TooFewMessages",
+    "TransportError",
     "TwofoldError",
     "UnitMissing",
     "UnknownItems",
@@ -193,3 +211,59 @@ class BadNumber(NumericError):
 
 class BadParameter(NumericError):
     """A parameter outside its range."""
+
+
+class NotForRealUse(PrivacyError):
+    """Something without a proof, or with repeatable noise, in a federation that is not a simulation."""
+
+
+class SilentSpending(PrivacyError):
+    """A fit that would spend a budget again without anyone having said so."""
+
+
+class ProtocolError(TwofoldError):
+    """The sides do not agree on a plan, a message or a model."""
+
+
+class BadPlan(ProtocolError, ValueError):
+    """A plan with a field that is missing, unknown or out of range."""
+
+
+class PlanMismatch(ProtocolError):
+    """A message that belongs to another plan or another catalog."""
+
+
+class BadMessage(ProtocolError, ValueError):
+    """Bytes that are not a whole, sound message of ours."""
+
+
+class ConflictingMessage(ProtocolError):
+    """Two different messages from one entity."""
+
+
+class TooFewMessages(ProtocolError):
+    """Fewer entities answered than the plan asks for."""
+
+
+class FactorsChanged(ProtocolError):
+    """The shared item factors are not what arrived."""
+
+
+class BadModel(ProtocolError, ValueError):
+    """A file that is not a whole, sound model of ours."""
+
+
+class TransportError(TwofoldError):
+    """Bytes could not be carried."""
+
+
+class NotReady(TransportError):
+    """The other side has not answered yet; ask again later."""
+
+
+class RoundClosed(TransportError):
+    """The item factors are published; no further message is taken."""
+
+
+class NotFitted(TwofoldError, ValueError, AttributeError):
+    """Asked for something that only a fitted model has."""

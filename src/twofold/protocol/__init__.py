@@ -1,0 +1,1 @@
+"""What the sides agree on: the plan, the two messages, and their bytes. Sees no ratings."""

@@ -1,0 +1,105 @@
+"""Item factors: what the server sends back once, never changed afterwards."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twofold.errors import BadNumber, BadShape, FactorsChanged
+
+__all__ = ["ItemFactors"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ItemFactors:
+    """The shared item factors and the few public numbers an entity needs to draw its own model towards them.
+
+    Parameters
+    ----------
+    plan, catalog : str
+        Hashes of the plan and of the catalog they belong to.
+    factors : float32 array (items, rank)
+        V of the paper, at least 0.
+    moments : float64 array (rank, rank)
+        Mean of u uᵀ over the users the prototypes stand for: ``factors @ moments @ factors.T`` is what the federation
+        knows of how items go together, per user.
+    means : float64 array (items,)
+        Mean value of each item over all messages: for counts per user, for ratings per observation.
+    support : float64 array (items,)
+        How much each mean can be trusted: users (counts) or observations (ratings) less what the noise takes away.
+    users : float
+        How many users the messages speak for, less what the noise takes away.
+    entities : int
+        How many entities answered; their names are not in here.
+    private : bool
+        False when any message came from a simulation, from seeded noise, or from a mechanism without a proof.
+    note : str
+        What the server decided from public numbers, in words.
+
+    Privacy
+    -------
+    Post-processing of released messages: costs nothing more.
+
+    Paper
+    -----
+    V̂ of Algorithm 2, line 4.
+    """
+
+    plan: str
+    catalog: str
+    factors: NDArray[np.float32]
+    moments: NDArray[np.float64]
+    means: NDArray[np.float64]
+    support: NDArray[np.float64]
+    users: float
+    entities: int
+    private: bool
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        items, rank = self.factors.shape if self.factors.ndim == 2 else (-1, -1)
+        shapes = (self.moments.shape, self.means.shape, self.support.shape)
+        if shapes != ((rank, rank), (items,), (items,)):
+            raise BadShape("the parts of the item factors do not fit together.", found=f"factors of {self.factors.shape}")
+        arrays = (self.factors, self.moments, self.means, self.support)
+        if not all(np.isfinite(part).all() for part in arrays) or not np.isfinite(self.users):
+            raise BadNumber("the item factors hold NaN or infinity.", expected="finite numbers")
+        for part in arrays:
+            part.flags.writeable = False
+
+    @property
+    def n_items(self) -> int:
+        """Length of the catalog."""
+        return int(self.factors.shape[0])
+
+    @property
+    def rank(self) -> int:
+        """Number of factors."""
+        return int(self.factors.shape[1])
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of every number, to show that a local fit left them as they came."""
+        state = hashlib.sha256(f"twofold factors 1 {self.plan} {self.catalog}\n".encode())
+        for part, kind in (
+            (self.factors, "<f4"),
+            (self.moments, "<f8"),
+            (self.means, "<f8"),
+            (self.support, "<f8"),
+            (np.array([self.users, self.entities]), "<f8"),
+        ):
+            state.update(np.ascontiguousarray(part, dtype=kind).tobytes())
+        return state.hexdigest()
+
+    def check_unchanged(self, before: str) -> None:
+        """Refuse to go on when the numbers are not those of `before`, an earlier `hash`."""
+        if self.hash != before:
+            raise FactorsChanged(
+                "the shared item factors were changed by a local fit.",
+                found=f"hash {self.hash[:12]}",
+                expected=f"hash {before[:12]}",
+                fix="copy them before changing them; personalize and adapt never write to them",
+            )
