@@ -1,6 +1,6 @@
 """Federated recommendations in two messages, each with a privacy proof.
 
-The names below are in the order of the flow: read, bound, split, and the numeric core.
+The names below are in the order of the flow: read, bound, split, agree on a plan, the two rounds, the numeric core.
 """
 
 from __future__ import annotations
@@ -20,6 +20,12 @@ _HOMES = {
     "holdout": "twofold.data.split",
     "leave_n_out": "twofold.data.split",
     "recorded_holdout": "twofold.data.split",
+    "Plan": "twofold.protocol.plan",
+    "Entity": "twofold.entity.agent",
+    "Server": "twofold.server.factorize",
+    "ItemFactors": "twofold.protocol.factors",
+    "Model": "twofold.entity.model",
+    "FederatedRecommender": "twofold.estimator",
     "masked_nmf": "twofold.algorithms.masked_nmf",
     "fold_in": "twofold.algorithms.fold_in",
     "top_items": "twofold.algorithms.top_items",
@@ -38,13 +44,25 @@ if TYPE_CHECKING:
     from twofold.data.ratings import Ratings
     from twofold.data.read import read_ratings
     from twofold.data.split import holdout, leave_n_out, recorded_holdout
+    from twofold.entity.agent import Entity
+    from twofold.entity.model import Model
     from twofold.errors import TwofoldError
+    from twofold.estimator import FederatedRecommender
+    from twofold.protocol.factors import ItemFactors
+    from twofold.protocol.plan import Plan
+    from twofold.server.factorize import Server
 
 __all__ = [
     "Bounds",
     "Catalog",
+    "Entity",
+    "FederatedRecommender",
     "Federation",
+    "ItemFactors",
+    "Model",
+    "Plan",
     "Ratings",
+    "Server",
     "TwofoldError",
     "fold_in",
     "holdout",

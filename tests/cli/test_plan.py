@@ -1,4 +1,4 @@
-"""`twofold plan explain` from a file and from options."""
+"""`twofold plan` new, show and explain: from options, from a plan file and from bare numbers."""
 
 from __future__ import annotations
 
@@ -8,65 +8,236 @@ import pytest
 from typer.testing import CliRunner
 
 from twofold.cli.plan import app
-from twofold.errors import BadPrivacyParameter, UnreadableSource
+from twofold.data.catalog import Catalog
+from twofold.errors import (
+    BadPlan,
+    BadPrivacyParameter,
+    CatalogError,
+    TransportError,
+    TwofoldError,
+    UnitMissing,
+    UnreadableSource,
+)
+from twofold.protocol.plan import Plan
+from twofold.protocol.plan_file import catalog_path
 
 NUMBERS = "n_items = 457\nn_users = 900\nbound = 1\nmax_items = 66\nn_prototypes = 10\n"
 
 
-def run(*arguments: object, fails: type[Exception] | None = None):
-    done = CliRunner().invoke(app, ["explain", *map(str, arguments)])
+def run(verb: str, *arguments: object, fails: type[Exception] | None = None, words: str = ""):
+    done = CliRunner().invoke(app, [verb, *map(str, arguments)])
     if fails is None:
         assert done.exit_code == 0, done.output + repr(done.exception)
     else:
         assert isinstance(done.exception, fails), done.output + repr(done.exception)
+        assert words in str(done.exception)
     return done.output
 
 
 @pytest.fixture
-def plan(tmp_path):
-    file = tmp_path / "plan.toml"
+def numbers(tmp_path):
+    file = tmp_path / "numbers.toml"
     file.write_text(NUMBERS)
     return file
 
 
-def test_the_table_has_every_epsilon_and_both_mechanisms(plan):
-    shown = run(plan)
+@pytest.fixture
+def catalog(tmp_path):
+    Catalog([f"code-{number}" for number in range(457)]).write(tmp_path / "items.csv")
+    return tmp_path / "items.csv"
+
+
+@pytest.fixture
+def plan(tmp_path, catalog):
+    run("new", tmp_path / "plan.toml", "--catalog", catalog, "--n-users", 20_000, "--n-entities", 40)
+    return tmp_path / "plan.toml"
+
+
+def test_new_writes_a_plan_for_the_catalog(plan, catalog):
+    made, items = Plan.read(plan), Catalog.read(catalog)
+    assert (made.catalog.hash, made.n_items) == (items.hash, 457)
+    assert catalog_path(plan) == catalog
+    assert (made.max_items, made.bound, made.n_prototypes, made.rank) == (64, 5.0, 10, 20)
+    assert (made.n_users, made.n_entities, made.feedback) == (20_000, 40, "counts")
+    assert plan.read_text().count("\n# ") > 20
+
+
+def test_new_takes_every_field_as_an_option(tmp_path, catalog):
+    options = {
+        "feedback": "ratings",
+        "bound": 10,
+        "lower": 2,
+        "centre": 4,
+        "max_items": 7,
+        "l1_cap": 9,
+        "l2_cap": 8,
+        "n_prototypes": 3,
+        "rank": 5,
+        "regularization": 0.5,
+        "epsilon": "1/3",
+        "delta": "0",
+        "mechanism": "sulq",
+        "n_users": 70,
+        "n_entities": 6,
+        "quorum": 2,
+        "deadline": "2027-01-31T12:00:00Z",
+        "name": "north",
+        "unit": "visit",
+        "unit_entities": 3,
+        "seed": 11,
+    }
+    given = [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", value)]
+    shown = run("new", tmp_path / "p.toml", "--catalog", catalog, *given, "--entity", "b", "--entity", "a", "--json")
+    made = Plan.read(tmp_path / "p.toml")
+    assert json.loads(shown) == {"file": "p.toml", "hash": made.hash, "plan": made.as_dict()}
+    record = made.as_dict()
+    for name in options.keys() - {"unit", "unit_entities", "epsilon", "delta"}:
+        assert record[name] == options[name], name
+    assert (record["epsilon"], record["delta"], record["entities"]) == ("1/3", "0", ["a", "b"])
+    assert (made.unit.holder, made.unit.entities) == ("visit", 3)
+
+
+def test_new_counts_the_entities_it_is_given(tmp_path, catalog):
+    run("new", tmp_path / "p.toml", "--catalog", catalog, "--entity", "a", "--entity", "b", "--quorum", 2)
+    assert Plan.read(tmp_path / "p.toml").n_entities == 2
+
+
+def test_new_does_not_write_over_a_file(plan, catalog):
+    before = plan.read_bytes()
+    run("new", plan, "--catalog", catalog, fails=BadPlan, words="--force")
+    assert plan.read_bytes() == before
+    run("new", plan, "--catalog", catalog, "--rank", 3, "--force")
+    assert Plan.read(plan).rank == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "words"),
+    [
+        (("--max-items", 999), BadPlan, "--max-items is larger than the catalog"),
+        (("--epsilon", "-1"), TwofoldError, "--epsilon must be above zero"),
+        (("--epsilon", "much"), TwofoldError, "--epsilon is not a finite number"),
+        (("--delta", "2"), TwofoldError, "delta"),
+        (("--feedback", "stars"), BadPlan, "--feedback is unknown"),
+        (("--mechanism", "exact"), BadPlan, "--mechanism auto, or --simulation"),
+        (("--mechanism", "magic"), BadPlan, "--mechanism auto"),
+        (("--unit", "dog"), UnitMissing, "'person' or 'visit'"),
+        (("--quorum", 3), BadPlan, "raise --n-entities"),
+        (("--deadline", "tomorrow"), BadPlan, "2027-01-31"),
+        (("--entity", "../x"), BadPlan, "letters, digits"),
+        (("--n-users", 0), BadPlan, "--n-users is out of range"),
+        (("--bound", "nan"), BadPlan, "--bound is not a number"),
+    ],
+)
+def test_new_says_what_to_type(tmp_path, catalog, options, kind, words):
+    run("new", tmp_path / "p.toml", "--catalog", catalog, *options, fails=kind, words=words)
+    assert not (tmp_path / "p.toml").exists()
+
+
+def test_new_needs_a_catalog_and_a_folder(tmp_path, catalog):
+    run("new", tmp_path / "p.toml", "--catalog", tmp_path / "none.csv", fails=UnreadableSource)
+    (tmp_path / "twice.csv").write_text("item\na\na\n")
+    run("new", tmp_path / "p.toml", "--catalog", tmp_path / "twice.csv", fails=CatalogError)
+    run("new", tmp_path / "none" / "p.toml", "--catalog", catalog, fails=TransportError)
+
+
+def test_show_prints_everything(plan):
+    shown, made = run("show", plan), Plan.read(plan)
+    for text in (made.hash, "n_prototypes    10", "sulq, chosen by auto", "36,640 bytes", "ε = 2", "a person"):
+        assert text in shown
+    told = json.loads(run("show", plan, "--json"))
+    assert told["hash"] == made.hash
+    assert told["plan"] == made.as_dict()
+    assert told["leaves"]["arrays"] == {"sums": [10, 457], "counts": [10]}
+    assert told["leaves"]["replace_one"]["epsilon"] == 2.0
+
+
+def test_show_of_a_simulation_without_privacy(tmp_path, catalog):
+    run("new", tmp_path / "p.toml", "--catalog", catalog, "--mechanism", "exact", "--simulation")
+    shown = run("show", tmp_path / "p.toml")
+    assert "Price: infinite" in shown
+    assert json.loads(run("show", tmp_path / "p.toml", "--json"))["leaves"]["guarantee"] is None
+
+
+def test_explain_of_a_plan_says_what_would_run_and_leave(plan):
+    shown = run("explain", plan)
+    for text in ("sulq, chosen by auto", "sums 10 x 457, counts 10", "δ = 1e-06", "replaced", "useful?", "perhaps"):
+        assert text in shown
+    assert "…" not in shown
+    told = json.loads(run("explain", plan, "--json"))
+    assert told["plan"]["mechanism"] == "sulq"
+    assert told["public"]["n_users"] == 20_000
+
+
+def test_explain_of_ratings_counts_the_observations(tmp_path, catalog):
+    run("new", tmp_path / "p.toml", "--catalog", catalog, "--feedback", "ratings", "--mechanism", "popularity")
+    told = json.loads(run("explain", tmp_path / "p.toml", "--json"))
+    assert told["plan"]["arrays"] == {"sums": [1, 457], "counts": [1], "observed": [1, 457]}
+    assert told["public"]["bound"] == 2.0  # from the middle of 1 and 5
+
+
+def test_explain_asks_what_if(plan):
+    told = json.loads(run("explain", plan, "--json", "--n-users", 300, "--n-entities", 1))
+    assert told["plan"]["mechanism"] == "popularity"
+    assert Plan.read(plan).n_users == 20_000
+    assert json.loads(run("explain", plan, "--json", "--epsilon", 0.2))["plan"]["guarantee"]["epsilon"] == 0.2
+    assert json.loads(run("explain", plan, "--json", "--n-items", 900))["plan"]["arrays"]["sums"] == [10, 900]
+    run("explain", plan, "--max-items", 999, fails=BadPlan, words="--max-items is larger")
+
+
+def test_a_damaged_plan_is_said_to_be_one(plan):
+    plan.write_text(plan.read_text().replace("max_items", "max_item"))
+    for verb in ("show", "explain"):
+        run(verb, plan, fails=BadPlan, words="perhaps max_items")
+
+
+def test_the_table_has_every_epsilon_and_both_mechanisms(numbers):
+    shown = run("explain", numbers)
     assert "4,580 numbers, 36,640 bytes" in shown
     for text in ("52.5%", "73.1%", "95.3%", "99.99%", "Laplace", "Gaussian", "profile", "useful?"):
         assert text in shown
     assert "…" not in shown
 
 
-def test_json_holds_the_numbers(plan):
-    told = json.loads(run(plan, "--json"))
+def test_json_holds_the_numbers(numbers):
+    told = json.loads(run("explain", numbers, "--json"))
     assert [row["epsilon"] for row in told["rows"][::2]] == [0.1, 1, 3, 10]
     assert told["rows"][0]["noise_on_mean"] == pytest.approx(11.5, rel=0.01)
 
 
-def test_options_go_before_the_file(plan):
-    told = json.loads(run(plan, "--json", "--n-users", 9000, "--epsilon", 2))
+def test_options_win_over_the_file(numbers):
+    told = json.loads(run("explain", numbers, "--json", "--n-users", 9000, "--epsilon", 2))
     assert told["public"]["n_users"] == 9000
     assert {row["epsilon"] for row in told["rows"]} == {2}
 
 
 def test_options_alone_are_enough():
     options = ("--n-items", 457, "--n-users", 900, "--bound", 1, "--max-items", 66, "--n-prototypes", 10)
-    assert json.loads(run(*options, "--json"))["leaves"]["numbers"] == 4580
+    assert json.loads(run("explain", *options, "--json"))["leaves"]["numbers"] == 4580
 
 
-def test_the_plans_own_epsilon_joins_the_usual_ones(plan):
-    plan.write_text(NUMBERS + "epsilon = 0.5\nrank = 20\n")
-    told = json.loads(run(plan, "--json"))
+def test_the_files_own_epsilon_joins_the_usual_ones(numbers):
+    numbers.write_text(NUMBERS + "epsilon = 0.5\nrank = 20\n")
+    told = json.loads(run("explain", numbers, "--json"))
     assert [row["epsilon"] for row in told["rows"][::2]] == [0.1, 0.5, 1, 3, 10]
 
 
-def test_bad_files_and_numbers(plan, tmp_path):
-    run(tmp_path / "none.toml", fails=UnreadableSource)
-    plan.write_text("n_items 5")
-    run(plan, fails=UnreadableSource)
-    plan.write_text("n_items = 5")
-    run(plan, fails=BadPrivacyParameter)
-    plan.write_text(NUMBERS.replace("900", '"many"'))
-    run(plan, fails=BadPrivacyParameter)
-    plan.write_text(NUMBERS + 'epsilon = "small"')
-    run(plan, fails=BadPrivacyParameter)
+@pytest.mark.parametrize(
+    ("text", "kind", "words"),
+    [
+        ("n_items 5", UnreadableSource, "line 1"),
+        ("n_items = 5", BadPrivacyParameter, "missing n_users"),
+        (NUMBERS.replace("900", '"many"'), BadPrivacyParameter, "n_users"),
+        (NUMBERS + 'epsilon = "small"', BadPrivacyParameter, "epsilon"),
+        (NUMBERS + "n_user = 5", BadPrivacyParameter, "perhaps n_users"),
+        (NUMBERS + "colour = 5", BadPrivacyParameter, "colour"),
+        (NUMBERS.replace("66", "458"), BadPrivacyParameter, "--max-items 457"),
+    ],
+)
+def test_bad_files_of_numbers(numbers, text, kind, words):
+    numbers.write_text(text)
+    run("explain", numbers, fails=kind, words=words)
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    for verb in ("show", "explain"):
+        run(verb, tmp_path / "none.toml", fails=UnreadableSource, words="twofold plan new")

@@ -30,13 +30,14 @@ from typing import Any, TypeVar
 
 from twofold.errors import BadParameter
 
-__all__ = ["Deferred", "Kernel", "Workers", "kernel", "numba_enabled", "without_numba"]
+__all__ = ["Deferred", "Kernel", "Workers", "at_most_threads", "kernel", "numba_enabled", "without_numba"]
 
 ENVIRONMENT_SWITCH = "TWOFOLD_NO_NUMBA"
 NOTICE = "twofold: compiling numeric kernels for this processor; later runs load them from a cache."
 
 _logger = logging.getLogger("twofold")
 _reference_only: ContextVar[bool] = ContextVar("twofold_reference_only", default=False)
+_most_threads: ContextVar[int | None] = ContextVar("twofold_most_threads", default=None)
 _lock = threading.RLock()
 _announced = False
 
@@ -63,6 +64,23 @@ def without_numba() -> Iterator[None]:
         yield
     finally:
         _reference_only.reset(token)
+
+
+@contextlib.contextmanager
+def at_most_threads(threads: int) -> Iterator[None]:
+    """Limit every `Workers` made inside the ``with`` block, for callers that already run on several threads.
+
+    Examples
+    --------
+    >>> with at_most_threads(1):
+    ...     Workers().threads, Workers(8).threads
+    (1, 1)
+    """
+    token = _most_threads.set(threads)
+    try:
+        yield
+    finally:
+        _most_threads.reset(token)
 
 
 def kernel(*, fastmath: bool | set[str] = False) -> Callable[[Function], Kernel]:
@@ -195,7 +213,8 @@ class Workers:
     def __init__(self, threads: int | None = None) -> None:
         if threads is not None and threads < 1:
             raise BadParameter("threads must be at least 1.", found=str(threads), fix="threads=None uses all")
-        self.threads = threads if threads is not None else _processors()
+        asked = threads if threads is not None else _processors()
+        self.threads = min(asked, _most_threads.get() or asked)
         self._pool: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> Workers:

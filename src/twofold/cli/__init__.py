@@ -7,7 +7,19 @@ import sys
 import typer
 
 from twofold import __version__
-from twofold.cli import audit, check, demo, ledger, plan
+from twofold.cli import (
+    audit,
+    check,
+    collect,
+    demo,
+    factorize,
+    ledger,
+    personalize,
+    plan,
+    prototypes,
+    recommend,
+    simulate,
+)
 from twofold.errors import TwofoldError
 
 __all__ = ["app", "main"]
@@ -33,6 +45,12 @@ def _root(
 app.command("demo")(demo.demo)
 app.command("check")(check.check)
 app.add_typer(plan.app, name="plan")
+app.command("prototypes")(prototypes.prototypes)
+app.command("factorize")(factorize.factorize)
+app.command("collect")(collect.collect)
+app.command("personalize")(personalize.personalize)
+app.command("recommend")(recommend.recommend)
+app.command("simulate")(simulate.simulate)
 app.add_typer(ledger.app, name="ledger")
 app.command("audit")(audit.audit)
 

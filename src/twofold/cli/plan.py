@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
-import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,23 +12,44 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from twofold.errors import UnreadableSource
+from twofold.cli._plan_new import new_plan_file
+from twofold.cli._plan_numbers import check_fit, check_numbers, plan_numbers
+from twofold.cli._plan_words import in_options, leaving_lines, plan_lines
+from twofold.errors import TwofoldError
 from twofold.privacy.card_words import percent
 from twofold.privacy.explain import BYTES, EPSILONS, Explanation, PublicNumbers, Range, Row, explain
+from twofold.protocol.leaving import leaving
+from twofold.protocol.plan import CatalogKey, Plan
+from twofold.protocol.plan_file import parse_plan, read_plan, read_toml
 
 __all__ = ["app"]
+
+_TABLE = "The noise above is this plan's own. The table compares prices, as if all of each were spent on one release."
 
 app = typer.Typer(no_args_is_help=True, help="Plans: the public numbers of a federation.")
 
 
-@app.callback()
-def _plan() -> None:
-    """Keep `explain` a sub-command while it is the only one."""
+app.command("new")(new_plan_file)
+
+
+@app.command("show")
+def show_plan(
+    file: Annotated[Path, typer.Argument(help="A plan file.")],
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON record and nothing else.")] = False,
+) -> None:
+    """Print the hash, every field, the mechanism that would run and the size of its message."""
+    plan = read_plan(file)
+    found = leaving(plan)
+    if json:
+        record = {"hash": plan.hash, "plan": plan.as_dict(), "leaves": found.as_dict()}
+        typer.echo(json_module.dumps(record, indent=2))
+    else:
+        typer.echo("\n".join([f"Plan {plan.hash}", "", *plan_lines(plan), "", *leaving_lines(plan, found)]))
 
 
 @app.command("explain")
 def explain_plan(
-    file: Annotated[Path | None, typer.Argument(help="A TOML file with the numbers below; options go first.")] = None,
+    file: Annotated[Path | None, typer.Argument(help="A plan file, or a TOML file with the numbers below.")] = None,
     n_items: Annotated[int | None, typer.Option(help="Length of the public catalog.")] = None,
     n_users: Annotated[int | None, typer.Option(help="Promised users per entity; never counted for this.")] = None,
     bound: Annotated[float | None, typer.Option(help="Largest value of one entry.")] = None,
@@ -41,31 +62,42 @@ def explain_plan(
 ) -> None:
     """Say what would leave, how large the noise is against a public signal, and whether that can be useful.
 
-    Touches no data and spends nothing.
+    Touches no data and spends nothing. Options ask "what if" and change no file.
     """
-    given = _read(file) if file else {}
+    given = read_toml(file) if file else {}
     named = {"n_items": n_items, "n_users": n_users, "bound": bound, "max_items": max_items}
     named |= {"n_prototypes": n_prototypes, "n_entities": n_entities, "delta": delta}
-    public = PublicNumbers.from_mapping({**given, **{key: value for key, value in named.items() if value is not None}})
-    found = explain(public, epsilons=epsilon or _epsilons(given))
+    changes = {key: value for key, value in named.items() if value is not None}
+    plan = _changed(parse_plan(given), changes, epsilon) if "schema" in given else None
+    numbers = plan_numbers(plan) if plan else {**check_numbers(given), **changes}
+    public = PublicNumbers.from_mapping(numbers)
+    check_fit(public)
+    found = explain(public, epsilons=epsilon or _epsilons(numbers))
+    leaves = leaving(plan) if plan else None
     if json:
-        typer.echo(json_module.dumps(found.as_dict(), indent=2))
-    else:
-        _show(found)
+        record = found.as_dict() | ({"plan": {"hash": plan.hash, **leaves.as_dict()}} if plan and leaves else {})
+        typer.echo(json_module.dumps(record, indent=2))
+        return
+    if plan and leaves:
+        typer.echo("\n".join([*leaving_lines(plan, leaves), _TABLE, ""]))
+    _show(found, with_plan=plan is not None)
 
 
-def _read(file: Path) -> dict[str, Any]:
+def _changed(plan: Plan, changes: dict[str, Any], epsilons: list[float] | None) -> Plan:
+    """The plan with what the options say instead; one ε is the plan's, several are only for the table."""
+    if "n_items" in changes:
+        key = CatalogKey(hash=plan.catalog.hash, n_items=changes["n_items"])
+        changes = {**changes, "catalog": key}
+        del changes["n_items"]
+    if epsilons and len(epsilons) == 1:
+        changes = {**changes, "epsilon": epsilons[0]}
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UnreadableSource("the plan could not be read.", found=f"{file.name}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UnreadableSource(
-            "the plan is not TOML.", found=f"{file.name}: {error}", expected="lines such as n_items = 457"
-        ) from None
+        return plan.with_(**changes) if changes else plan
+    except TwofoldError as error:
+        raise in_options(error) from None
 
 
-def _epsilons(given: dict[str, Any]) -> list[float]:
+def _epsilons(given: Mapping[str, Any]) -> list[float]:
     """Show the plan's own ε among the usual ones."""
     own = given.get("epsilon")
     extra = own if isinstance(own, list) else [own] if own is not None else []
@@ -74,9 +106,10 @@ def _epsilons(given: dict[str, Any]) -> list[float]:
     return sorted({*EPSILONS, *extra})
 
 
-def _show(found: Explanation) -> None:
+def _show(found: Explanation, *, with_plan: bool) -> None:
     console = Console()
-    console.print(_leaves(found.public), highlight=False)
+    if not with_plan:  # a plan has said it exactly
+        console.print(_leaves(found.public), highlight=False)
     console.print(_table(found))
     console.print(_legend(found), highlight=False)
 
@@ -103,11 +136,16 @@ def _table(found: Explanation) -> Table:
 def _cells(row: Row) -> list[str]:
     ratios = [_range(row.number), _range(row.patterns), _range(row.profile)]
     sizes = [_short(row.noise), _short(row.noise_on_mean)]
-    return [f"{row.epsilon:g}", percent(row.guess), row.mechanism, *sizes, *ratios, row.verdict]
+    return [f"{row.epsilon:.3g}", percent(row.guess), row.mechanism, *sizes, *ratios, row.verdict]
 
 
 def _range(ratio: Range) -> str:
-    return f"{_short(ratio.low)}-{_short(ratio.high)}"
+    return f"{_thousands(ratio.low)}-{_thousands(ratio.high)}"
+
+
+def _thousands(number: float) -> str:
+    """Short enough for a table of nine columns; beyond a thousand the digits say nothing."""
+    return _short(number) if number < 999.5 else f"{number / 1000:,.2g}k" if number < 99_500 else f"{number:.0e}"
 
 
 def _short(number: float) -> str:

@@ -132,6 +132,19 @@ class Ratings:
         """The same users and items with other entries."""
         return Ratings(matrix, self.user_ids, self.catalog, self.feedback, self.notes)
 
+    def as_feedback(self, feedback: Feedback) -> Ratings:
+        """The same entries read as the other kind; negative counts are refused.
+
+        Examples
+        --------
+        >>> ratings = Ratings(sparse.csr_array(np.eye(2)), Identifiers([1, 2]), Catalog(["x", "y"]))
+        >>> ratings.as_feedback("counts").feedback
+        'counts'
+        """
+        if feedback == self.feedback:
+            return self
+        return Ratings(self.matrix, self.user_ids, self.catalog, feedback, self.notes)
+
     def digest(self) -> str:
         """SHA-256 of users, entries, catalog and feedback; does not depend on the order the rows came in."""
         state = hashlib.sha256(f"twofold ratings 1 {self.feedback} {self.catalog.hash}\n".encode())

@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from twofold.algorithms.fold_in import FoldIn
+from twofold.entity._damping import damped, damped_rows
 from twofold.errors import BadModel, BadShape
 
 __all__ = ["FactorScorer"]
 
 Floats = NDArray[np.floating[Any]]
 Columns = NDArray[np.integer[Any]]
-SETTINGS = ("feedback", "zero_weight", "regularization", "count_scaling")
+SETTINGS = ("feedback", "zero_weight", "regularization", "count_scaling", "power")
 
 
 class FactorScorer:
@@ -28,6 +29,8 @@ class FactorScorer:
         Item factors, at least 0.
     feedback, zero_weight, regularization, count_scaling
         As for `fold_in`.
+    power : float
+        Values are raised to it before anything else, keeping their sign; 0.5 damps counts.
     usual : array (items,), optional
         Scores of a history without entries, for whom nothing can be folded in; zeros when not given.
     threads : int, optional
@@ -54,6 +57,7 @@ class FactorScorer:
         zero_weight: float = 0.1,
         regularization: float = 0.08,
         count_scaling: float = 1.0,
+        power: float = 1.0,
         usual: Floats | None = None,
         threads: int | None = None,
     ) -> None:
@@ -67,6 +71,7 @@ class FactorScorer:
             "regularization": float(regularization),
             "count_scaling": float(count_scaling),
         }
+        self.power = float(power)
         self.threads = threads
         for part in (self.factors, self.usual):
             part.flags.writeable = False
@@ -95,7 +100,8 @@ class FactorScorer:
         """Fit every history: (users, rank); zeros for one without entries."""
         if rows.shape[0] == 0:
             return np.zeros((0, self.rank), np.float32)
-        return np.asarray(self.ready.rows(rows.astype(np.float32), threads=self.threads), dtype=np.float32)
+        values = damped_rows(rows, self.power)
+        return np.asarray(self.ready.rows(values, threads=self.threads), dtype=np.float32)
 
     def scores(self, rows: sparse.csr_array) -> NDArray[np.float32]:
         """Score every item for every history; see `Scorer`."""
@@ -107,7 +113,7 @@ class FactorScorer:
         """Score every item for one history; see `Scorer`."""
         if len(columns) == 0:
             return self.usual.copy()
-        return np.asarray(self.factors @ self.ready.one(columns, values), dtype=np.float32)
+        return np.asarray(self.factors @ self.ready.one(columns, damped(values, self.power)), dtype=np.float32)
 
     def reasons(self, columns: Columns, values: Floats, item: int) -> NDArray[np.float64]:
         """How much each entry added to the score of one item; nothing is left over.
@@ -117,13 +123,14 @@ class FactorScorer:
         """
         if len(columns) == 0:
             return np.zeros(0)
-        active = np.flatnonzero(self.ready.one(columns, values) > 0)
+        given = damped(values, self.power)
+        active = np.flatnonzero(self.ready.one(columns, given) > 0)
         wide = self.factors[:, active].astype(np.float64)
         own, absent = wide[columns], self.ready.settings.absent
         ridge = self.ready.settings.ridge(np.array([len(columns)]), self.n_items)[0]
         matrix = (1 - absent) * own.T @ own + absent * wide.T @ wide + ridge * np.eye(active.size)
         pull = np.linalg.lstsq(matrix, wide[item], rcond=None)[0]
-        return np.asarray(own @ pull * np.asarray(values, dtype=np.float64))
+        return np.asarray(own @ pull * given)
 
     def similar(self, item: int) -> NDArray[np.float64]:
         """Cosine of the item factors; 0 for an item without any."""
@@ -140,7 +147,7 @@ class FactorScorer:
 
     def settings(self) -> dict[str, Any]:
         """How histories are folded in."""
-        return dict(self._settings)
+        return {**self._settings, "power": self.power}
 
     @classmethod
     def rebuild(cls, arrays: dict[str, NDArray[Any]], settings: dict[str, Any]) -> FactorScorer:

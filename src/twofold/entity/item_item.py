@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from twofold.entity._damping import damped, damped_rows
 from twofold.entity._ridge import DenseWeights, LowRankWeights, Weights
 from twofold.errors import BadModel, BadParameter, BadShape
 
@@ -37,6 +38,8 @@ class ItemItemScorer:
         Absent entries are unknown, or zeros.
     shrinkage : float
         For ratings: with how many ratings of no surprise a user's offset is averaged.
+    power : float
+        Values are raised to it before anything else, keeping their sign; 0.5 damps counts.
 
     Examples
     --------
@@ -48,14 +51,16 @@ class ItemItemScorer:
     [2.0]
     """
 
-    def __init__(self, weights: Weights, *, means: Floats, feedback: str, shrinkage: float = 0.0) -> None:
+    def __init__(
+        self, weights: Weights, *, means: Floats, feedback: str, shrinkage: float = 0.0, power: float = 1.0
+    ) -> None:
         if feedback not in ("counts", "ratings"):
             raise BadParameter("feedback is unknown.", found=repr(feedback), expected="'counts' or 'ratings'")
         self.weights = _rounded(weights)
         self.means = np.array(means, dtype=np.float32)
         if any(part.shape[-1] != self.means.size for part in self.weights.arrays().values()):
             raise BadShape("weights and means do not have the same items.")
-        self.feedback, self.shrinkage = feedback, float(shrinkage)
+        self.feedback, self.shrinkage, self.power = feedback, float(shrinkage), float(power)
         # For counts, what is left when the history is empty: the means of items nobody mentioned speak too.
         self._constant = self.means - self.weights.apply(self.means[None, :])[0] if self._counts else self.means
 
@@ -75,7 +80,7 @@ class ItemItemScorer:
 
     def scores(self, rows: sparse.csr_array) -> NDArray[np.float32]:
         """Score every item for every history; see `Scorer`."""
-        rows = sparse.csr_array(rows, dtype=np.float32)
+        rows = damped_rows(rows, self.power)
         if self._counts:
             return np.asarray(self._constant + self.weights.apply(rows), dtype=np.float32)
         residuals, offsets = residual_rows(rows, self.means, self.shrinkage)
@@ -89,7 +94,7 @@ class ItemItemScorer:
     def reasons(self, columns: Columns, values: Floats, item: int) -> NDArray[np.float64]:
         """How much each entry added to the score of one item, above the item's own mean (or, for counts, constant)."""
         pull = self.weights.column(item)[columns].astype(np.float64)
-        given = np.asarray(values, dtype=np.float64)
+        given = damped(values, self.power)
         if self._counts or not len(columns):
             return np.asarray(pull * given)
         share = 1.0 / (len(columns) + self.shrinkage)
@@ -113,14 +118,14 @@ class ItemItemScorer:
 
     def settings(self) -> dict[str, Any]:
         """What the numbers mean."""
-        return {"feedback": self.feedback, "shrinkage": self.shrinkage}
+        return {"feedback": self.feedback, "shrinkage": self.shrinkage, "power": self.power}
 
     @classmethod
     def rebuild(cls, arrays: dict[str, NDArray[Any]], settings: dict[str, Any]) -> ItemItemScorer:
         """Make it again from `arrays` and `settings`."""
         parts = dict(arrays)
         means = parts.pop("means", None)
-        if means is None or set(settings) != {"feedback", "shrinkage"}:
+        if means is None or set(settings) != {"feedback", "shrinkage", "power"}:
             raise BadModel("the parts of an item-item model are not complete.", expected="means, weights and settings")
         if set(parts) == {"weights"}:
             return cls(DenseWeights(matrix=parts["weights"]), means=means, **settings)

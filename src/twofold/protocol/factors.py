@@ -63,7 +63,9 @@ class ItemFactors:
         items, rank = self.factors.shape if self.factors.ndim == 2 else (-1, -1)
         shapes = (self.moments.shape, self.means.shape, self.support.shape)
         if shapes != ((rank, rank), (items,), (items,)):
-            raise BadShape("the parts of the item factors do not fit together.", found=f"factors of {self.factors.shape}")
+            raise BadShape(
+                "the parts of the item factors do not fit together.", found=f"factors of {self.factors.shape}"
+            )
         arrays = (self.factors, self.moments, self.means, self.support)
         if not all(np.isfinite(part).all() for part in arrays) or not np.isfinite(self.users):
             raise BadNumber("the item factors hold NaN or infinity.", expected="finite numbers")

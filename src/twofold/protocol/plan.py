@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from os import PathLike
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from twofold.errors import BadPlan, TwofoldError
 from twofold.privacy.budget import ApproxDP, Number, PureDP
 from twofold.privacy.unit import Unit
-from twofold.protocol.plan_checks import CatalogKey, check_plan
+from twofold.protocol.plan_checks import CatalogKey, CatalogLike, check_names, check_plan
+from twofold.protocol.strict_json import canonical_json, printable
 from twofold.prototypes.base import Mechanism, Public
 from twofold.prototypes.registry import mechanism
 
@@ -104,6 +103,36 @@ class Plan:
     seed: int = 0
     simulation: bool = False
 
+    if TYPE_CHECKING:  # the fields again, with all that is taken for them; what is kept is narrower
+
+        def __init__(
+            self,
+            *,
+            catalog: CatalogKey | CatalogLike,
+            feedback: str,
+            bound: float,
+            max_items: int,
+            n_prototypes: int = 10,
+            rank: int = 20,
+            epsilon: Number = 1,
+            delta: Number = Fraction(1, 1_000_000),
+            mechanism: str = "auto",
+            lower: float = 0.0,
+            centre: float | None = None,
+            l1_cap: float | None = None,
+            l2_cap: float | None = None,
+            n_users: int = 1_000,
+            n_entities: int = 1,
+            unit: Unit = ...,
+            quorum: int = 1,
+            deadline: str | None = None,
+            entities: Iterable[str] = (),
+            name: str = "federation",
+            regularization: float = 0.08,
+            seed: int = 0,
+            simulation: bool = False,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
         check_plan(self)
 
@@ -111,6 +140,11 @@ class Plan:
     def n_items(self) -> int:
         """Length of the catalog."""
         return self.catalog.n_items
+
+    @property
+    def catalog_items(self) -> Any:
+        """The Catalog this plan was made with, or None when only its hash was given; not part of the plan."""
+        return getattr(self, "_catalog_items", None)
 
     @property
     def public(self) -> Public:
@@ -159,7 +193,7 @@ class Plan:
 
     def canonical(self) -> str:
         """Give the fields as canonical JSON: sorted keys, no spaces, no NaN, exact fractions."""
-        return json.dumps(self.as_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return canonical_json(self.as_dict())
 
     def as_dict(self) -> dict[str, Any]:
         """Give plain JSON; what `from_dict` reads."""
@@ -173,20 +207,22 @@ class Plan:
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Plan:
         """Read what `as_dict` wrote; an unknown schema or field is refused by name."""
-        known = {one.name for one in fields(cls)}
         rest = dict(record)
         schema = rest.pop("schema", None)
         if schema != SCHEMA:
-            raise BadPlan("the plan has another format.", found=f"schema {_short(schema)}", expected=SCHEMA)
-        if unknown := sorted(set(rest) - known):
-            raise BadPlan("the plan has unknown fields.", found=_short(", ".join(map(str, unknown))))
+            raise BadPlan(
+                "the plan has another format.",
+                found=f"schema {printable(schema)}",
+                expected=SCHEMA,
+                fix="update twofold, or write the plan anew: twofold plan new",
+            )
+        check_names(rest, (one.name for one in fields(cls)))
         try:
             rest["catalog"] = CatalogKey(**rest["catalog"])
             rest["unit"] = Unit.from_dict(rest["unit"])
-            rest["entities"] = tuple(rest["entities"])
             return cls(**rest)
-        except (TypeError, KeyError) as error:
-            raise BadPlan("the plan is not complete.", found=_short(error), fix="twofold plan new") from None
+        except TypeError as error:
+            raise BadPlan("a part of the plan has another form.", found=printable(error)) from None
         except TwofoldError as error:
             raise BadPlan(error.summary, found=error.found, expected=error.expected, fix=error.fix) from None
 
@@ -205,15 +241,11 @@ class Plan:
 
     def with_(self, **changes: Any) -> Plan:
         """Return the same plan with some fields changed."""
-        return type(self)(**{**{one.name: getattr(self, one.name) for one in fields(self)}, **changes})
+        same = {one.name: getattr(self, one.name) for one in fields(self)}
+        return type(self)(**{**same, "catalog": self.catalog_items or self.catalog, **changes})
 
     def differences(self, other: Plan | Mapping[str, Any]) -> tuple[str, ...]:
         """Name the fields in which another plan (or its record in a message) differs."""
         mine = self.as_dict()
         theirs = other.as_dict() if isinstance(other, Plan) else dict(other)
         return tuple(sorted(name for name in mine.keys() | theirs.keys() if mine.get(name) != theirs.get(name)))
-
-
-def _short(value: object) -> str:
-    """A foreign text in a message: printable, and not long."""
-    return re.sub(r"[^ -~]", "?", str(value))[:80]

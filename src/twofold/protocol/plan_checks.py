@@ -4,25 +4,52 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Protocol
 
 from twofold.errors import BadPlan, TwofoldError
 from twofold.privacy.budget import positive, read_delta
 from twofold.privacy.unit import Unit
+from twofold.protocol.strict_json import printable
 from twofold.prototypes.registry import mechanism
 
 if TYPE_CHECKING:
     from twofold.protocol.plan import Plan
 
-__all__ = ["CatalogKey", "check_entity_name", "check_plan"]
+__all__ = ["CatalogKey", "CatalogLike", "check_entity_name", "check_names", "check_plan"]
 
 #: Also a file name on every system, and safe to print.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _HASH = re.compile("[0-9a-f]{64}")
 #: No catalog of ours is longer; a header that says so is refused before anything is allocated.
 MOST_ITEMS = 10_000_000
+#: Of a whole number in a plan; every reader of JSON takes it.
+MOST = 10**15
+#: Size of any other number: its square is still a finite one.
+LARGEST = 1e100
+#: Characters of the plan's record; it must fit into the header of a message.
+LONGEST_RECORD = 40_000
+_BITS = 400
+
+
+class CatalogLike(Protocol):
+    """A list of items with a hash, such as `twofold.Catalog`."""
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the ordered list."""
+        ...
+
+    @property
+    def items(self) -> Any:
+        """The list."""
+        ...
+
+    def __len__(self) -> int: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,21 +102,55 @@ def check_entity_name(name: object) -> str:
     return name
 
 
+def check_names(given: Iterable[object], known: Iterable[str], *, optional: Iterable[str] = ()) -> None:
+    """Refuse unknown and missing fields by name, with the name that was probably meant.
+
+    Examples
+    --------
+    >>> check_names(["max_item"], ["max_items", "rank"], optional=["rank"])
+    Traceback (most recent call last):
+    twofold.errors.BadPlan: the plan has a field that is not known.
+      Found: max_item
+      Expected: perhaps max_items
+      See docs/errors.md#bad-plan
+    """
+    names, wanted = {str(one) for one in given}, set(known)
+    for name in sorted(names - wanted):
+        near = get_close_matches(name, sorted(wanted), n=1)
+        listed = f"perhaps {near[0]}" if near else f"one of {', '.join(sorted(wanted))}"
+        raise BadPlan("the plan has a field that is not known.", found=printable(name, 40), expected=listed)
+    if missing := sorted(wanted - names - set(optional)):
+        raise BadPlan(
+            "the plan is not complete.",
+            found=f"missing {', '.join(missing)}",
+            fix="add them; twofold plan new writes a file with every field and what it means",
+        )
+
+
 def check_plan(plan: Plan) -> None:
     """Check every field, and bring numbers to one form so that equal plans have equal hashes."""
-    _set(plan, "catalog", CatalogKey.of(plan.catalog))
+    given: Any = plan.catalog
+    _set(plan, "catalog", CatalogKey.of(given))
+    # Not a field: kept for those who made the plan with the whole list, never hashed, compared or written.
+    _set(plan, "_catalog_items", None if isinstance(given, CatalogKey) else given)
     for name in ("max_items", "n_prototypes", "rank", "n_users", "n_entities", "quorum"):
-        whole(name, getattr(plan, name))
-    whole("seed", plan.seed, least=0)
+        whole(name, getattr(plan, name), most=MOST)
+    whole("seed", plan.seed, least=0, most=MOST)
     for name in ("bound", "lower", "regularization"):
         _set(plan, name, number(name, getattr(plan, name)))
     for name in ("centre", "l1_cap", "l2_cap"):
         if getattr(plan, name) is not None:
             _set(plan, name, number(name, getattr(plan, name)))
-    _set(plan, "epsilon", positive(plan.epsilon, name="epsilon"))
-    _set(plan, "delta", read_delta(plan.delta))
+    _set(plan, "epsilon", _short(positive(plan.epsilon, name="epsilon"), "epsilon"))
+    _set(plan, "delta", _short(read_delta(plan.delta), "delta"))
     _check_texts(plan)
     _check_together(plan)
+    if len(plan.canonical()) > LONGEST_RECORD:
+        raise BadPlan(
+            "the plan is too long for the header of a message.",
+            expected=f"at most {LONGEST_RECORD:,} characters",
+            fix="name fewer entities, or none: then any may take part",
+        )
 
 
 def whole(name: str, value: object, *, least: int = 1, most: int | None = None) -> None:
@@ -102,32 +163,48 @@ def whole(name: str, value: object, *, least: int = 1, most: int | None = None) 
 
 def number(name: str, value: object) -> float:
     """Refuse what is not a finite number."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    fits = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if not fits or abs(value) > LARGEST:  # type: ignore[arg-type]
         raise BadPlan(f"{name} is not a number.", found=f"{value!r:.40}", expected="a finite number")
-    return float(value)
+    return float(value) + 0.0  # type: ignore[arg-type]  # -0.0 becomes 0.0: equal plans have equal hashes
+
+
+def _short(value: Fraction, name: str) -> Fraction:
+    if max(value.numerator.bit_length(), value.denominator.bit_length()) > _BITS:
+        raise BadPlan(f"{name} has too many digits.", expected=f"at most {_BITS} bits above and below its fraction bar")
+    return value
 
 
 def _check_texts(plan: Plan) -> None:
     if not isinstance(plan.unit, Unit):
         raise BadPlan("unit says whose presence is hidden.", expected="Unit.person() or Unit.visit()")
+    for name in ("feedback", "mechanism"):
+        if not isinstance(getattr(plan, name), str):
+            raise BadPlan(f"{name} is a word.", found=type(getattr(plan, name)).__name__)
     if type(plan.simulation) is not bool:
         raise BadPlan("simulation is true or false.", found=f"{plan.simulation!r:.40}")
     if not isinstance(plan.name, str) or not _NAME.fullmatch(plan.name):
         raise BadPlan("the plan's name is not usable.", expected="1 to 64 letters, digits, '-', '_' or '.'")
-    _set(plan, "entities", tuple(check_entity_name(one) for one in plan.entities))
+    named: object = plan.entities
+    if isinstance(named, str) or not isinstance(named, Iterable):
+        raise BadPlan("entities is a list of names.", found=type(named).__name__, expected='["st-anna", "st-bern"]')
+    # Sorted: the order says nothing, and equal plans have equal hashes.
+    _set(plan, "entities", tuple(sorted(check_entity_name(one) for one in named)))
     if len(set(plan.entities)) != len(plan.entities):
         raise BadPlan("an entity is named twice.", expected="each name once")
     if plan.deadline is not None:
-        _check_deadline(plan.deadline)
+        _set(plan, "deadline", _deadline(plan.deadline))
 
 
-def _check_deadline(text: object) -> None:
+def _deadline(text: object) -> str:
+    """Bring a time to one form, in UTC."""
     try:
         when = datetime.fromisoformat(text) if isinstance(text, str) else None
-    except ValueError:
-        when = None
-    if when is None or when.tzinfo is None:
-        raise BadPlan("the deadline is not a time.", found=f"{text!r:.40}", expected="as 2027-01-31T12:00:00Z")
+        if when is not None and when.tzinfo is not None:
+            return when.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    except (ValueError, OverflowError):
+        pass
+    raise BadPlan("the deadline is not a time.", found=f"{text!r:.40}", expected="as 2027-01-31T12:00:00Z")
 
 
 def _check_together(plan: Plan) -> None:
@@ -135,9 +212,16 @@ def _check_together(plan: Plan) -> None:
         raise BadPlan(
             "max_items is larger than the catalog.", found=f"{plan.max_items}", expected=f"at most {plan.n_items}"
         )
+    if plan.bound - plan.lower < 1 / LARGEST:
+        raise BadPlan("the values have no room.", expected="lower < bound")
     expected = len(plan.entities) or plan.n_entities
     if plan.quorum > expected:
-        raise BadPlan("the quorum can never be reached.", found=f"{plan.quorum}", expected=f"at most {expected}")
+        raise BadPlan(
+            "the quorum can never be reached.",
+            found=f"{plan.quorum}",
+            expected=f"at most {expected}",
+            fix="lower quorum, or name more entities" if plan.entities else "lower quorum, or raise n_entities",
+        )
     if plan.regularization < 0:
         raise BadPlan("regularization is out of range.", expected="at least 0")
     try:

@@ -23,7 +23,7 @@ from twofold.errors import BadParameter, BadShape
 from twofold.prototypes.base import Public
 from twofold.prototypes.message import Floats, Noise, Prototypes, WeightedRows
 
-__all__ = ["added_up", "stacked", "weighted_rows"]
+__all__ = ["added_up", "joined", "stacked", "weighted_rows"]
 
 
 def added_up(messages: Iterable[Prototypes], public: Public) -> WeightedRows:
@@ -66,8 +66,33 @@ def stacked(messages: Iterable[Prototypes], public: Public) -> WeightedRows:
 
 
 def weighted_rows(messages: Sequence[Prototypes], public: Public) -> WeightedRows:
-    """Means, weights and noise of the rows of some messages, in their order."""
-    parts = [_rows(message, public) for message in messages]
+    """Means, weights and noise of the rows of some messages, in their order.
+
+    One message at a time is how a server goes through more rows than its memory holds.
+
+    Examples
+    --------
+    >>> from twofold.prototypes.kmeans import KMeans
+    >>> public = Public(n_items=3, n_users=3, max_items=3, bound=1, n_prototypes=2)
+    >>> message = KMeans().release(np.eye(3), public).value
+    >>> weighted_rows([message], public).row_weights.sum()
+    np.float64(3.0)
+    """
+    return joined([_rows(message, public) for message in messages])
+
+
+def joined(parts: Sequence[WeightedRows]) -> WeightedRows:
+    """Put tables of rows under one another, in their order; at least one.
+
+    Examples
+    --------
+    >>> one = np.ones(1)
+    >>> rows = WeightedRows(values=np.ones((1, 3)), row_weights=one, noise=one, sizes=one, seeded=False)
+    >>> joined([rows, rows]).n_rows
+    2
+    """
+    if len(parts) == 1:
+        return parts[0]
     weights = [part.entry_weights for part in parts if part.entry_weights is not None]
     return WeightedRows(
         values=np.concatenate([part.values for part in parts]),

@@ -1,0 +1,48 @@
+"""Both rounds under fire: processes killed anywhere and started again; what was released, changed and charged."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks.table import Table, versions
+
+MUST_BE_ZERO = 7
+
+
+def run(*, quick: bool) -> list[Table]:
+    """Kill forks of one process in many federations, and real programs in a few."""
+    return [_table(40 if quick else 1_000, spawn=False), _table(1 if quick else 5, spawn=True)]
+
+
+def _table(runs: int, *, spawn: bool) -> Table:
+    tally, seconds = torture(runs, spawn=spawn)
+    places = tally.pop("where")
+    rows = [(name.replace("_", " "), f"{count:,}") for name, count in tally.items()]
+    rows += [(f"killed at: {place}", f"{count:,}") for place, count in places.items()]
+    how = "programs started anew" if spawn else "forks"
+    note = (
+        f"Three entities, a server and a carrier as {how}, by folders; SIGKILL before a touch of the disk, inside a "
+        "write, or at any time, then started again until all have their model. Every run has at least one kill. "
+        f"The first {MUST_BE_ZERO} lines must be 0. Charged without a message: killed between the reservation and the "
+        "stored bytes, so paid for and never sent; all others paid once. Recovered: stored, not yet committed. A kill "
+        f"leaves what the system had taken, so this shows nothing about power cuts. {seconds:,.0f} s, {versions()}."
+    )
+    return Table(title=f"{runs:,} killed federations ({how})", columns=("what", "count"), rows=rows, note=note)
+
+
+def torture(runs: int, *, spawn: bool) -> tuple[dict[str, int], float]:
+    """Run the federations in a process of their own, in memory where there is such a disk: it forks."""
+    start, memory = time.perf_counter(), Path("/dev/shm")
+    single = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS"), "1")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
+        command = [sys.executable, "-m", "benchmarks._kills", folder, f"--runs={runs}", *(["--spawn"] * spawn)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | single)
+    if not done.stdout:
+        raise RuntimeError(done.stderr)
+    return json.loads(done.stdout), time.perf_counter() - start

@@ -1,0 +1,94 @@
+"""What the verbs of `twofold plan` say, apart from the table of `explain`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+
+from twofold.errors import TwofoldError
+from twofold.privacy.budget import ApproxDP, PureDP
+from twofold.protocol.leaving import Leaving
+from twofold.protocol.plan import Plan
+
+__all__ = ["in_options", "leaving_lines", "plan_lines", "promise"]
+
+_NAMES = {one.name for one in fields(Plan)} - {"catalog", "entities", "unit"}
+_LONG = "|".join(sorted(name for name in _NAMES if "_" in name))
+_WORDS = "|".join(sorted(_NAMES))
+# A name with an underscore is a field wherever it stands; a plain word only where a value follows or at the beginning.
+_OPTION = re.compile(rf"(?<![\w.-])(?:({_LONG})(?![\w.])|((?:^|(?<=[\s(]))(?:{_WORDS}))(?==))(=True\b|=)?")
+_FIRST = re.compile(rf"^(?!\w*_)({_WORDS})(?= (?:is|has|must)\b)")
+
+
+def in_options(error: TwofoldError) -> TwofoldError:
+    """Say an error in the words of the command line: ``max_items`` becomes ``--max-items``.
+
+    Examples
+    --------
+    >>> from twofold.errors import BadPlan
+    >>> print(in_options(BadPlan("max_items is out of range.", fix='mechanism="auto", or simulation=True')))
+    --max-items is out of range.
+      Do: --mechanism auto, or --simulation
+      See docs/errors.md#bad-plan
+    """
+
+    def words(text: str | None) -> str | None:
+        return None if text is None else _OPTION.sub(_option, _FIRST.sub(r"--\1", text)).replace('"', "")
+
+    return type(error)(
+        str(words(error.summary)), found=words(error.found), expected=words(error.expected), fix=words(error.fix)
+    )
+
+
+def promise(guarantee: PureDP | ApproxDP) -> str:
+    """A guarantee in symbols.
+
+    Examples
+    --------
+    >>> promise(PureDP(epsilon="0.1"))
+    'ε = 0.1'
+    """
+    delta = float(getattr(guarantee, "delta", 0))
+    return f"ε = {float(guarantee.epsilon):g}" + (f", δ = {delta:.3g}" if delta else "")
+
+
+def leaving_lines(plan: Plan, found: Leaving) -> list[str]:
+    """What would leave, from which mechanism, and at what price."""
+    holder = {"person": "a person with everything recorded about them", "visit": "one visit"}[plan.unit.holder]
+    lines = [f"Mechanism: {found.mechanism}" + (f", chosen by auto.\n  {found.reason}" if found.reason else ".")]
+    if found.arrays is None:
+        lines.append("What would leave, once: as many rows as private data decide. NOT private.")
+    else:
+        shapes = ", ".join(f"{name} {' x '.join(f'{one:,}' for one in shape)}" for name, shape in found.arrays.items())
+        lines.append(f"What would leave an entity, once: {shapes}, whole numbers of 8 bytes: {found.bytes:,} bytes,")
+        lines.append(f"  and a header of public text; never more than {found.most_bytes:,} bytes.")
+    if not found.private:
+        return [*lines, "Price: infinite. This mechanism has no proof; for simulations only."]
+    noise, law = found.noise, found.noise.law.capitalize()
+    extra = f", {noise.observed:,.4g} on a number of observations" if noise.observed else ""
+    lines.append(
+        f"Noise: {law}, standard deviation {noise.values:,.4g} on a sum, {noise.counts:,.4g} on a count{extra}."
+    )
+    lines.append(f"Hidden: {holder}; price {promise(found.guarantee)} when one is added or removed,")
+    lines.append(f"  {promise(found.replace_one)} when one is replaced by another.")
+    if plan.unit.entities > 1:
+        lines.append(f"  Found in up to {plan.unit.entities} entities: {promise(found.across)} in all.")
+    if plan.simulation:
+        lines.append("Simulation: seeds are allowed and everything is marked not private.")
+    return lines
+
+
+def plan_lines(plan: Plan) -> list[str]:
+    """Every field of a plan, one a line."""
+    record = plan.as_dict() | {"epsilon": f"{plan.epsilon}", "delta": f"{float(plan.delta):g}"}
+    record["catalog"] = f"{plan.n_items:,} items, hash {plan.catalog.hash[:12]}"
+    where = "one entity only" if plan.unit.entities == 1 else f"up to {plan.unit.entities} entities"
+    record["unit"] = f"{plan.unit.holder}, found in {where}, {plan.unit.adjacency}"
+    record["entities"] = ", ".join(plan.entities) or "any"
+    wide = max(map(len, record))
+    return [f"{name:<{wide}}  {'-' if value is None else value}" for name, value in record.items()]
+
+
+def _option(found: re.Match[str]) -> str:
+    name = "--" + (found[1] or found[2]).replace("_", "-")
+    return name if found[3] in (None, "=True") else name + " "

@@ -1,0 +1,76 @@
+"""`twofold collect`: the server by folders: wait for the messages, close the round, publish once."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from twofold.cli._columns import Json
+from twofold.cli._inputs import PlanOption
+from twofold.cli._progress import bar
+from twofold.errors import NotReady, TooFewMessages
+from twofold.protocol.plan import Plan
+from twofold.server.coordinator import Coordinator, Progress
+from twofold.transport.folder import ServerFolder
+
+__all__ = ["collect"]
+
+
+def collect(
+    plan: PlanOption,
+    inbox: Annotated[Path, typer.Option(help="Folder in which the entities' messages arrive.")],
+    outbox: Annotated[Path, typer.Option(help="Folder for the item factors; may be the inbox.")],
+    state: Annotated[Path, typer.Option(help="Folder of the server's own, to go on after a crash.")],
+    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for the messages; 0 looks once.")] = 0.0,
+    poll: Annotated[float, typer.Option(min=0.05, help="Seconds between two looks.")] = 2.0,
+    json: Json = False,
+) -> None:
+    """Take the messages that arrive in a folder, and publish the item factors once when the plan's round is complete.
+
+    Safe to stop and start again at any time. Exit code 3 while messages are still missing.
+    """
+    agreed = Plan.read(plan)
+    mailbox = ServerFolder(inbox, outbox, agreed)
+    coordinator = Coordinator(agreed, mailbox, state=state)
+    found = _look(coordinator, wait=wait, poll=poll)
+    _print(found, coordinator, json=json)
+    if not found.published:
+        raise typer.Exit(NOT_YET)
+
+
+def _look(coordinator: Coordinator, *, wait: float, poll: float) -> Progress:
+    """Look until the round is published or the time is over; too few after the deadline may still become enough."""
+    until = time.monotonic() + wait
+    with bar("messages") as progress:
+        while True:
+            try:
+                found = coordinator.step()
+                if found.published or time.monotonic() >= until:
+                    return found
+                progress(found.arrived, found.expected)
+            except TooFewMessages:
+                if time.monotonic() >= until:
+                    raise
+            time.sleep(poll)
+
+
+#: Exit code when nothing is wrong and the round is not complete.
+NOT_YET = 3
+
+
+def _print(found: Progress, coordinator: Coordinator, *, json: bool) -> None:
+    refused = [{"name": one.name, "reason": one.reason} for one in coordinator.refused()]
+    if json:
+        typer.echo(jsonlib.dumps({**vars(found), "refused": refused}, indent=2))
+        return
+    done = "published" if found.published else "waiting"
+    typer.echo(f"{done}: {found.arrived} of {found.expected} entities answered")
+    for one in refused:
+        typer.echo(f"  not taken: {one['name']}: {one['reason']}")
+    if not found.published:
+        error = NotReady("the round is not complete.", fix="run the same command again later, or --wait SECONDS")
+        typer.echo(str(error), err=True)

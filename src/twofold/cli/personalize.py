@@ -1,0 +1,66 @@
+"""`twofold personalize`: round 2 at an entity, the local model. Nothing leaves."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from pathlib import Path
+from typing import Annotated, Literal, cast
+
+import typer
+
+from twofold.cli._columns import ItemColumn, Json, Separator, UserColumn, ValueColumn
+from twofold.cli._inputs import (
+    CatalogOption,
+    DataOption,
+    Duplicates,
+    EntityName,
+    Local,
+    PlanOption,
+    Strength,
+    UnknownItems,
+    entity_name,
+    read_catalog,
+    read_table,
+    strength_of,
+)
+from twofold.entity.agent import Entity
+from twofold.protocol.plan import Plan
+from twofold.transport.folder import EntityFolder
+
+__all__ = ["personalize"]
+
+
+def personalize(
+    factors: Annotated[
+        Path, typer.Argument(help="The shared item factors, as items.round2, or the folder in which they arrive.")
+    ],
+    plan: PlanOption,
+    data: DataOption,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where the model goes, as st-anna.model.")],
+    entity: EntityName = None,
+    catalog: CatalogOption = None,
+    user: UserColumn = "user",
+    item: ItemColumn = "item",
+    value: ValueColumn = "value",
+    duplicates: Duplicates = "error",
+    unknown_items: UnknownItems = "error",
+    local: Local = "auto",
+    strength: Strength = "auto",
+    separator: Separator = ",",
+    json: Json = False,
+) -> None:
+    """Fit this entity's own model, drawn to the shared factors as far as its own validation says. Costs nothing."""
+    agreed = Plan.read(plan)
+    items = read_catalog(agreed, plan, catalog)
+    columns = {"user": user, "item": item, "value": value, "separator": separator}
+    table = read_table(data, agreed, items, duplicates=duplicates, unknown_items=unknown_items, **columns)
+    chosen = cast(Literal["auto", "factors", "item-item"], local)
+    agent = Entity(entity_name(entity, output), table, agreed)
+    shared = EntityFolder(factors, factors, agreed).fetch() if factors.is_dir() else factors
+    model = agent.personalize(shared, local=chosen, strength=strength_of(strength))
+    model.save(output)
+    if json:
+        record = {"file": output.name, "kind": model.scorer.kind, "strength": str(model.strength), "note": model.note}
+        typer.echo(jsonlib.dumps(record, indent=2))
+    else:
+        typer.echo(f"{output}: {model.summary()}")

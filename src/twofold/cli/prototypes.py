@@ -1,0 +1,118 @@
+"""`twofold prototypes`: an entity's one release, round 1."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from twofold.cli._columns import ItemColumn, Json, Separator, UserColumn, ValueColumn
+from twofold.cli._inputs import (
+    CatalogOption,
+    DataOption,
+    Duplicates,
+    EntityName,
+    PlanOption,
+    UnknownItems,
+    entity_name,
+    read_catalog,
+    read_table,
+)
+from twofold.entity.agent import Entity
+from twofold.errors import LedgerBroken
+from twofold.privacy.ledger import Ledger, words
+from twofold.privacy.ledger.cost import cost_of
+from twofold.protocol.messages import PrototypesMessage
+from twofold.protocol.plan import Plan
+from twofold.transport.folder import EntityFolder
+
+__all__ = ["prototypes"]
+
+
+def prototypes(
+    plan: PlanOption,
+    data: DataOption,
+    ledger: Annotated[Path, typer.Option(help="The ledger of this data set; see `twofold ledger new`.")],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="The message, as st-anna.round1, or an outbox folder (with --entity)."),
+    ],
+    entity: EntityName = None,
+    catalog: CatalogOption = None,
+    user: UserColumn = "user",
+    item: ItemColumn = "item",
+    value: ValueColumn = "value",
+    duplicates: Duplicates = "error",
+    unknown_items: UnknownItems = "error",
+    version: Annotated[
+        str, typer.Option(help="Public name of the state of the data, as 2026; a new one spends anew.")
+    ] = "1",
+    new_ledger: Annotated[
+        bool,
+        typer.Option("--new-ledger", help="Start the ledger, for people who have none; its ceiling is this plan's."),
+    ] = False,
+    separator: Separator = ",",
+    json: Json = False,
+) -> None:
+    """Make the one message that leaves: reserve the budget, draw the noise, store, write.
+
+    Asked again, the same bytes are written and nothing is spent.
+    """
+    agreed = Plan.read(plan)
+    items = read_catalog(agreed, plan, catalog)
+    if entity is None and output.is_dir():
+        raise typer.BadParameter("an outbox folder needs the entity's name", param_hint="--entity")
+    name = entity_name(entity, output)
+    columns = {"user": user, "item": item, "value": value, "separator": separator}
+    table = read_table(data, agreed, items, duplicates=duplicates, unknown_items=unknown_items, **columns)
+    book = _open(ledger, agreed, name, new=new_ledger)
+    message = Entity(name, table, agreed, ledger=book, version=version).prototypes()
+    if output.is_dir():
+        EntityFolder(output, output, agreed).submit(message.data, entity=name)
+    else:
+        message.save(output)
+    _print(message, agreed, book, output, json=json)
+
+
+def _open(path: Path, plan: Plan, name: str, *, new: bool) -> Ledger:
+    """Open the ledger; a new one only when asked for, since a second ledger would double a budget."""
+    if new and not path.exists():
+        return Ledger.create(path, dataset=name, ceiling=plan.budget, unit=plan.unit)
+    try:
+        return Ledger(path)
+    except LedgerBroken as error:
+        if path.exists():
+            raise
+        raise LedgerBroken(
+            error.summary,
+            found=error.found,
+            fix="check the name first: a second ledger for the same people would double their budget. For people who "
+            "have none, add --new-ledger",
+        ) from None
+
+
+def _print(message: PrototypesMessage, plan: Plan, book: Ledger, output: Path, *, json: bool) -> None:
+    record: dict[str, Any] = {
+        "file": output.name,
+        "entity": message.entity,
+        "bytes": len(message.data),
+        "receipt": message.receipt,
+        "plan": plan.hash,
+        "mechanism": message.content.mechanism,
+        "prototypes": message.content.n_prototypes,
+        "cost": words(cost_of(plan.budget)),
+        "private": not message.content.seeded and not plan.simulation,
+    }
+    if json:
+        typer.echo(jsonlib.dumps(record, indent=2))
+        return
+    made = message.content
+    typer.echo(f"{output}: {len(message.data):,} bytes, {made.n_prototypes} prototypes by {made.mechanism}")
+    if made.note:
+        typer.echo(f"  {made.note}")
+    typer.echo(
+        f"  costs {record['cost']} per {plan.unit.holder}, written to {book.path.name}; asking again costs nothing"
+    )
+    typer.echo(f"  receipt {message.receipt}")

@@ -1,0 +1,148 @@
+"""`twofold simulate`: every entity of one table, both rounds, in this process."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from twofold.cli._columns import ItemColumn, Json, Separator, UserColumn, ValueColumn
+from twofold.cli._inputs import (
+    CatalogOption,
+    DataOption,
+    Duplicates,
+    Local,
+    PlanOption,
+    Strength,
+    UnknownItems,
+    read_catalog,
+    strength_of,
+)
+from twofold.cli._progress import phases
+from twofold.data.read import DuplicateRule, UnknownRule
+from twofold.errors import TransportError
+from twofold.protocol.messages import save_factors
+from twofold.protocol.plan import Plan
+from twofold.simulate import Simulated, read_federation
+from twofold.simulate import simulate as run_simulation
+
+__all__ = ["simulate"]
+
+
+def simulate(
+    plan: PlanOption,
+    data: DataOption,
+    entity: Annotated[str, typer.Option(help="Column that says which entity a row belongs to.")] = "entity",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder for the item factors and every entity's model.")
+    ] = None,
+    ledgers: Annotated[
+        Path | None, typer.Option(help="Folder with a ledger per entity; needed unless the plan is a simulation.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Repeatable noise, for a plan that is a simulation; not private.")
+    ] = None,
+    catalog: CatalogOption = None,
+    user: UserColumn = "user",
+    item: ItemColumn = "item",
+    value: ValueColumn = "value",
+    duplicates: Duplicates = "error",
+    unknown_items: UnknownItems = "error",
+    local: Local = "auto",
+    strength: Strength = "auto",
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads; all processors by default.")] = None,
+    separator: Separator = ",",
+    json: Json = False,
+) -> None:
+    """Run a whole federation on one table: both rounds at every entity, and the server between them."""
+    agreed = Plan.read(plan)
+    federation = read_federation(
+        data,
+        read_catalog(agreed, plan, catalog),
+        entity=entity,
+        user=user,
+        item=item,
+        value=None if value == "none" else value,
+        feedback=agreed.feedback,
+        duplicates=cast(DuplicateRule, duplicates),
+        unknown_items=cast(UnknownRule, unknown_items),
+        separator=separator,
+    )
+    with phases() as progress:
+        done = run_simulation(
+            federation,
+            agreed,
+            ledgers=ledgers,
+            rng=seed,
+            progress=progress,
+            local=cast(Literal["auto", "factors", "item-item"], local),
+            strength=strength_of(strength),
+            threads=threads,
+        )
+    if output is not None:
+        _save(done, output)
+    if json:
+        typer.echo(jsonlib.dumps(_record(done), indent=2, default=str))
+    else:
+        _show(done, output)
+
+
+def _save(done: Simulated, folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TransportError("the output folder could not be made.", found=f"{folder.name}: {error.strerror}") from None
+    save_factors(done.factors, folder / "items.round2", done.plan)
+    for label, model in done.models.items():
+        model.save(folder / f"{done.names[label]}.model")
+
+
+def _record(done: Simulated) -> dict[str, Any]:
+    return {
+        "private": done.private,
+        "plan": done.plan.hash,
+        "note": done.factors.note,
+        "rank": done.factors.rank,
+        "bytes_back": done.received,
+        "seconds": dict(done.seconds),
+        "entities": [
+            {
+                "entity": str(label),
+                "users": model.history.n_users,
+                "bytes": done.sent[label],
+                "kind": model.scorer.kind,
+                "strength": str(model.strength),
+            }
+            for label, model in done.models.items()
+        ],
+    }
+
+
+def _show(done: Simulated, output: Path | None) -> None:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name in ("entity", "users", "bytes sent", "local model", "strength"):
+        table.add_column(name, justify="left" if name in ("entity", "local model") else "right")
+    for one in _record(done)["entities"][:40]:
+        table.add_row(one["entity"], f"{one['users']:,}", f"{one['bytes']:,}", one["kind"], _strength(one["strength"]))
+    console = Console()
+    console.print(table)
+    if len(done.models) > 40:
+        console.print(f"and {len(done.models) - 40:,} more entities (--json has them all)")
+    for phase, seconds in done.seconds.items():
+        console.print(f"{phase}: {seconds:.1f} s", highlight=False)
+    if done.factors.note:
+        console.print(done.factors.note, highlight=False)
+    if not done.private:
+        console.print("NOT PRIVATE: a simulation; nothing of this may be published as private", highlight=False)
+    if output is not None:
+        console.print(f"written to {output}: items.round2 and a model per entity", highlight=False)
+
+
+def _strength(text: str) -> str:
+    words = {"0.0": "own only", "inf": "shared only"}
+    return words.get(text, f"{float(text):g}")

@@ -1,0 +1,197 @@
+"""Which local models are tried, and what each loses on held-out entries."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from twofold.entity._factor_fit import FactorFit
+from twofold.entity._item_item_fit import ItemItemFit
+from twofold.entity.item_item import MAX_ITEMS, ItemItemScorer, residual_rows
+from twofold.entity.scorer import Scorer
+from twofold.entity.validation import Fold, Losses, folds, rounds_for
+from twofold.errors import BadParameter
+from twofold.evaluate.ndcg import user_ndcg
+from twofold.protocol.factors import ItemFactors
+
+__all__ = ["LADDER", "Candidate", "Judged", "candidates", "fitted", "judge"]
+
+#: Strengths that are tried, in users: of every kind for both kinds of feedback.
+LADDER: dict[str, dict[str, tuple[float, ...]]] = {
+    "counts": {"item-item": (0.0, 30.0, 100.0, 300.0, 1_000.0), "factors": (0.0, 100.0, math.inf)},
+    "ratings": {"item-item": (0.0, 1_000.0, math.inf), "factors": (0.0, 1_000.0, math.inf)},
+}
+#: Users scored at once.
+BLOCK = 512
+#: Length of the list that is judged.
+TOP = 10
+#: Largest gain of item-item weights for ratings, and how firmly it is held at 1.
+MOST_GAIN, GAIN_WEIGHT = 8.0, 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A kind of local model and how far it is drawn to the shared one."""
+
+    kind: str
+    strength: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Judged:
+    """A candidate with its losses on held-out entries (None where it is the only one), and the gain of its weights."""
+
+    candidate: Candidate
+    losses: Losses | None
+    gain: float = 1.0
+
+
+def candidates(
+    shared: ItemFactors | None, feedback: str, n_items: int, local: str, strength: float | None
+) -> list[Candidate]:
+    """All that is worth trying; decided by public numbers and what was asked for.
+
+    Examples
+    --------
+    >>> [one.kind for one in candidates(None, "counts", 100, "auto", None)]
+    ['item-item', 'factors']
+    >>> [one.kind for one in candidates(None, "counts", 100_000, "auto", None)]
+    ['factors']
+    """
+    if local == "item-item" and n_items > MAX_ITEMS:
+        raise BadParameter(
+            "the catalog is too long for item-item weights.",
+            found=f"{n_items:,} items",
+            expected=f"at most {MAX_ITEMS:,}",
+            fix='local="factors"',
+        )
+    if shared is None:
+        if strength not in (None, 0.0):
+            raise BadParameter("there is no shared model to be drawn to.", fix='strength="own"')
+        strength = 0.0
+    kinds = [local] if local != "auto" else [kind for kind in LADDER[feedback] if kind == "factors" or n_items <= MAX_ITEMS]
+    return [
+        Candidate(kind=kind, strength=step)
+        for kind in kinds
+        for step in (LADDER[feedback][kind] if strength is None else (strength,))
+    ]
+
+
+def judge(
+    rows: sparse.csr_array,
+    shared: ItemFactors | None,
+    tried: Sequence[Candidate],
+    *,
+    feedback: str,
+    lower: float,
+    bound: float,
+    rank: int,
+    seed: int,
+    threads: int | None,
+) -> list[Judged]:
+    """Fit every candidate to each round's training entries and judge it on the held-out ones."""
+    needs_gain = feedback == "ratings" and any(one.kind == "item-item" for one in tried)
+    if len(tried) == 1 and not needs_gain:
+        return [Judged(candidate=tried[0], losses=None)]
+    rounds = folds(rows, rounds=rounds_for(rows.shape[0]), rng=np.random.default_rng([seed, 6]))
+    seen: list[list[_Seen]] = [[] for _ in tried]
+    for fold in rounds:
+        fits = _Fits(fold.train, shared, feedback=feedback, rank=rank, seed=seed, threads=threads)
+        for number, candidate in enumerate(tried):
+            seen[number].append(_look(fits.scorer(candidate), fold, feedback))
+    return [_verdict(candidate, parts, feedback, lower, bound) for candidate, parts in zip(tried, seen, strict=True)]
+
+
+def fitted(
+    candidate: Candidate,
+    rows: sparse.csr_array,
+    shared: ItemFactors | None,
+    *,
+    feedback: str,
+    rank: int,
+    seed: int,
+    threads: int | None,
+    gain: float,
+) -> Scorer:
+    """Fit the chosen one to all rows."""
+    return _Fits(rows, shared, feedback=feedback, rank=rank, seed=seed, threads=threads).scorer(candidate, gain)
+
+
+class _Fits:
+    """Rows made ready for each kind, when first asked for."""
+
+    def __init__(self, rows: sparse.csr_array, shared: ItemFactors | None, *, feedback: str, **options: Any) -> None:
+        self._make = {
+            "item-item": lambda: ItemItemFit(rows, shared, feedback=feedback),
+            "factors": lambda: FactorFit(rows, shared, feedback=feedback, **options),
+        }
+        self._made: dict[str, Any] = {}
+
+    def scorer(self, candidate: Candidate, gain: float = 1.0) -> Scorer:
+        if candidate.kind not in self._made:
+            self._made[candidate.kind] = self._make[candidate.kind]()
+        fit = self._made[candidate.kind]
+        return fit.scorer(candidate.strength, gain=gain) if candidate.kind == "item-item" else fit.scorer(candidate.strength)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Seen:
+    """What a scorer said of one round: for counts losses of users, for ratings base, pull and truth of entries."""
+
+    owners: NDArray[np.intp]
+    loss: NDArray[np.float64] | None = None
+    base: NDArray[np.float64] | None = None
+    pull: NDArray[np.float64] | None = None
+    truth: NDArray[np.float64] | None = None
+
+
+def _look(scorer: Scorer, fold: Fold, feedback: str) -> _Seen:
+    parts = [_look_block(scorer, fold, slice(start, start + BLOCK), feedback) for start in range(0, len(fold.users), BLOCK)]
+    if not parts:
+        nothing = np.zeros(0)
+        return _Seen(owners=np.zeros(0, np.intp), loss=nothing, base=nothing, pull=nothing, truth=nothing)
+    fields = {
+        name: np.concatenate([getattr(part, name) for part in parts])
+        for name in ("owners", "loss", "base", "pull", "truth")
+        if getattr(parts[0], name) is not None
+    }
+    return _Seen(**fields)
+
+
+def _look_block(scorer: Scorer, fold: Fold, span: slice, feedback: str) -> _Seen:
+    history, held, users = fold.history[span], fold.held[span], fold.users[span]
+    scores = scorer.scores(history)
+    if feedback == "counts":
+        return _Seen(owners=users, loss=1.0 - user_ndcg(scores, held, seen=history, n=TOP))
+    lines = np.repeat(np.arange(held.shape[0]), np.diff(held.indptr))
+    said = scores[lines, held.indices].astype(np.float64)
+    base, pull = said, np.zeros_like(said)
+    if isinstance(scorer, ItemItemScorer):
+        _, offsets = residual_rows(history, scorer.means, scorer.shrinkage)
+        base = (scorer.means[held.indices] + offsets[lines]).astype(np.float64)
+        pull = said - base
+    return _Seen(owners=users[lines], base=base, pull=pull, truth=held.data.astype(np.float64))
+
+
+def _verdict(candidate: Candidate, parts: Sequence[_Seen], feedback: str, lower: float, bound: float) -> Judged:
+    owners = np.concatenate([part.owners for part in parts])
+    if feedback == "counts":
+        values = np.concatenate([part.loss for part in parts if part.loss is not None])
+        return Judged(candidate=candidate, losses=Losses(values=values, owners=owners))
+    base, pull, truth = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("base", "pull", "truth")
+    )
+    gain = _gain(pull, truth - base) if candidate.kind == "item-item" else 1.0
+    errors = (np.clip(base + gain * pull, lower, bound) - truth) ** 2
+    return replace(Judged(candidate=candidate, losses=Losses(values=errors, owners=owners)), gain=gain)
+
+
+def _gain(pull: NDArray[np.float64], wanted: NDArray[np.float64]) -> float:
+    """Least squares of what is wanted on what is said, held at 1 by a prior."""
+    return float(np.clip((pull @ wanted + GAIN_WEIGHT) / (pull @ pull + GAIN_WEIGHT), 0.0, MOST_GAIN))

@@ -1,0 +1,237 @@
+"""The entity: its ratings, the plan and the ledger, wired together. What it releases is released once."""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Literal
+
+from twofold.data.bounds import Bounds
+from twofold.data.ratings import Ratings
+from twofold.entity._account import open_account
+from twofold.errors import DataError, NotForRealUse, PlanMismatch, PrivacyError
+from twofold.privacy.events import Event, is_seeded
+from twofold.privacy.ledger import Ledger
+from twofold.privacy.rng import Source, source
+from twofold.protocol.factors import ItemFactors
+from twofold.protocol.messages import PrototypesMessage, decode_prototypes, encode_prototypes
+from twofold.protocol.plan import Plan
+from twofold.protocol.plan_checks import check_entity_name
+
+if TYPE_CHECKING:
+    from twofold.entity.model import Model
+
+__all__ = ["Entity"]
+
+Local = Literal["auto", "factors", "item-item"]
+
+
+class Entity:
+    """One participant: what it holds, what it agreed to, and what it may still spend.
+
+    Parameters
+    ----------
+    name : str
+        Public name; stands in the header of the message.
+    ratings : Ratings
+        Private. Its catalog must be that of the plan; what an absent entry means is for the plan to say.
+    plan : Plan
+        Every public parameter.
+    ledger : path or Ledger, optional
+        Account of what was ever released about these people. A path without a file gets a new ledger with room for
+        this one plan, and a `NewLedger` warning. Without a ledger only a simulation releases anything.
+    version : str
+        Public name of the state of the data; with the plan the key of the release. Decided without looking at it.
+    rng : int or Source, optional
+        Repeatable noise, for simulations only; the operating system's randomness by default.
+
+    Paper
+    -----
+    An entity h of Algorithm 2.
+
+    Privacy
+    -------
+    One message leaves, by `prototypes`. All that shapes it (bounds, sizes, noise) comes from the plan. The cost is on
+    disk before anything is drawn, and the bytes are stored before they are handed out: asking again gives the same
+    bytes and spends nothing. `personalize` sends nothing.
+
+    Examples
+    --------
+    >>> from twofold.data.catalog import Catalog
+    >>> from twofold.data.read import read_ratings
+    >>> import polars as pl
+    >>> catalog = Catalog(["creatinine", "heparin", "lactate"])
+    >>> table = pl.DataFrame({"user": ["a", "a", "b"], "item": ["heparin", "lactate", "heparin"], "value": [1, 2, 9]})
+    >>> ratings = read_ratings(table, catalog, user="user", item="item", value="value", feedback="counts")
+    >>> plan = Plan(catalog=catalog, feedback="counts", bound=5, max_items=2, simulation=True)
+    >>> hospital = Entity("st-anna", ratings, plan, rng=7)
+    >>> sent = hospital.prototypes()
+    >>> sent.entity, sent.content.seeded, hospital.prototypes().data == sent.data
+    ('st-anna', True, True)
+    """
+
+    def __init__(
+        self,
+        name: str,
+        ratings: Ratings,
+        plan: Plan,
+        *,
+        ledger: str | PathLike[str] | Ledger | None = None,
+        version: str = "1",
+        rng: int | Source | None = None,
+    ) -> None:
+        self.name = check_entity_name(name)
+        self.plan = _checked_plan(plan)
+        self.version = version
+        self._ratings = _checked_ratings(ratings, self.plan)
+        self._ledger = ledger
+        self._source = source(rng)
+        self._made: bytes | None = None
+        if plan.entities and name not in plan.entities:
+            raise PlanMismatch("the plan does not name this entity.", found=name, expected="a name in plan.entities")
+
+    def __repr__(self) -> str:
+        return f"Entity({self.name!r}, {self._ratings!r}, plan {self.plan.hash[:12]})"
+
+    @property
+    def ratings(self) -> Ratings:
+        """What it holds. Private."""
+        return self._ratings
+
+    def prototypes(self) -> PrototypesMessage:
+        """Give the entity's one message: drawn the first time, the stored bytes ever after.
+
+        Raises
+        ------
+        NotForRealUse
+            Seeded noise, or no ledger, in a plan that is not a simulation.
+        BudgetExceeded
+            The ledger has no room for this plan. Nothing was drawn.
+
+        Warns
+        -----
+        NewLedger
+            A ledger was made, because there was none at this path.
+        StaleRelease
+            The stored message is older than the ratings in hand. For the entity only.
+
+        Paper
+        -----
+        Algorithm 2, line 2.
+        """
+        self._refuse_what_is_not_real()
+        message = decode_prototypes(self._bytes(), self.plan)
+        if message.entity != self.name:
+            raise PlanMismatch(
+                "the ledger's release for this plan carries another name.",
+                found=message.entity,
+                expected=self.name,
+                fix=f"Entity({message.entity!r}, ...), or the ledger of {self.name}",
+            )
+        return message
+
+    def personalize(
+        self,
+        factors: ItemFactors | bytes | str | PathLike[str],
+        *,
+        local: Local = "auto",
+        strength: float | Literal["auto", "own", "shared"] = "auto",
+        threads: int | None = None,
+    ) -> Model:
+        """Fit a local model to the shared item factors and the entity's own ratings; nothing leaves.
+
+        Parameters
+        ----------
+        factors : ItemFactors, bytes or path
+            What the server published.
+        local, strength
+            Which kind of local model, and how far it is drawn to the shared factors; chosen by validation on the
+            entity's own ratings when ``"auto"``.
+        threads : int, optional
+            All processors by default. The result does not depend on it.
+
+        Raises
+        ------
+        PlanMismatch
+            The factors belong to another plan or catalog.
+        FactorsChanged
+            The shared factors were written to meanwhile.
+        """
+        from twofold.entity.personalize import fitted_model  # loads the solvers, which round 1 does without
+
+        return fitted_model(
+            self.name, self._ratings, self.plan, factors, local=local, strength=strength, threads=threads
+        )
+
+    def _refuse_what_is_not_real(self) -> None:
+        if self.plan.simulation:
+            return
+        if self._source.seeded:
+            raise NotForRealUse(
+                "repeatable noise protects nobody; nothing was drawn.",
+                found="a seed",
+                fix="leave rng out, or Plan(..., simulation=True), which marks everything 'not private'",
+            )
+        if self._ledger is None:
+            raise NotForRealUse(
+                "there is no ledger to count this release; nothing was drawn.",
+                expected="the ledger of these people",
+                fix=f'Entity(..., ledger="{self.name}.ledger"), or Plan(..., simulation=True)',
+            )
+
+    def _bytes(self) -> bytes:
+        event = self.plan.release_mechanism.price(self.plan.public, seeded=self._source.seeded)
+        if self._ledger is None:
+            if self._made is None:
+                self._made = self._draw(event)
+            return self._made
+        account = open_account(self._ledger, self.plan, dataset=self.name, event=event)
+        return account.release(data=self._ratings.digest(), version=self.version, draw=lambda: self._draw(event))
+
+    def _draw(self, event: Event) -> bytes:
+        """Run the mechanism once; what it says it did must be what was paid for."""
+        rows = bounded(self._ratings, self.plan).matrix
+        drawn = self.plan.release_mechanism.release(rows, self.plan.public, rng=self._source)
+        if drawn.event != event or drawn.value.seeded != is_seeded(event):
+            raise PrivacyError(
+                "the mechanism did something else than what was paid for; nothing is sent.",
+                found=drawn.event.kind,
+                expected=event.kind,
+                fix="report this: the cost stays spent, and no message was made",
+            )
+        return encode_prototypes(drawn.value, entity=self.name, plan=self.plan)
+
+
+def bounded(ratings: Ratings, plan: Plan) -> Ratings:
+    """Cut every user's row to the plan's public bounds; norms are capped by the mechanism, in whole numbers.
+
+    Examples
+    --------
+    >>> from twofold.data.catalog import Catalog
+    >>> from twofold.data.identifiers import Identifiers
+    >>> from scipy import sparse
+    >>> catalog = Catalog(["x", "y", "z"])
+    >>> ratings = Ratings(sparse.csr_array([[9.0, 1.0, 0.0]]), Identifiers(["ann"]), catalog, "counts")
+    >>> bounded(ratings, Plan(catalog=catalog, feedback="counts", bound=5, max_items=2)).of("ann")
+    {'x': 5.0, 'y': 1.0}
+    """
+    return Bounds(bound=plan.bound, lower=plan.lower, max_items=plan.max_items, seed=plan.seed).apply(ratings)[0]
+
+
+def _checked_plan(plan: Any) -> Plan:
+    if not isinstance(plan, Plan):
+        raise DataError("not a plan.", found=f"a {type(plan).__name__}", fix='Plan.read("plan.toml")')
+    return plan
+
+
+def _checked_ratings(ratings: Any, plan: Plan) -> Ratings:
+    """Refuse ratings whose columns mean something else than the plan's; absent entries are read as the plan says."""
+    if not isinstance(ratings, Ratings):
+        raise DataError("not ratings.", found=f"a {type(ratings).__name__}", fix="read_ratings(...)")
+    if ratings.catalog.hash != plan.catalog.hash:
+        raise PlanMismatch(
+            "the ratings were read with another catalog than the plan's.",
+            found=f"catalog {ratings.catalog.hash[:12]} of {len(ratings.catalog):,} items",
+            expected=f"catalog {plan.catalog.hash[:12]} of {plan.n_items:,} items",
+            fix="read them with the catalog file of the plan",
+        )
+    return ratings.as_feedback(plan.feedback)  # the plan is what all sides agreed on

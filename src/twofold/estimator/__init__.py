@@ -1,0 +1,5 @@
+"""The whole flow as one estimator in the manner of scikit-learn, which need not be installed."""
+
+from twofold.estimator.recommender import FederatedRecommender
+
+__all__ = ["FederatedRecommender"]

@@ -1,0 +1,263 @@
+"""FederatedRecommender: the two rounds and the local models behind fit and recommend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Executor
+from os import PathLike
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twofold.data.catalog import Catalog
+from twofold.data.federation import Federation
+from twofold.data.read import DuplicateRule, UnknownRule
+from twofold.entity.model import Model
+from twofold.entity.recommend import Recommendation
+from twofold.errors import BadIdentifier, CatalogError, PlanMismatch, UnknownUser
+from twofold.estimator.account import ACCOUNT, refuse_stale
+from twofold.estimator.columns import Columns, column_names
+from twofold.estimator.conventions import Conventions
+from twofold.estimator.fitted import not_fitted
+from twofold.estimator.score import mean_gain, negative_error, predicted_rows
+from twofold.protocol.plan import Plan
+from twofold.simulate.names import plan_names
+from twofold.simulate.read import read_federation
+from twofold.simulate.run import Manner, ledger_paths, refuse_what_is_not_real, run_members
+from twofold.simulate.tasks import Local, Strength
+
+__all__ = ["FederatedRecommender"]
+
+
+class FederatedRecommender(Conventions):
+    """Every entity of one table, both rounds, in this process; the conventions of scikit-learn.
+
+    Parameters
+    ----------
+    plan : Plan
+        Every public parameter. Single ones can be searched over as ``plan__rank`` and so on.
+    catalog : Catalog, optional
+        The public item list, if the plan was not made with it in this process (a plan keeps only its hash).
+    ledgers : path, optional
+        Folder with one ledger per entity. Without it a plan that is not a simulation is accounted for until this
+        process ends, and no longer.
+    local, strength
+        As for `Entity.personalize`.
+    executor : concurrent.futures.Executor, optional
+        Where the entities' work runs; shared by clones.
+    rng : int, optional
+        Seed of the noise, for simulations only.
+    threads : int, optional
+        As for `simulate`.
+
+    Attributes
+    ----------
+    models_ : mapping
+        Entity label to its local model. Private.
+    factors_ : ItemFactors
+        What the server sent back.
+    entities_ : tuple
+        Labels found in the entity column.
+    simulated_ : Simulated
+        Bytes, seconds, names.
+    private_ : bool
+        Whether the messages had real noise and a proof.
+    n_features_in_, feature_names_in_
+        Columns of the frame.
+
+    Privacy
+    -------
+    A fit in a plan that is not a simulation releases one message per entity, with real noise. Fitting the same plan to
+    the same data again hands out the stored messages and costs nothing. Another plan, or other data of people who were
+    in a release already, raises SilentSpending: a grid search would otherwise spend at every step.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> catalog = Catalog(["creatinine", "heparin", "lactate"])
+    >>> plan = Plan(catalog=catalog, feedback="counts", bound=5, max_items=2, rank=1, simulation=True)
+    >>> visits = pl.DataFrame({
+    ...     "hospital": ["north", "north", "south"], "user": ["a", "b", "c"],
+    ...     "item": ["heparin", "lactate", "heparin"], "value": [1, 2, 3],
+    ... })
+    >>> fitted = FederatedRecommender(plan, rng=0, strength="shared", local="factors").fit(visits, entity="hospital")
+    >>> len(fitted.recommend("a", n=2)), fitted.entities_, fitted.private_
+    (2, ('north', 'south'), False)
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        catalog: Catalog | None = None,
+        ledgers: str | PathLike[str] | None = None,
+        local: Local = "auto",
+        strength: Strength = "auto",
+        executor: Executor | None = None,
+        rng: int | None = None,
+        threads: int | None = None,
+    ) -> None:
+        self.plan = plan
+        self.catalog = catalog
+        self.ledgers = ledgers
+        self.local = local
+        self.strength = strength
+        self.executor = executor
+        self.rng = rng
+        self.threads = threads
+
+    def fit(
+        self,
+        X: Any,
+        y: object = None,  # noqa: ARG002 (scikit-learn's signature)
+        *,
+        entity: str = "entity",
+        user: str = "user",
+        item: str = "item",
+        value: str | None = "value",
+        catalog: Catalog | None = None,
+        duplicates: DuplicateRule = "error",
+        unknown_items: UnknownRule = "error",
+    ) -> Self:
+        """Run both rounds over all entities of a frame.
+
+        Parameters
+        ----------
+        X : frame
+            Whatever `read_ratings` takes: a pandas, polars or Arrow table, a DuckDB relation, a path.
+        y : ignored
+            For pipelines.
+        entity, user, item, value : str
+            Names of the columns; ``value=None`` makes every row count 1.
+        catalog : Catalog, optional
+            The public item list, if neither the plan nor the constructor has it.
+        duplicates, unknown_items
+            As for `read_ratings`.
+
+        Raises
+        ------
+        SilentSpending
+            The fit would spend a budget again. Nothing was drawn.
+        BudgetExceeded
+            A ledger in `ledgers` has no room for this plan.
+        """
+        refuse_what_is_not_real(self.plan, self.rng, accounted=True)
+        columns = Columns(
+            entity=entity, user=user, item=item, value=value, duplicates=duplicates, unknown_items=unknown_items
+        )
+        federation = self._read(X, columns, self._catalog(catalog))
+        names = plan_names(federation)
+        how = Manner(
+            executor=self.executor, rng=self.rng, local=self.local, strength=self.strength, threads=self.threads
+        )
+        done = run_members(federation, self.plan, names, self._accounts(federation, names), how)
+        self.simulated_, self.models_, self.factors_ = done, done.models, done.factors
+        self.entities_, self.private_, self.columns_ = tuple(federation), done.private, columns
+        self.feature_names_in_ = np.array(column_names(X, columns), dtype=object)
+        self.n_features_in_ = len(self.feature_names_in_)
+        return self
+
+    def recommend(
+        self,
+        user: Any,
+        n: int = 10,
+        *,
+        entity: Any = None,
+        exclude_seen: bool = True,
+        items: Iterable[Any] | None = None,
+    ) -> list[Recommendation]:
+        """Recommend items to a user by id, or to a new person by what they had.
+
+        Parameters
+        ----------
+        user : id or mapping of item id to value
+            As for `Model.recommend`.
+        n, exclude_seen, items
+            As for `Model.recommend`.
+        entity : label, optional
+            Whose user; needed for a new person, and for an id that several entities use.
+        """
+        return self._model(user, entity).recommend(user, n, exclude_seen=exclude_seen, items=items)
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """Give the score of every (entity, user, item) row, in the order of the rows.
+
+        For ratings a score is a predicted rating within the plan's range; for counts it only orders items. A user who
+        was not in the fit is scored as somebody of whom nothing is known.
+        """
+        self._check_fitted()
+        return predicted_rows(self.models_, X, self.columns_)
+
+    def score(self, X: Any, y: object = None) -> float:  # noqa: ARG002 (scikit-learn's signature)
+        """Say how well held-out rows are met; higher is better.
+
+        Parameters
+        ----------
+        X : frame
+            Rows that were not in the fit, with the same columns.
+        y : ignored
+            For pipelines.
+
+        Returns
+        -------
+        float
+            For ratings the negative root mean squared error; for counts the mean nDCG of the first 10 recommendations.
+
+        Privacy
+        -------
+        Computed from private rows: for whoever holds them.
+        """
+        self._check_fitted()
+        if self.plan.feedback == "ratings":
+            return negative_error(self.models_, X, self.columns_)
+        catalog = next(iter(self.models_.values())).catalog
+        return mean_gain(self.models_, self._read(X, self.columns_, catalog))
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "models_"):
+            raise not_fitted()
+
+    def _catalog(self, given: Catalog | None) -> Catalog:
+        found = next((one for one in (given, self.catalog, self.plan.catalog_items) if one is not None), None)
+        if not isinstance(found, Catalog):
+            raise CatalogError(
+                "the plan holds only the hash of its catalog, and the list itself is needed.",
+                fix='fit(frame, catalog=Catalog.read("items.csv"))',
+            )
+        if found.hash != self.plan.catalog.hash:
+            raise PlanMismatch(
+                "this is not the catalog of the plan.",
+                found=f"catalog {found.hash[:12]}",
+                expected=f"catalog {self.plan.catalog.hash[:12]}",
+            )
+        return found
+
+    def _read(self, X: Any, columns: Columns, catalog: Catalog) -> Federation:
+        return read_federation(X, catalog, feedback=self.plan.feedback, **columns.as_keywords())
+
+    def _accounts(self, federation: Federation, names: Mapping[Any, str]) -> Mapping[Any, Path | None]:
+        if self.ledgers is not None:
+            paths = ledger_paths(self.ledgers, names)
+            refuse_stale(federation, self.plan, paths)
+            return paths
+        if self.plan.simulation:
+            return dict.fromkeys(names)
+        return ACCOUNT.ledgers(federation, self.plan, names)
+
+    def _model(self, user: Any, entity: Any) -> Model:
+        self._check_fitted()
+        if entity is not None:
+            return self.simulated_.model(entity)
+        if isinstance(user, Mapping):
+            candidates = list(self.models_.values())
+        else:
+            candidates = [model for model in self.models_.values() if user in model.history.user_ids]
+        if not candidates:
+            raise UnknownUser("no entity knows that user.", fix="a new person: recommend({item id: value}, entity=...)")
+        if len(candidates) > 1:
+            raise BadIdentifier(
+                "several entities could be meant.", expected="one entity", fix="recommend(..., entity=LABEL)"
+            )
+        return candidates[0]

@@ -1,0 +1,147 @@
+"""How well fitted models meet rows that were held out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from scipy import sparse
+
+from twofold.data._encode import factorize
+from twofold.data._tables import open_table
+from twofold.data.federation import Federation
+from twofold.data.identifiers import check_ids
+from twofold.data.ratings import Ratings
+from twofold.entity.model import Model
+from twofold.errors import DataError, EmptyTable, UnknownItems
+from twofold.estimator.columns import Columns
+from twofold.evaluate.ndcg import user_ndcg
+
+__all__ = ["list_gains", "mean_gain", "negative_error", "predicted", "predicted_rows"]
+
+Models = Mapping[Any, Model]
+#: Recommendations that count for a score of counts.
+TOP = 10
+#: Bytes of scores held at once.
+SCORE_BYTES = 1 << 25
+
+
+def predicted_rows(models: Models, frame: Any, columns: Columns) -> NDArray[np.float64]:
+    """Score every row of a frame with the model of its entity; ratings stay within the plan's range."""
+    table = open_table(frame, ids=(columns.entity, columns.user, columns.item), value=None)
+    labels = table[columns.entity]
+    check_ids(labels, columns.entity)
+    codes, names = factorize(labels)
+    result = np.empty(len(codes), dtype=np.float64)
+    for code, label in enumerate(names.to_list()):
+        rows = np.flatnonzero(codes == code)
+        model, chosen = _known(models, label), pl.Series(rows)
+        result[rows] = predicted(model, table[columns.user].gather(chosen), table[columns.item].gather(chosen))
+        if model.plan.feedback == "ratings":
+            result[rows] = np.clip(result[rows], model.plan.lower, model.plan.bound)
+    return result
+
+
+def negative_error(models: Models, frame: Any, columns: Columns) -> float:
+    """Minus the root mean squared error over the rows of a frame."""
+    if columns.value is None:
+        raise DataError("there are no ratings to compare with.", fix="fit(..., value=COLUMN)")
+    table = open_table(frame, ids=(), value=columns.value)
+    values = table[columns.value].cast(pl.Float64).to_numpy()
+    if values.size == 0:
+        raise EmptyTable("there is nothing to score.", expected="at least one row")
+    return -float(np.sqrt(np.mean((predicted_rows(models, frame, columns) - values) ** 2)))
+
+
+def mean_gain(models: Models, held_out: Federation) -> float:
+    """Mean nDCG over all users with something new held out."""
+    gains = np.concatenate([list_gains(_known(models, label), rows, TOP) for label, rows in held_out.items()])
+    if gains.size == 0:
+        raise EmptyTable("there is nothing to score.", expected="items that their users did not have in the fit")
+    return float(gains.mean())
+
+
+def _known(models: Models, label: Any) -> Model:
+    if label not in models:
+        raise DataError("an entity was not in the fit.", found=f"{label!r:.60}", expected="an entity that was")
+    return models[label]
+
+
+def predicted(model: Model, users: pl.Series, items: pl.Series) -> NDArray[np.float64]:
+    """Score one item for one user, row by row; a user the model has not seen has an empty history.
+
+    Parameters
+    ----------
+    model : Model
+        Of the users' entity.
+    users, items : polars.Series
+        Ids, one pair per row; all items in the catalog.
+    """
+    check_ids(users, "user")
+    rows, columns = model.history.user_ids.encode(users), model.catalog.items.encode(items)
+    if (columns < 0).any():
+        raise UnknownItems("the rows name items that are not in the catalog.", expected="items of the catalog")
+    people, place = np.unique(rows, return_inverse=True)
+    order = np.argsort(place, kind="stable")
+    result = np.empty(len(rows), dtype=np.float64)
+    for first, last in pairwise(_blocks(people.size, model)):
+        some = order[slice(*np.searchsorted(place[order], (first, last)))]
+        scores = model.scorer.scores(_histories(model, people[first:last]))
+        result[some] = scores[place[some] - first, columns[some]]
+    return result
+
+
+def list_gains(model: Model, held_out: Ratings, n: int) -> NDArray[np.float64]:
+    """NDCG of the first `n` recommendations of every user with something new held out.
+
+    Items of the user's own history are neither recommended nor counted.
+    """
+    rows = model.history.user_ids.encode(held_out.user_ids.to_polars())
+    usual = _usual(model)
+    gains = [np.zeros(0)]
+    for first, last in pairwise(_blocks(len(rows), model)):
+        seen = _histories(model, rows[first:last])
+        scores = model.scorer.scores(seen)
+        scores[~scores.any(axis=1) | (np.diff(seen.indptr) == 0)] = usual
+        gains.append(user_ndcg(scores, _without(held_out.matrix[first:last], seen), seen=seen, n=n))
+    values = np.concatenate(gains)
+    return np.asarray(values[~np.isnan(values)])
+
+
+def _blocks(people: int, model: Model) -> list[int]:
+    """Where blocks of users begin and end whose scores fit into memory."""
+    size = max(1, SCORE_BYTES // (4 * len(model.catalog)))
+    return [*range(0, people, size), people]
+
+
+def _histories(model: Model, people: NDArray[Any]) -> sparse.csr_array:
+    """Rows of some users; an empty one for each that is not known, at -1."""
+    matrix = model.history.matrix
+    parts: Any = (matrix.data, matrix.indices, np.append(matrix.indptr, matrix.indptr[-1]))
+    with_nobody = sparse.csr_array(parts, shape=(matrix.shape[0] + 1, matrix.shape[1]))
+    return sparse.csr_array(with_nobody[np.where(people < 0, matrix.shape[0], people)])
+
+
+def _usual(model: Model) -> NDArray[np.float32]:
+    """Scores of somebody of whom nothing is known, as the model itself gives them."""
+    scores = np.zeros(len(model.catalog), dtype=np.float32)
+    for item, score in model.recommend({}, len(model.catalog)):
+        scores[model.catalog.column(item)] = score
+    return scores
+
+
+def _without(entries: sparse.csr_array, seen: sparse.csr_array) -> sparse.csr_array:
+    """Entries that are not among those seen, each worth 1."""
+    there = _ones(entries)
+    left = sparse.csr_array(there - there.multiply(_ones(seen)))
+    left.eliminate_zeros()
+    return left
+
+
+def _ones(matrix: sparse.csr_array) -> sparse.csr_array:
+    parts: Any = (np.ones(matrix.nnz), matrix.indices, matrix.indptr)
+    return sparse.csr_array(parts, shape=matrix.shape)

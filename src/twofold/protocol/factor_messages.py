@@ -1,0 +1,156 @@
+"""Round 2: the server's item factors as bytes and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twofold.errors import BadMessage, NotForRealUse, PlanMismatch
+from twofold.protocol.codec import LARGEST_HEADER, Container, Layout, as_bytes, open_container, pack, unpack
+from twofold.protocol.factors import ItemFactors
+from twofold.protocol.files import read_limited, write_whole
+from twofold.protocol.header import FACTORS, check_header, common_record, field, finite, note_of
+from twofold.protocol.plan import Plan
+
+__all__ = ["decode_factors", "encode_factors", "factors_limit", "load_factors", "save_factors"]
+
+_MOST_ENTITIES: Final = 10_000_000
+# Of the largest moment: what summation in another order leaves between the two halves of a symmetric matrix.
+_ROUNDING: Final = 1e-6
+
+
+def encode_factors(factors: ItemFactors, plan: Plan) -> bytes:
+    """Write the item factors; equal content gives equal bytes.
+
+    Examples
+    --------
+    >>> from twofold.protocol.plan import CatalogKey
+    >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=3), feedback="counts", bound=5, max_items=2, rank=2)
+    >>> ones = np.ones(3)
+    >>> made = ItemFactors(
+    ...     plan=plan.hash, catalog=plan.catalog.hash, factors=np.ones((3, 2), dtype=np.float32), moments=np.eye(2),
+    ...     means=ones, support=ones, users=9.0, entities=1, private=True,
+    ... )
+    >>> decode_factors(encode_factors(made, plan), plan).hash == made.hash
+    True
+    """
+    if (factors.plan, factors.catalog) != (plan.hash, plan.catalog.hash):
+        raise PlanMismatch(
+            "the item factors belong to another plan or catalog.",
+            found=f"plan {factors.plan[:12]}, catalog {factors.catalog[:12]}",
+            expected=f"plan {plan.hash[:12]}, catalog {plan.catalog.hash[:12]}",
+        )
+    record = common_record(FACTORS, plan) | {
+        "users": float(factors.users),
+        "entities": int(factors.entities),
+        "private": bool(factors.private),
+        "note": factors.note,
+    }
+    arrays: dict[str, NDArray[Any]] = {
+        "factors": np.asarray(factors.factors, dtype=np.float32),
+        "moments": np.asarray(factors.moments, dtype=np.float64),
+        "means": np.asarray(factors.means, dtype=np.float64),
+        "support": np.asarray(factors.support, dtype=np.float64),
+    }
+    data = pack(record, arrays)
+    decode_factors(data, plan)
+    return data
+
+
+def decode_factors(data: bytes, plan: Plan) -> ItemFactors:
+    """Read the item factors, if they are whole and sound and belong to this plan.
+
+    Examples
+    --------
+    >>> from twofold.protocol.plan import CatalogKey
+    >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=3), feedback="counts", bound=5, max_items=2)
+    >>> decode_factors(bytes(1000), plan)
+    Traceback (most recent call last):
+    twofold.errors.BadMessage: this is not a message of twofold...
+    """
+    data = as_bytes(data, factors_limit(plan))
+    container = open_container(data)
+    record = container.record
+    check_header(record, plan, schema=FACTORS)
+    private, note = _check_private(field(record, "private", bool), plan), note_of(record)
+    users, entities = _counts(record)
+    arrays = unpack(data, container, _layouts(container, plan))
+    _check_values(arrays)
+    return ItemFactors(
+        plan=plan.hash,
+        catalog=plan.catalog.hash,
+        **arrays,
+        users=users,
+        entities=entities,
+        private=private,
+        note=note,
+    )
+
+
+def save_factors(factors: ItemFactors, path: str | PathLike[str], plan: Plan) -> None:
+    """Write the item factors to a file, whole or not at all."""
+    write_whole(path, encode_factors(factors, plan))
+
+
+def load_factors(path: str | PathLike[str], plan: Plan) -> ItemFactors:
+    """Read the item factors from a file; one larger than the plan allows is not read at all."""
+    return decode_factors(read_limited(path, factors_limit(plan)), plan)
+
+
+def factors_limit(plan: Plan) -> int:
+    """Most bytes a round-2 message of a plan can have.
+
+    Examples
+    --------
+    >>> from twofold.protocol.plan import CatalogKey
+    >>> factors_limit(Plan(catalog=CatalogKey(hash="0" * 64, n_items=457), feedback="counts", bound=5, max_items=60))
+    112616
+    """
+    return 8 + LARGEST_HEADER + plan.n_items * (4 * plan.rank + 16) + 8 * plan.rank**2
+
+
+def _check_private(private: bool, plan: Plan) -> bool:
+    if private and plan.simulation:
+        raise BadMessage("the item factors of a simulation call themselves private.", fix="twofold factorize again")
+    if not private and not plan.simulation:
+        raise NotForRealUse(
+            "the item factors say that they are not private.",
+            expected="factors made from private messages only",
+            fix="ask the server why; non-private factors are for plans with simulation = true",
+        )
+    return private
+
+
+def _counts(record: Mapping[str, Any]) -> tuple[float, int]:
+    users, entities = finite(record, "users"), int(field(record, "entities", int))
+    if users < 0 or not 0 <= entities <= _MOST_ENTITIES:
+        raise BadMessage("the item factors speak for an impossible number of users or entities.")
+    return users, entities
+
+
+def _layouts(container: Container, plan: Plan) -> dict[str, Layout]:
+    shape = container.layouts["factors"].shape if "factors" in container.layouts else ()
+    rank = shape[1] if len(shape) == 2 else 0
+    if not 1 <= rank <= plan.rank:
+        raise BadMessage("the rank of the item factors does not fit the plan.", expected=f"1 to {plan.rank}")
+    per_item = Layout(dtype="F64", shape=(plan.n_items,))
+    return {
+        "factors": Layout(dtype="F32", shape=(plan.n_items, rank)),
+        "moments": Layout(dtype="F64", shape=(rank, rank)),
+        "means": per_item,
+        "support": per_item,
+    }
+
+
+def _check_values(arrays: Mapping[str, NDArray[Any]]) -> None:
+    for name in ("factors", "support"):
+        if (arrays[name] < 0).any():
+            raise BadMessage(f"the {name} of the message is negative somewhere.", expected="numbers from 0")
+    moments = arrays["moments"]
+    largest = float(np.abs(moments).max())
+    if not np.allclose(moments, moments.T, rtol=0.0, atol=_ROUNDING * largest):
+        raise BadMessage("the moments of the message are not symmetric.")

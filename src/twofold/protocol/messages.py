@@ -1,0 +1,252 @@
+"""The two messages of a federation: prototypes to the server, item factors back.
+
+Whatever decodes fits the plan: its shapes, its units, its noise, its sender. Whatever does not raises `BadMessage`,
+`PlanMismatch` or, where noise was seeded or a proof is missing in a real federation, `NotForRealUse`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from os import PathLike
+from typing import Any, Final
+
+from twofold.errors import BadMessage, NotForRealUse
+from twofold.protocol.codec import (
+    LARGEST_HEADER,
+    Container,
+    Layout,
+    as_bytes,
+    is_cut,
+    open_container,
+    pack,
+    receipt,
+    unpack,
+)
+from twofold.protocol.expected import LARGEST_NUMBER, Expected, expected
+from twofold.protocol.factor_messages import decode_factors, encode_factors, factors_limit, load_factors, save_factors
+from twofold.protocol.files import read_limited, write_whole
+from twofold.protocol.header import (
+    FACTORS,
+    PROTOTYPES,
+    Header,
+    check_entity,
+    check_header,
+    common_record,
+    field,
+    finite,
+    note_of,
+    read_header,
+)
+from twofold.protocol.plan import Plan
+from twofold.prototypes.message import Integers, Noise, Prototypes, Units
+from twofold.prototypes.registry import NOT_PRIVATE
+
+__all__ = [
+    "FACTORS",
+    "PROTOTYPES",
+    "Header",
+    "PrototypesMessage",
+    "decode_factors",
+    "decode_prototypes",
+    "encode_factors",
+    "encode_prototypes",
+    "factors_limit",
+    "is_cut",
+    "load_factors",
+    "load_prototypes",
+    "message_limit",
+    "read_header",
+    "receipt",
+    "save_factors",
+]
+
+_PARTS: Final = ("values", "observed", "counts")
+# Units and noise are computed in floating point by both sides, perhaps with another library of logarithms.
+_ROUNDING: Final = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PrototypesMessage:
+    """One entity's message of round 1, as bytes and as what they say.
+
+    Parameters
+    ----------
+    entity : str
+        Who sent it.
+    plan_hash, catalog_hash : str
+        What it belongs to.
+    content : Prototypes
+        The noisy sums and counts; views of `data`.
+    data : bytes
+        What leaves, to the last byte.
+    """
+
+    entity: str
+    plan_hash: str
+    catalog_hash: str
+    content: Prototypes
+    data: bytes
+
+    @property
+    def receipt(self) -> str:
+        """SHA-256 of the bytes."""
+        return receipt(self.data)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the bytes, whole or not at all."""
+        write_whole(path, self.data)
+
+
+def encode_prototypes(content: Prototypes, *, entity: str, plan: Plan) -> bytes:
+    """Write an entity's message; equal content gives equal bytes.
+
+    Privacy
+    -------
+    Only what the mechanism released and public numbers are in it. The bytes are decoded once before they are handed
+    out, so that no message leaves that the server would refuse.
+
+    Examples
+    --------
+    >>> from twofold.protocol.plan import CatalogKey
+    >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=3), feedback="counts", bound=5, max_items=2)
+    >>> import numpy as np
+    >>> released = plan.release_mechanism.release(np.ones((4, 3)), plan.public)
+    >>> data = encode_prototypes(released.value, entity="st-anna", plan=plan)
+    >>> decode_prototypes(data, plan).entity, read_header(data).size == len(data)
+    ('st-anna', True)
+    """
+    record = common_record(PROTOTYPES, plan) | {
+        "entity": entity,
+        "mechanism": content.mechanism,
+        "units": asdict(content.units),
+        "noise": asdict(content.noise),
+        "seeded": content.seeded,
+        "note": content.note,
+    }
+    arrays = {"sums": content.sums, "counts": content.counts}
+    data = pack(record, arrays if content.observed is None else arrays | {"observed": content.observed})
+    decode_prototypes(data, plan)
+    return data
+
+
+def decode_prototypes(data: bytes, plan: Plan) -> PrototypesMessage:
+    """Read an entity's message, if it is whole and sound and was made by this plan.
+
+    Examples
+    --------
+    >>> from twofold.protocol.plan import CatalogKey
+    >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=3), feedback="counts", bound=5, max_items=2)
+    >>> decode_prototypes(b"hello", plan)
+    Traceback (most recent call last):
+    twofold.errors.BadMessage: the message is cut off...
+    """
+    data, wanted = as_bytes(data, message_limit(plan)), expected(plan)
+    container = open_container(data)
+    record = container.record
+    check_header(record, plan, schema=PROTOTYPES)
+    entity = check_entity(record, plan)
+    _check_real(record, plan)
+    units, noise = _units(record), _noise(record)
+    _check_public(record, units, noise, wanted)
+    arrays = unpack(data, container, _layouts(container, plan, wanted))
+    for array in arrays.values():
+        _check_size(array)
+    content = Prototypes(
+        mechanism=wanted.mechanism,
+        sums=arrays["sums"],
+        counts=arrays["counts"],
+        observed=arrays.get("observed"),
+        units=units,
+        noise=noise,
+        seeded=field(record, "seeded", bool),
+        note=note_of(record),
+    )
+    return PrototypesMessage(
+        entity=entity, plan_hash=plan.hash, catalog_hash=plan.catalog.hash, content=content, data=data
+    )
+
+
+def load_prototypes(path: str | PathLike[str], plan: Plan) -> PrototypesMessage:
+    """Read an entity's message from a file; one larger than the plan allows is not read at all."""
+    return decode_prototypes(read_limited(path, message_limit(plan)), plan)
+
+
+def message_limit(plan: Plan) -> int:
+    """Most bytes a round-1 message of a plan can have.
+
+    Examples
+    --------
+    >>> from twofold.protocol.plan import CatalogKey
+    >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=457), feedback="counts", bound=5, max_items=60)
+    >>> message_limit(plan)
+    69208
+    """
+    wanted = expected(plan)
+    numbers = wanted.most_rows * (plan.n_items * (2 if wanted.observed else 1) + 1)
+    return 8 + LARGEST_HEADER + 8 * numbers
+
+
+def _check_real(record: Mapping[str, Any], plan: Plan) -> None:
+    if plan.simulation:
+        return
+    if field(record, "seeded", bool):
+        raise NotForRealUse(
+            "the noise of the message can be repeated from a seed, so it is not private.",
+            expected="noise from the operating system",
+            fix="let the entity release without a seed; seeds are for plans with simulation = true",
+        )
+    if field(record, "mechanism", str) in NOT_PRIVATE:
+        raise NotForRealUse(
+            "the message was made without noise, so it is not private.",
+            found=f"mechanism {record['mechanism']}",
+            expected="a mechanism with a proof",
+        )
+
+
+def _check_public(record: Mapping[str, Any], units: Units, noise: Noise, wanted: Expected) -> None:
+    """Refuse units and noise other than those the plan's public numbers imply."""
+    made_by = field(record, "mechanism", str)
+    if made_by != wanted.mechanism or noise.law != wanted.noise.law:
+        raise BadMessage("the message was made by another mechanism.", expected=f"{wanted.mechanism}")
+    pairs = ((units, wanted.units, "units"), (noise, wanted.noise, "noise"))
+    for found, due, name in pairs:
+        if not all(math.isclose(getattr(found, part), getattr(due, part), rel_tol=_ROUNDING) for part in _PARTS):
+            raise BadMessage(
+                f"the {name} of the message is not what the plan's public numbers give.",
+                expected=", ".join(f"{part} {getattr(due, part):.6g}" for part in _PARTS),
+                fix="let every side run the same version of twofold",
+            )
+
+
+def _units(record: Mapping[str, Any]) -> Units:
+    given = field(record, "units", dict)
+    return Units(**{part: finite(given, part) for part in _PARTS})
+
+
+def _noise(record: Mapping[str, Any]) -> Noise:
+    given = field(record, "noise", dict)
+    return Noise(law=field(given, "law", str), **{part: finite(given, part) for part in _PARTS})
+
+
+def _layouts(container: Container, plan: Plan, wanted: Expected) -> dict[str, Layout]:
+    """Arrays a message must hold; where private data decide the number of rows, as many as it says, within bounds."""
+    rows = wanted.rows
+    if rows is None:
+        said = container.layouts["counts"].shape[0] if "counts" in container.layouts else 0
+        if not 1 <= said <= wanted.most_rows:
+            raise BadMessage("the number of prototypes is out of range.", expected=f"1 to {wanted.most_rows:,}")
+        rows = said
+    table = Layout(dtype="I64", shape=(rows, plan.n_items))
+    layouts = {"sums": table, "counts": Layout(dtype="I64", shape=(rows,))}
+    return layouts | ({"observed": table} if wanted.observed else {})
+
+
+def _check_size(array: Integers) -> None:
+    # Not np.abs: that of the smallest 64-bit number is negative.
+    if int(array.max(initial=0)) > LARGEST_NUMBER or int(array.min(initial=0)) < -LARGEST_NUMBER:
+        raise BadMessage(
+            "a number in the message is so large that sums over all entities could overflow.",
+            expected=f"whole numbers within {LARGEST_NUMBER:.1e}",
+        )

@@ -1,0 +1,228 @@
+"""A plan as a file a person can read, write and argue about: TOML, one comment per field.
+
+How the file is written (order, spaces, comments, ``0.1`` or ``"1/10"``) does not change the plan, nor its hash. Every
+field must be there, so that a plan never depends on the defaults of a version; only `centre`, `l1_cap`, `l2_cap` and
+`deadline` may be left out, which means "none". The file may also say where the item list is (``catalog.file``, seen
+from the plan's folder); that differs from place to place and is no part of the plan: the list's hash is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import fields
+from datetime import datetime
+from fractions import Fraction
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final
+
+from twofold.errors import BadPlan, UnreadableSource
+from twofold.privacy.unit import ADJACENCY
+from twofold.protocol.files import write_whole
+from twofold.protocol.plan import SCHEMA, Plan
+from twofold.protocol.plan_checks import check_names
+
+__all__ = ["catalog_path", "parse_plan", "plan_text", "read_plan", "read_toml", "write_plan"]
+
+_LARGEST: Final = 1_000_000
+_OPTIONAL: Final = ("centre", "l1_cap", "l2_cap", "deadline")
+_TOP: Final = """\
+# Plan of a federation: every public parameter, the same file at every entity and at the server.
+# Nothing in here may come from looking at private data: a bound chosen by the data tells something about the people
+# in it. Whoever changes a field makes another plan; messages of the two do not mix.
+# "twofold plan explain" says what would leave and how large the noise is; "twofold plan show" prints the hash.
+"""
+#: Fields in the order of the file, with what each means.
+_COMMENTS: Final[tuple[tuple[str, str], ...]] = (
+    ("schema", "Format of this file."),
+    ("name", "Public name of the federation: letters, digits, '-', '_' and '.'."),
+    ("feedback", '"counts": what is absent is a zero. "ratings": what is absent is unknown.'),
+    ("lower", "Smallest value of an entry; smaller ones are raised to it."),
+    ("bound", "Largest value of an entry; larger ones are cut. Noise grows with it."),
+    ("max_items", "Most items one user contributes. Noise grows with it, or with its root where delta is above 0."),
+    ("centre", "Value ratings are centred at; without it the middle of lower and bound."),
+    ("l1_cap", "Largest sum of the sizes of one user's (centred) values, if below what max_items and bound imply."),
+    ("l2_cap", "Largest Euclidean norm of one user's (centred) values, if below what max_items and bound imply."),
+    ("n_prototypes", "Prototypes of an entity: groups of similar users it speaks of."),
+    ("rank", "Most factors the server looks for."),
+    ("regularization", "Penalty of the server's factorization; the noise adds to it by itself."),
+    ("epsilon", 'Price of the one release, per unit; smaller is more private. Exact: 0.1, or "1/3".'),
+    ("delta", "Allowed failure of that promise; 0 for pure epsilon. Well below one over the number of users."),
+    ("mechanism", '"auto" chooses by the public numbers here; balcan, sulq, buckets or popularity insist on one.'),
+    ("n_users", "Users an entity promises to have. Never count them for this: a wrong number costs accuracy only."),
+    ("n_entities", "Entities expected to answer."),
+    ("quorum", "Fewest entities with whose messages the server goes on."),
+    ("deadline", "Until when the server waits for the others."),
+    ("entities", "Names that may take part; an empty list lets any."),
+    ("seed", "Public seed of projections and starts. Never a seed of noise."),
+    (
+        "simulation",
+        "true allows seeds and missing ledgers and marks everything as not private. Never true with people.",
+    ),
+)
+_EXAMPLES: Final = {"centre": "3.0", "l1_cap": "100.0", "l2_cap": "20.0", "deadline": '"2027-01-31T12:00:00Z"'}
+
+
+def read_plan(path: str | PathLike[str]) -> Plan:
+    """Read a plan file; an unknown or missing field is refused by name.
+
+    Examples
+    --------
+    >>> read_plan("no-such-plan.toml")
+    Traceback (most recent call last):
+    twofold.errors.UnreadableSource: the plan could not be read...
+    """
+    return parse_plan(read_toml(path))
+
+
+def write_plan(plan: Plan, path: str | PathLike[str], *, catalog_file: str | PathLike[str] | None = None) -> None:
+    """Write a plan file with a comment at every field, whole or not at all.
+
+    Parameters
+    ----------
+    plan : Plan
+        What.
+    path : path
+        Where.
+    catalog_file : path, optional
+        The item list, to be named in the file as seen from its folder.
+    """
+    seen = None if catalog_file is None else _seen_from(Path(catalog_file), Path(path).parent)
+    write_whole(path, plan_text(plan, catalog_file=seen).encode())
+
+
+def catalog_path(path: str | PathLike[str]) -> Path | None:
+    """Say where a plan file says the item list is; None when it does not say."""
+    table = read_toml(path).get("catalog")
+    named = table.get("file") if isinstance(table, dict) else None
+    return Path(path).parent / named if isinstance(named, str) and named else None
+
+
+def read_toml(path: str | PathLike[str]) -> dict[str, Any]:
+    """Read a TOML file; what is wrong with it is said with the line."""
+    file = Path(path)
+    try:
+        with file.open("rb") as opened:
+            content = opened.read(_LARGEST + 1)
+    except OSError as error:
+        raise UnreadableSource(
+            "the plan could not be read.",
+            found=f"{file.name}: {error.strerror}",
+            fix="twofold plan new writes one",
+        ) from None
+    if len(content) > _LARGEST:
+        raise UnreadableSource("the plan is too large.", found=file.name, expected=f"at most {_LARGEST:,} bytes")
+    try:
+        return tomllib.loads(content.decode("utf-8-sig"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        reason = str(error)[:120] if isinstance(error, tomllib.TOMLDecodeError) else "no text in UTF-8, or too deep"
+        raise UnreadableSource(
+            "the plan is not TOML.", found=f"{file.name}: {reason}", expected="lines such as max_items = 60"
+        ) from None
+
+
+def parse_plan(record: Mapping[str, Any]) -> Plan:
+    """Make a plan of what a TOML file holds.
+
+    Examples
+    --------
+    >>> parse_plan({"schema": "twofold.plan/1", "max_itemz": 3})
+    Traceback (most recent call last):
+    twofold.errors.BadPlan: the plan has a field that is not known.
+      Found: max_itemz
+      Expected: perhaps max_items
+      See docs/errors.md#bad-plan
+    """
+    if record.get("schema") == SCHEMA:  # any other is refused further on
+        check_names(record, [one.name for one in fields(Plan)] + ["schema"], optional=_OPTIONAL)
+        _check_table(record, "catalog", ("hash", "n_items"), optional=("file",))
+        _check_table(record, "unit", ("holder", "entities"), optional=("adjacency",))
+    given = {**dict.fromkeys(_OPTIONAL), **record}
+    if isinstance(given.get("catalog"), dict):  # where the list lies is no part of what was agreed
+        given["catalog"] = {name: value for name, value in given["catalog"].items() if name != "file"}
+    if isinstance(given["deadline"], datetime):
+        given["deadline"] = given["deadline"].isoformat()
+    if isinstance(given.get("unit"), dict):
+        given["unit"] = {"adjacency": ADJACENCY, **given["unit"]}
+    return Plan.from_dict(given)
+
+
+def plan_text(plan: Plan, *, catalog_file: str | None = None) -> str:
+    """Write a plan as TOML, with what each field means.
+
+    Examples
+    --------
+    >>> from twofold.protocol.plan import CatalogKey
+    >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=457), feedback="counts", bound=5, max_items=60)
+    >>> parse_plan(tomllib.loads(plan_text(plan))) == plan
+    True
+    """
+    record = plan.as_dict() | {"epsilon": plan.epsilon, "delta": plan.delta}
+    parts = [_TOP] + [_lines(name, comment, record[name]) for name, comment in _COMMENTS]
+    parts.append(
+        "# The item list all sides agreed on, in its order: hash and length. Where it lies, seen from this file, may\n"
+        "# differ from place to place and is no part of the plan.\n"
+        f"[catalog]\nhash = {_literal(plan.catalog.hash)}\nn_items = {plan.n_items}\n{_file_line(catalog_file)}\n"
+    )
+    parts.append(
+        '# Whose presence is hidden: a "person" with everything recorded about them, or one "visit" only; and in how\n'
+        "# many entities the same one may be found (each of them spends the price again).\n"
+        f"[unit]\nholder = {_literal(plan.unit.holder)}\nentities = {plan.unit.entities}\n"
+    )
+    return "\n".join(parts)
+
+
+def _check_table(
+    record: Mapping[str, Any], name: str, known: tuple[str, ...], *, optional: tuple[str, ...] = ()
+) -> None:
+    table = record[name]
+    if not isinstance(table, dict):
+        raise BadPlan(
+            f"{name} is a table of the plan.", found=f"{name} = {table!r:.40}", expected=f"[{name}] {', '.join(known)}"
+        )
+    dotted = [f"{name}.{one}" for one in (*known, *optional)]
+    check_names([f"{name}.{one}" for one in table], dotted, optional=[f"{name}.{one}" for one in optional])
+
+
+def _seen_from(file: Path, folder: Path) -> str | None:
+    try:
+        name = Path(os.path.relpath(file, folder)).as_posix()
+        name.encode()
+    except ValueError:  # another drive on Windows, or a name that is no text
+        return None
+    return name
+
+
+def _file_line(file: str | None) -> str:
+    # JSON writes a text with escapes that TOML reads alike.
+    return '# file = "items.csv"' if file is None else f"file = {json.dumps(file, ensure_ascii=False)}"
+
+
+def _lines(name: str, comment: str, value: object) -> str:
+    if value is None:
+        return f"# {comment}\n# {name} = {_EXAMPLES[name]}\n"
+    return f"# {comment}\n{name} = {_literal(value)}\n"
+
+
+def _literal(value: object) -> str:
+    """A TOML literal; texts in a plan are checked names, which need no escapes."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Fraction):
+        return _fraction(value)
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, list):
+        return f"[{', '.join(_literal(one) for one in value)}]"
+    return repr(value)
+
+
+def _fraction(value: Fraction) -> str:
+    """As a number where its shortest text is exactly that number, else as a text in quotes."""
+    if value.denominator == 1 and value.numerator < 10**15:
+        return str(value.numerator)
+    text = repr(float(value))
+    return text if Fraction(text) == value else f'"{value}"'

@@ -1,0 +1,180 @@
+"""Plots: lines or points, told apart by marker and dash as well as by colour, with the numbers beside them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any, Final
+
+from twofold.errors import BadShape
+from twofold.report._style import SERIES_COLOURS
+from twofold.report._svg import RC, inline, paint
+from twofold.report.table import Column, Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["Plot", "Series"]
+
+MARKERS: Final = ("o", "s", "^", "D", "v", "P")
+DASHES: Final = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
+SIZE: Final = (5.0, 3.5)  # inches; on a screen of 360 pixels the letters are still 9 pixels high
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """One line of a plot.
+
+    Parameters
+    ----------
+    name : str
+        How the legend names it.
+    x, y : sequences of float
+        Its points; one that is not a number leaves a gap.
+    spread : sequence of float, optional
+        Length of an error bar to each side.
+    joined : bool
+        Whether a line runs through the points.
+    style : int, optional
+        Which marker, dash and colour; by default the place among the series. Give it to keep a system's look alike
+        over several plots.
+    """
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+    spread: Sequence[float] | None = None
+    joined: bool = True
+    style: int | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.x) != len(self.y) or len(self.x) != len(self.y if self.spread is None else self.spread):
+            raise BadShape("the numbers of a line do not fit together.", expected="x, y and spread of one length")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plot:
+    """A plot with a caption, a description for those who cannot see it, and its numbers to unfold.
+
+    Parameters
+    ----------
+    caption : str
+        What it shows.
+    description : str
+        What is to be seen in it, in words: the text of a screen reader.
+    x_label, y_label : str
+        The axes, units included.
+    series : tuple of Series
+        At most six can be told apart.
+    log_x : bool
+        Powers of ten across.
+    ticks : tuple of (float, str), optional
+        Places and texts along the x axis; numbers by default.
+    level : float, optional
+        A thin line across at this height.
+
+    Examples
+    --------
+    >>> line = Series(name="alone", x=(1, 2), y=(0.3, 0.2))
+    >>> plot = Plot(caption="Rank", description="It falls.", x_label="users", y_label="rank", series=(line,))
+    >>> plot.html() == plot.html(), 'aria-label="It falls."' in plot.html()
+    (True, True)
+    """
+
+    caption: str
+    description: str
+    x_label: str
+    y_label: str
+    series: tuple[Series, ...]
+    log_x: bool = False
+    ticks: tuple[tuple[float, str], ...] | None = None
+    level: float | None = None
+
+    def html(self) -> str:
+        """Give the markup: caption, drawing, and the numbers in a table to unfold."""
+        head = f"<figure><figcaption>{escape(self.caption)}</figcaption>"
+        return f"{head}\n{self.svg()}\n{self._numbers()}</figure>"
+
+    def svg(self) -> str:
+        """Draw; equal content gives equal text, on every machine with the same matplotlib."""
+        import matplotlib
+        from matplotlib.figure import Figure
+
+        with matplotlib.rc_context(RC):
+            figure = Figure(figsize=SIZE, layout="constrained")
+            axes = figure.subplots()
+            _frame(axes, self)
+            handles = [
+                _line(axes, one, place if one.style is None else one.style) for place, one in enumerate(self.series)
+            ]
+            _legend(figure, handles, [one.name for one in self.series])
+            return inline(figure, label=self.description)
+
+    def _numbers(self) -> str:
+        columns = (Column("line", numeric=False), Column(self.x_label), Column(self.y_label), Column("±"))
+        names = dict(self.ticks or ())
+        rows = tuple(
+            (one.name, names.get(x, _number(x)), _number(y), "" if one.spread is None else _number(one.spread[k]))
+            for one in self.series
+            for k, (x, y) in enumerate(zip(one.x, one.y, strict=True))
+        )
+        table = Table(caption=f"Numbers of: {self.caption}", columns=columns, rows=rows)
+        return f"<details><summary>The numbers</summary>{table.html()}</details>"
+
+
+def _frame(axes: Axes, plot: Plot) -> None:
+    axes.set_xlabel(plot.x_label, color=paint("ink"))
+    axes.set_ylabel(plot.y_label, color=paint("ink"))
+    if plot.log_x:
+        axes.set_xscale("log")
+    axes.grid(color=paint("rule"), linewidth=0.5, alpha=0.6, axis="y")
+    axes.tick_params(colors=paint("soft"), labelcolor=paint("ink"), which="both")
+    for side, spine in axes.spines.items():
+        spine.set_visible(side in ("left", "bottom"))
+        spine.set_color(paint("soft"))
+    if plot.level is not None:
+        axes.axhline(plot.level, color=paint("soft"), linewidth=1)
+    if plot.ticks is not None:
+        axes.set_xticks([place for place, _ in plot.ticks], [text for _, text in plot.ticks])
+        axes.set_xticks([], minor=True)
+    elif plot.log_x:
+        _log_ticks(axes)
+
+
+def _log_ticks(axes: Axes) -> None:
+    """One, two and five of every power of ten, as plain numbers; 10² would need mathematical type."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _number(value: float) -> str:
+    return f"{value:.6g}" if math.isfinite(value) else "–"
+
+
+def _line(axes: Axes, one: Series, style: int) -> Any:
+    """Filled and hollow markers by turns, so that neighbours differ even where markers are small."""
+    kind = style % len(SERIES_COLOURS)
+    look: dict[str, Any] = {
+        "color": paint(kind),
+        "marker": MARKERS[kind],
+        "markersize": 6,
+        "markerfacecolor": paint(kind) if kind % 2 == 0 else paint("ground"),
+        "linestyle": DASHES[kind] if one.joined else "none",
+        "linewidth": 1.5,
+    }
+    if one.spread is None:
+        return axes.plot(one.x, one.y, **look)[0]
+    return axes.errorbar(one.x, one.y, yerr=one.spread, elinewidth=0.8, capsize=2.5, **look)
+
+
+def _legend(figure: Figure, handles: list[Any], names: list[str]) -> None:
+    """Below the plot, two to a line; a single line needs none."""
+    if len(handles) > 1:
+        look: dict[str, Any] = {"ncols": 2, "frameon": False, "labelcolor": paint("ink"), "handlelength": 3.5}
+        figure.legend(handles, names, loc="outside lower left", fontsize=9, **look)

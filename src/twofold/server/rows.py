@@ -1,0 +1,192 @@
+"""Noise-aware factorization of weighted rows: what the server does with all messages, as a pure function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from twofold.algorithms import masked_nmf
+from twofold.algorithms._blas_threads import one_blas_thread
+from twofold.protocol.plan import Plan
+from twofold.prototypes.message import Floats, WeightedRows
+from twofold.server.canonical import canonical
+from twofold.server.normal import row_equations, solve
+from twofold.server.scaling import Scaling, scaling
+from twofold.server.shrinkage import above_noise, unshrunk
+from twofold.server.survey import Survey, survey
+
+__all__ = ["SharedFactors", "factorize_rows"]
+
+MOST_ITERATIONS = 200
+TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedFactors:
+    """Numbers of `twofold.protocol.factors.ItemFactors`, before anyone signs for them; see there.
+
+    Attributes
+    ----------
+    factors, moments : arrays (items, rank) and (rank, rank)
+        In the form of `twofold.server.canonical`.
+    means, support : arrays (items,)
+        Mean of each item and how far it can be trusted.
+    users : float
+        Users less what the noise takes away.
+    note : str
+        What was decided, in words.
+    """
+
+    factors: Floats = field(repr=False)
+    moments: Floats = field(repr=False)
+    means: Floats = field(repr=False)
+    support: Floats = field(repr=False)
+    users: float
+    note: str = ""
+
+
+def factorize_rows(rows: WeightedRows, plan: Plan, *, threads: int | None = None) -> SharedFactors:
+    r"""Find item factors in noisy rows that are weighted by how far they can be trusted.
+
+    Parameters
+    ----------
+    rows : WeightedRows
+        What a mechanism's ``combine`` gives.
+    plan : Plan
+        Rank, regularization, feedback and seed of the start.
+    threads : int, optional
+        All processors by default; the result does not depend on it.
+
+    Returns
+    -------
+    SharedFactors
+
+    Notes
+    -----
+    1. Rows are weighted by inverse variance and never clipped at zero (`Scaling`).
+    2. V comes from masked NMF under a penalty raised by the noise edge (`noise_edge`), which takes that much off every
+       singular value: what noise alone could have made does not enter. Without noise it is plain NMF.
+    3. The moments are the mean of u uᵀ over rows, each counted by its weight in users, with what the raised penalty
+       took off the strong patterns given back (`unshrunk`).
+
+    The rank is lowered to what the rows can hold; factors that did not rise above the noise are left out.
+
+    Paper
+    -----
+    Algorithm 2, line 4, with Eq. 2.
+
+    Deviations
+    ----------
+    The paper factorizes prototypes as they come, all weighing the same and whatever their noise.
+
+    Privacy
+    -------
+    Post-processing of released rows.
+
+    Examples
+    --------
+    >>> from twofold.protocol.plan import CatalogKey
+    >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=3), feedback="counts", bound=9, max_items=3, rank=1)
+    >>> values, ones = np.array([[1.0, 2.0, 0.0], [3.0, 6.0, 0.0]]), np.ones(2)
+    >>> rows = WeightedRows(values=values, row_weights=ones, noise=0 * ones, sizes=ones, seeded=False)
+    >>> found = factorize_rows(rows, plan.with_(regularization=0.0))
+    >>> (found.factors @ found.moments @ found.factors.T).round(3)
+    array([[ 5., 10.,  0.],
+           [10., 20.,  0.],
+           [ 0.,  0.,  0.]])
+    """
+    with one_blas_thread():  # sums cut otherwise by another number of threads would be other sums
+        seen = survey([rows], plan)
+        scale = scaling(seen, plan)
+        rank = usable_rank(plan, seen)
+        scaled = fit_items(rows, scale, rank=rank, seed=plan.seed, threads=threads) if seen.rows else None
+        return finish(scaled, [rows], seen, scale, plan, threads=threads)
+
+
+def usable_rank(plan: Plan, seen: Survey) -> int:
+    """Rank of the plan, or as much of it as rows and items can hold."""
+    return max(1, min(plan.rank, seen.rows, seen.n_items))
+
+
+def fit_items(rows: WeightedRows, scale: Scaling, *, rank: int, seed: int, threads: int | None) -> Floats:
+    """Item factors of Y, by masked NMF under the raised penalty."""
+    Y, weights, _ = scale.rows(rows)
+    found = masked_nmf(
+        Y,
+        rank,
+        weights=weights,
+        regularization=scale.ridge,
+        count_scaling=0.0,
+        max_iterations=MOST_ITERATIONS,
+        tolerance=TOLERANCE,
+        dtype=np.float64,
+        threads=threads,
+        rng=seed,
+    )
+    return np.asarray(found[1])
+
+
+def finish(
+    scaled: Floats | None,
+    blocks: Iterable[WeightedRows],
+    seen: Survey,
+    scale: Scaling,
+    plan: Plan,
+    *,
+    threads: int | None = None,
+) -> SharedFactors:
+    """From factors of Y to factors of the values, moments, means and words."""
+    V, moments = np.zeros((seen.n_items, 1)), np.zeros((1, 1))
+    if scaled is not None and scaled.any():
+        own, total = _moments(scaled, blocks, scale, threads)
+        kept = above_noise(scaled, own, scale.edge)
+        total = total / seen.weight
+        own, total = own[np.ix_(kept, kept)], total[np.ix_(kept, kept)]
+        V, moments = canonical(scale.item_factors(scaled[:, kept]), unshrunk(scaled[:, kept], own, total, scale.edge))
+    alive = V.shape[1] if V.any() else 0
+    return SharedFactors(
+        factors=V,
+        moments=moments,
+        means=_means(seen, plan),
+        support=seen.item_weight,
+        users=seen.weight,
+        note=_note(plan, seen, scale, alive),
+    )
+
+
+def _moments(
+    scaled: Floats, blocks: Iterable[WeightedRows], scale: Scaling, threads: int | None
+) -> tuple[Floats, Floats]:
+    """Sums of ũ ũᵀ over the rows of Y, and of u uᵀ over users, at the best fit to the factors of Y."""
+    rank = scaled.shape[1]
+    own, total = np.zeros((rank, rank)), np.zeros((rank, rank))
+    for block in blocks:
+        Y, weights, roots = scale.rows(block)
+        gram, given, _ = row_equations(Y, weights, scaled)
+        U = solve(gram, given, scale.ridge, threads=threads)
+        users = np.divide(U, roots[:, None], out=np.zeros_like(U), where=roots[:, None] > 0)
+        own += U.T @ U
+        total += (users * block.row_weights[:, None]).T @ users
+    return own, (total + total.T) / 2
+
+
+def _means(seen: Survey, plan: Plan) -> Floats:
+    """Mean of each item, every row counted by its weight; the plan's centre where nobody said anything."""
+    nothing = np.full(seen.n_items, plan.centre_value)
+    return np.asarray(np.divide(seen.item_sum, seen.item_weight, out=nothing, where=seen.item_weight > 0))
+
+
+def _note(plan: Plan, seen: Survey, scale: Scaling, alive: int) -> str:
+    words = []
+    rank = usable_rank(plan, seen)
+    if rank < plan.rank:
+        words.append(f"rank lowered from {plan.rank} to {rank}: {seen.rows} rows of {seen.n_items} items carry weight")
+    if scale.edge > 0:
+        words.append(f"noise edge {scale.edge:.3g}, regularization {scale.base:.3g}")
+    if alive == 0:
+        words.append("nothing rose above the noise and the penalty: all factors are zero")
+    elif alive < rank:
+        words.append(f"{alive} of {rank} factors are in use" + (", the others are below the noise" * (scale.edge > 0)))
+    return "; ".join(words)

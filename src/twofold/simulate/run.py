@@ -1,0 +1,227 @@
+"""simulate: every entity's round 1, the server, every entity's round 2, here."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from twofold.data.federation import Federation
+from twofold.data.ratings import Ratings
+from twofold.errors import BadParameter, BadPlan, NotForRealUse, TooFewMessages, TransportError
+from twofold.protocol.messages import encode_factors
+from twofold.protocol.plan import Plan
+from twofold.server.factorize import Server
+from twofold.simulate.names import plan_names
+from twofold.simulate.pool import Crew, run_each
+from twofold.simulate.result import Simulated
+from twofold.simulate.tasks import Local, Member, Strength, first_round, second_round
+
+__all__ = ["Manner", "Progress", "ledger_paths", "refuse_what_is_not_real", "run_members", "simulate"]
+
+Progress = Callable[[str, int, int], object]
+
+
+def simulate(
+    federation: Federation | Mapping[Any, Ratings],
+    plan: Plan,
+    *,
+    executor: Executor | None = None,
+    ledgers: str | PathLike[str] | None = None,
+    rng: int | None = None,
+    progress: Progress | None = None,
+    local: Local = "auto",
+    strength: Strength = "auto",
+    threads: int | None = None,
+) -> Simulated:
+    """Run both rounds of a federation in this process, or on an executor.
+
+    Parameters
+    ----------
+    federation : Federation or mapping
+        Label of each entity to its ratings. Labels of any kind; see `plan_name` for the names in the messages.
+    plan : Plan
+        Every public parameter. Without `ledgers` it must say ``simulation=True``.
+    executor : concurrent.futures.Executor, optional
+        Where the entities' work runs: a process pool, ``dask.distributed.Client(...).get_executor()``, or any other.
+        By default threads of this process. The server's work is always done here.
+    ledgers : path, optional
+        Folder with one ledger per entity, made when missing, each with room for this plan's one release. Running
+        again hands out the stored messages and spends nothing. An executor on another machine must see this folder.
+    rng : int, optional
+        Seed of the noise, for simulations only. Each entity's noise depends on this seed and its own name.
+    progress : callable, optional
+        Told ``(phase, done, total)``, from the calling thread; phases are "round 1", "server" and "round 2".
+    local, strength
+        As for `Entity.personalize`.
+    threads : int, optional
+        Threads altogether, all processors by default; with an `executor` threads of each task, 1 by default. Results
+        do not depend on it.
+
+    Returns
+    -------
+    Simulated
+        The item factors, a local model per entity, bytes and seconds.
+
+    Raises
+    ------
+    NotForRealUse
+        A plan that is not a simulation, without ledgers or with a seed. Nothing was drawn.
+    TwofoldError
+        An entity failed. The others of that round finish first, so that with `ledgers` nothing paid for is lost; then
+        the first failure is raised with the entity's name in front.
+
+    Privacy
+    -------
+    Whoever can call this holds everybody's data. With `ledgers` the messages have real noise and are accounted for as
+    in a real federation; everything made from a plan with ``simulation=True`` is marked not private.
+
+    Paper
+    -----
+    Algorithm 2.
+
+    Examples
+    --------
+    >>> from twofold.data.sources import hospitals
+    >>> federation = hospitals.load(0.001)
+    >>> plan = Plan(
+    ...     catalog=federation.catalog, feedback="counts", bound=5, max_items=60, rank=1, simulation=True
+    ... )
+    >>> done = simulate(federation, plan, rng=0, strength="shared", local="factors")
+    >>> done.private, list(done.models), len(done.recommend("hospital-001", "001-00001", 3))
+    (False, ['hospital-001'], 3)
+    """
+    refuse_what_is_not_real(plan, rng, accounted=ledgers is not None)
+    everyone = federation if isinstance(federation, Federation) else Federation(federation)
+    names = plan_names(everyone)
+    paths: Mapping[Any, Path | None] = dict.fromkeys(names) if ledgers is None else ledger_paths(ledgers, names)
+    how = Manner(executor=executor, rng=rng, progress=progress, local=local, strength=strength, threads=threads)
+    return run_members(everyone, plan, names, paths, how)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manner:
+    """How a simulation runs; the parameters of `simulate` that say nothing about who takes part."""
+
+    executor: Executor | None = None
+    rng: int | None = None
+    progress: Progress | None = None
+    local: Local = "auto"
+    strength: Strength = "auto"
+    threads: int | None = None
+
+
+def run_members(
+    federation: Federation, plan: Plan, names: Mapping[Any, str], ledgers: Mapping[Any, Path | None], how: Manner
+) -> Simulated:
+    """Run both rounds when names and ledgers are settled; see `simulate`."""
+    tell = how.progress or _silent
+    seconds: dict[str, float] = {}
+    with Crew.of(how.executor, how.threads, len(federation)) as crew:
+        members = _members(federation, plan, names, ledgers, how.rng, crew.inner)
+        with _phase("round 1", seconds, tell, len(members)) as done:
+            sent = run_each(first_round, {n: (m,) for n, m in members.items()}, executor=crew.executor, done=done)
+        with _phase("server", seconds, tell, 1) as done:
+            own_threads = how.threads if how.executor is None else None
+            factors = Server(plan, threads=own_threads).factorize([sent[names[label]] for label in federation])
+            back = encode_factors(factors, plan)
+            done(1)
+        with _phase("round 2", seconds, tell, len(members)) as done:
+            jobs = {name: (member, back, how.local, how.strength) for name, member in members.items()}
+            models = run_each(second_round, jobs, executor=crew.executor, done=done)
+    return Simulated(
+        plan=plan,
+        factors=factors,
+        models={label: models[names[label]] for label in federation},
+        names=names,
+        sent={label: len(sent[names[label]]) for label in federation},
+        received=len(back),
+        seconds=seconds,
+    )
+
+
+def _members(
+    federation: Federation,
+    plan: Plan,
+    names: Mapping[Any, str],
+    ledgers: Mapping[Any, Path | None],
+    rng: int | None,
+    threads: int,
+) -> dict[str, Member]:
+    """Everyone, checked before anyone draws; the largest first, so that nobody waits for a late giant."""
+    if len(federation) < plan.quorum:
+        raise TooFewMessages(
+            "there are fewer entities than the plan's quorum; nothing was drawn.",
+            found=f"{len(federation)} entities",
+            expected=f"at least {plan.quorum}",
+        )
+    largest_first = sorted(federation, key=lambda label: -federation[label].n_entries)
+    members = {
+        names[label]: Member(
+            name=names[label],
+            ratings=federation[label],
+            plan=plan,
+            ledger=ledgers[label],
+            seed=None if rng is None else _seed(rng, names[label]),
+            threads=threads,
+        )
+        for label in largest_first
+    }
+    for member in members.values():
+        member.entity()
+    return members
+
+
+def _seed(rng: int, name: str) -> int:
+    """An entity's own seed: independent of the others, of their order and of where it runs."""
+    return int.from_bytes(hashlib.sha256(f"twofold simulate 1 {rng} {name}".encode()).digest()[:8], "big")
+
+
+def _silent(phase: str, done: int, total: int) -> None:
+    """Tell nobody."""
+
+
+@contextmanager
+def _phase(name: str, seconds: dict[str, float], tell: Progress, total: int) -> Iterator[Callable[[int], object]]:
+    tell(name, 0, total)
+    start = time.perf_counter()
+    yield lambda done: tell(name, done, total)
+    seconds[name] = time.perf_counter() - start
+
+
+def refuse_what_is_not_real(plan: Plan, rng: object, *, accounted: bool) -> None:
+    """Refuse a seed, and a release nobody counts, in a plan that is not a simulation."""
+    if not isinstance(plan, Plan):
+        raise BadPlan("not a plan.", found=f"a {type(plan).__name__}", fix='Plan.read("plan.toml")')
+    if rng is not None and (isinstance(rng, bool) or not isinstance(rng, int) or rng < 0):
+        raise BadParameter("rng is no seed.", found=f"a {type(rng).__name__}", expected="a whole number from 0")
+    if plan.simulation:
+        return
+    if rng is not None:
+        raise NotForRealUse(
+            "repeatable noise protects nobody, and this plan is not a simulation; nothing was drawn.",
+            fix="leave rng out, or Plan(..., simulation=True), which marks everything 'not private'",
+        )
+    if not accounted:
+        raise NotForRealUse(
+            "this plan is not a simulation, and there are no ledgers to count what it spends; nothing was drawn.",
+            fix='simulate(..., ledgers="ledgers"), or Plan(..., simulation=True), which marks everything "not private"',
+        )
+
+
+def ledger_paths(folder: str | PathLike[str], names: Mapping[Any, str]) -> dict[Any, Path]:
+    """Name every entity's ledger in a folder, which is made when missing."""
+    home = Path(folder)
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TransportError(
+            "the folder for the ledgers cannot be made.", found=type(error).__name__, expected="a folder to write to"
+        ) from None
+    return {label: home / f"{name}.ledger" for label, name in names.items()}

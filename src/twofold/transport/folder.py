@@ -1,0 +1,207 @@
+"""Two folders at each end, carried by whatever the sites have: SFTP, a shared drive, a stick. No ports.
+
+::
+
+    entity:  outbox/st-anna.<receipt>.round1   ── carried ──>   server:  inbox/...
+             inbox/...                         <── carried ──            outbox/federation.<receipt>.round2
+
+On a shared drive the entity's outbox may be the server's inbox, and all four may be one folder. Who wrote a file and
+for which plan is read from its header; names may change on the way. A name that still holds the first digits of the
+receipt is held to them, so that a copy which has its full length and not yet its content is waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from os import PathLike
+from pathlib import Path
+
+from twofold.errors import ConflictingMessage, NotReady, TransportError, TwofoldError
+from twofold.protocol.files import read_limited
+from twofold.protocol.messages import (
+    FACTORS,
+    PROTOTYPES,
+    Header,
+    decode_factors,
+    decode_prototypes,
+    factors_limit,
+    message_limit,
+    receipt,
+)
+from twofold.protocol.plan import Plan
+from twofold.transport.base import Rejected, Submission
+from twofold.transport.checks import as_bytes, check_sender
+from twofold.transport.inprocess import closed, conflict
+from twofold.transport.once import put_once
+from twofold.transport.scan import Scanner, read_again, unreadable
+
+__all__ = ["EntityFolder", "ServerFolder"]
+
+
+class EntityFolder:
+    """The entity's end: a folder that is carried away, and one that is brought.
+
+    Parameters
+    ----------
+    outbox, inbox : path-like
+        The folders. They may be the same one.
+    plan : Plan
+        Whose messages these are; others in the folders are left alone.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from twofold.protocol.plan import CatalogKey
+    >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=3), feedback="counts", bound=5, max_items=2)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     EntityFolder(folder, folder, plan).fetch()
+    Traceback (most recent call last):
+    twofold.errors.NotReady: the item factors have not arrived yet...
+    """
+
+    def __init__(self, outbox: str | PathLike[str], inbox: str | PathLike[str], plan: Plan) -> None:
+        self.outbox, self.inbox, self.plan = Path(outbox), Path(inbox), plan
+        self._arrived = Scanner(self.inbox, limit=factors_limit(plan), refuse=partial(_refuse_factors, plan))
+
+    def submit(self, data: bytes, *, entity: str) -> str:
+        """Put the message into the outbox, whole; see `EntityMailbox`."""
+        content, mark = as_bytes(data), receipt(data)
+        check_sender(content, entity)
+        decode_prototypes(content, self.plan)
+        _make(self.outbox)
+        own = Scanner(self.outbox, limit=message_limit(self.plan), refuse=partial(_refuse_others, self.plan, entity))
+        if any(found.receipt != mark for found in own.messages()):
+            raise conflict(entity)
+        path = self.outbox / f"{entity}.{mark[:16]}.round1"
+        if not put_once(path, content):
+            raise TransportError("another file has the name of the message.", found=path.name, fix="take it away")
+        return mark
+
+    def fetch(self) -> bytes:
+        """Give the item factors that were brought; NotReady while there are none, or not all of them."""
+        try:
+            found = self._arrived.messages()
+        except TransportError as error:
+            raise NotReady("the folder of arrivals cannot be read yet.", found=error.found, fix=error.fix) from None
+        if len(found) > 1:
+            raise ConflictingMessage(
+                "two different sets of item factors arrived for this plan.",
+                found=", ".join(one.path.name for one in found[:4]),
+                expected="the one set that the server published",
+                fix="ask the server for its receipt, and take the others away",
+            )
+        if not found:
+            raise self._nothing()
+        return read_again(found[0], factors_limit(self.plan))
+
+    def _nothing(self) -> NotReady:
+        other = [f"{one.name}: {one.reason}" for one in self._arrived.rejected[:3]]
+        return NotReady(
+            "the item factors have not arrived yet.",
+            found="; ".join(other) or "an empty folder",
+            expected=f"a round-2 file of plan {self.plan.hash[:12]} in {self.inbox.name}",
+            fix="ask again later",
+        )
+
+
+class ServerFolder:
+    """The server's end: a folder that fills, and one with what was published.
+
+    Parameters
+    ----------
+    inbox, outbox : path-like
+        The folders; made if they are not there. They may be the same one.
+    plan : Plan
+        Whose messages are taken.
+    """
+
+    def __init__(self, inbox: str | PathLike[str], outbox: str | PathLike[str], plan: Plan) -> None:
+        self.inbox, self.outbox, self.plan = Path(inbox), Path(outbox), plan
+        self._shown = ""
+        _make(self.inbox)
+        _make(self.outbox)
+        self._arrived = Scanner(self.inbox, limit=message_limit(plan), refuse=partial(_refuse_prototypes, plan))
+
+    def submissions(self) -> Iterator[Submission]:
+        """Give what arrived whole, by entity; see `ServerMailbox`."""
+        found = self._arrived.messages()
+        limit = message_limit(self.plan)
+        for one in sorted(found, key=lambda one: (one.header.entity or "", one.receipt)):
+            yield Submission(entity=one.header.entity or "", receipt=one.receipt, read=partial(read_again, one, limit))
+
+    def rejected(self) -> list[Rejected]:
+        """Give the files that were not taken when the folder was last looked through, and why."""
+        own = {self._kept.name, self._shown} if self.inbox.resolve() == self.outbox.resolve() else set()
+        return [one for one in self._arrived.rejected if one.name not in own]
+
+    def publish(self, data: bytes) -> str:
+        """Publish once; see `ServerMailbox`."""
+        content = as_bytes(data)
+        decode_factors(content, self.plan)
+        if not put_once(self._kept, content):
+            raise closed()
+        self._show(content)
+        return receipt(content)
+
+    def published(self) -> bytes | None:
+        """Give what was published, or None; also puts the visible file back if a crash came before it."""
+        if not self._kept.exists():
+            return None
+        content = read_limited(self._kept, factors_limit(self.plan))
+        self._show(content)
+        return content
+
+    @property
+    def _kept(self) -> Path:
+        """The first copy, under a name that does not depend on the content: who makes it has published."""
+        return self.outbox / f".{self.plan.name}.{self.plan.hash[:16]}.published"
+
+    def _show(self, content: bytes) -> None:
+        """Put the copy that is carried, under a name that lets a receiver tell when it is complete."""
+        self._shown = f"{self.plan.name}.{receipt(content)[:16]}.round2"
+        path = self.outbox / self._shown
+        if not put_once(path, content):
+            raise TransportError(
+                "the published file was changed.", found=path.name, fix="take it away; it will be written again"
+            )
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise unreadable(folder, error) from None
+
+
+def _refuse_prototypes(plan: Plan, header: Header, path: Path) -> str | None:
+    if header.schema != PROTOTYPES:
+        return "a message of the other round"
+    if header.plan_hash == plan.hash:
+        return None
+    try:
+        decode_prototypes(read_limited(path, message_limit(plan)), plan)
+    except TwofoldError as error:
+        return _words(error)
+    return "a message of another plan"
+
+
+def _refuse_factors(plan: Plan, header: Header, path: Path) -> str | None:
+    if header.schema != FACTORS:
+        return "a message of the other round"
+    if header.plan_hash == plan.hash:
+        return None
+    try:
+        decode_factors(read_limited(path, factors_limit(plan)), plan)
+    except TwofoldError as error:
+        return _words(error)
+    return "a message of another plan"
+
+
+def _refuse_others(plan: Plan, entity: str, header: Header, _: Path) -> str | None:
+    own = header.schema == PROTOTYPES and header.plan_hash == plan.hash and header.entity == entity
+    return None if own else "not this entity's message for this plan"
+
+
+def _words(error: TwofoldError) -> str:
+    return error.summary if error.found is None else f"{error.summary} {error.found}"

@@ -1,0 +1,82 @@
+"""Put a file in place once: whole, durable, and never over another one."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from twofold.errors import BadMessage
+from twofold.privacy.ledger.disk import sync_folder
+from twofold.protocol.files import read_limited, write_whole
+from twofold.transport.scan import unreadable
+
+__all__ = ["put_once"]
+
+#: Seconds after which a temporary file belongs to nobody who is alive.
+OLD: Final = 3_600.0
+
+
+def put_once(path: Path, data: bytes) -> bool:
+    """Write a file if nothing is there; True when these bytes are there afterwards, False when others were.
+
+    Two processes that try at once agree on one winner. A process killed at any point leaves a whole file or none,
+    beside temporary names that begin with a dot and are cleared away later.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "x")
+    ...     put_once(path, b"one"), put_once(path, b"one"), put_once(path, b"two")
+    (True, True, False)
+    """
+    try:
+        if not path.exists():
+            _clear(path)
+            _place(path, data)
+        return _same(path, data)
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
+def _place(path: Path, data: bytes) -> None:
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+    try:
+        write_whole(temporary, data)
+        # As readable as its folder: whoever carries files out of it may be another user of the machine.
+        temporary.chmod(0o600 | path.parent.stat().st_mode & 0o666)
+        _name(temporary, path)
+        sync_folder(path.parent)
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def _name(temporary: Path, path: Path) -> None:
+    """Give a whole file its name, unless another file has it."""
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        return
+    except OSError:  # a stick or share without hard links: the last moment to look is just before
+        if not path.exists():
+            temporary.replace(path)
+
+
+def _same(path: Path, data: bytes) -> bool:
+    try:
+        return read_limited(path, len(data)) == data
+    except BadMessage:  # longer
+        return False
+
+
+def _clear(path: Path) -> None:
+    """Take away what killed writers of this file left long ago."""
+    for left in path.parent.glob(f".*{path.name}.*.part"):
+        with suppress(OSError):
+            if time.time() - left.lstat().st_mtime > OLD:
+                left.unlink()

@@ -1,0 +1,178 @@
+"""The verbs of the two rounds: what they print, and what they say when something is wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner, Result
+
+from twofold.cli import app
+from twofold.errors import (
+    BudgetExceeded,
+    CatalogError,
+    LedgerBroken,
+    NotForRealUse,
+    PlanMismatch,
+    TooFewMessages,
+    TwofoldError,
+    UnknownUser,
+)
+
+ITEMS = [f"item-{number}" for number in range(8)]
+
+
+def table(seed: int) -> pl.DataFrame:
+    rng = np.random.default_rng(seed)
+    users, items = np.nonzero(rng.random((25, 8)) < 0.5)
+    return pl.DataFrame({"user": users + 100, "item": np.array(ITEMS)[items], "value": rng.integers(1, 7, users.size)})
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    pl.DataFrame({"item": ITEMS}).write_csv("items.csv")
+    for seed, name in enumerate(("anna", "benno")):
+        table(seed).write_parquet(f"{name}.parquet")
+    frames = [table(seed).with_columns(hospital=pl.lit(name)) for seed, name in enumerate(("anna", "benno"))]
+    pl.concat(frames).write_csv("all.csv")
+    call("plan new plan.toml --catalog items.csv --n-entities 2 --n-users 25 --bound 5 --rank 2")
+    call("plan new sim.toml --catalog items.csv --n-entities 2 --n-users 25 --bound 5 --rank 2 --simulation")
+    return tmp_path
+
+
+def ask(line: str) -> Result:
+    return CliRunner().invoke(app, line.split())
+
+
+def call(line: str) -> str:
+    result = ask(line)
+    assert result.exit_code == 0, (line, result.output, result.exception)
+    return result.stdout
+
+
+def refused(line: str, kind: type[TwofoldError]) -> TwofoldError:
+    error = ask(line).exception
+    assert isinstance(error, kind), (line, error)
+    return error
+
+
+def release(name: str = "anna", more: str = "--new-ledger") -> str:
+    return call(f"prototypes --plan plan.toml --data {name}.parquet --ledger {name}.ledger -o {name}.round1 {more}")
+
+
+def test_from_tables_to_a_recommendation(folder: Path) -> None:
+    assert "asking again costs nothing" in release("anna")
+    record = json.loads(release("benno", "--new-ledger --json"))
+    assert record["private"]
+    assert record["bytes"] == (folder / "benno.round1").stat().st_size
+    made = json.loads(call("factorize benno.round1 anna.round1 --plan plan.toml -o items.round2 --json"))
+    assert made["entities"] == 2
+    again = call("factorize anna.round1 benno.round1 --plan plan.toml -o again.round2")
+    assert "2 entities" in again
+    assert (folder / "items.round2").read_bytes() == (folder / "again.round2").read_bytes()
+    call("personalize items.round2 --plan plan.toml --data anna.parquet -o anna.model")
+    rows = json.loads(call("recommend anna.model --user 103 -n 3 --json"))
+    seen = set(table(0).filter(pl.col("user") == 103)["item"])
+    assert rows
+    assert not seen & {row["item"] for row in rows}
+    assert "item-" in call("recommend anna.model --user 103 -n 2 --why")
+
+
+def test_a_person_never_seen_before(folder: Path) -> None:
+    release()
+    call("factorize anna.round1 --plan plan.toml -o items.round2")
+    call("personalize items.round2 --plan plan.toml --data anna.parquet -o anna.model --strength own --local factors")
+    by_pairs = call("recommend anna.model --history item-0=3,item-5=1 --json")
+    assert by_pairs == call('recommend anna.model --history {"item-0":3,"item-5":1} --json')
+    rows = json.loads(call("recommend anna.model --history item-0=3 --only item-4 --only item-0 --json"))
+    assert [row["item"] for row in rows] == ["item-4"]
+    rows = json.loads(call("recommend anna.model --history item-0=3 --only item-4 --only item-0 --seen --json"))
+    assert {row["item"] for row in rows} == {"item-0", "item-4"}
+    refused("recommend anna.model --history nonsense", CatalogError)
+    refused("recommend anna.model --history item-99=1", CatalogError)
+    error = refused("recommend anna.model --user 77", UnknownUser)
+    assert "77" not in str(error)
+
+
+def test_everyone_into_parquet(folder: Path) -> None:
+    release()
+    call("factorize anna.round1 --plan plan.toml -o items.round2")
+    call("personalize items.round2 --plan plan.toml --data anna.parquet -o anna.model")
+    call("recommend anna.model --all -n 2 -o all.parquet")
+    found = pl.read_parquet(folder / "all.parquet")
+    assert found["user"].n_unique() == table(0)["user"].n_unique()
+    assert ask("recommend anna.model --all").exit_code == 2
+    assert ask("recommend anna.model --all --user 103").exit_code == 2
+
+
+def test_a_missing_ledger_is_not_made_silently(folder: Path) -> None:
+    error = refused("prototypes --plan plan.toml --data anna.parquet --ledger typo.ledger -o anna.round1", LedgerBroken)
+    assert "--new-ledger" in str(error)
+    assert not (folder / "typo.ledger").exists()
+    assert not (folder / "anna.round1").exists()
+
+
+def test_another_plan_needs_more_budget(folder: Path) -> None:
+    release()
+    call("plan new other.toml --catalog items.csv --n-entities 2 --n-users 25 --bound 4 --rank 2")
+    refused(
+        "prototypes --plan other.toml --data anna.parquet --ledger anna.ledger -o b.round1 --entity anna",
+        BudgetExceeded,
+    )
+    assert not (folder / "b.round1").exists()
+
+
+def test_another_catalog_and_another_plan_are_named(folder: Path) -> None:
+    pl.DataFrame({"item": ITEMS[::-1]}).write_csv("other.csv")
+    refused(
+        "prototypes --plan plan.toml --data anna.parquet --ledger a.ledger --new-ledger -o a.round1 --catalog other.csv",
+        PlanMismatch,
+    )
+    release()
+    call("plan new other.toml --catalog items.csv --n-entities 2 --n-users 25 --bound 4 --rank 2")
+    error = refused("factorize anna.round1 --plan other.toml -o items.round2", PlanMismatch)
+    assert "bound" in str(error)
+    assert not (folder / "items.round2").exists()
+
+
+def test_folders(folder: Path) -> None:
+    (folder / "drop").mkdir()
+    result = ask("prototypes --plan plan.toml --data anna.parquet --ledger a.ledger --new-ledger -o drop")
+    assert result.exit_code == 2
+    for name in ("anna", "benno"):
+        waiting = ask("collect --plan plan.toml --inbox drop --outbox drop --state state --json")
+        assert waiting.exit_code == 3
+        line = f"prototypes --plan plan.toml --data {name}.parquet --ledger {name}.ledger --new-ledger -o drop"
+        call(f"{line} --entity {name}")
+    assert json.loads(call("collect --plan plan.toml --inbox drop --outbox drop --state state --json"))["published"]
+    call("personalize drop --plan plan.toml --data anna.parquet -o anna.model")
+
+
+def test_a_quorum_that_is_not_reached(folder: Path) -> None:
+    call("plan new both.toml --catalog items.csv --n-entities 2 --n-users 25 --bound 5 --rank 2 --quorum 2")
+    call("prototypes --plan both.toml --data anna.parquet --ledger anna.ledger --new-ledger -o anna.round1")
+    refused("factorize anna.round1 --plan both.toml -o items.round2", TooFewMessages)
+
+
+def test_simulate(folder: Path) -> None:
+    line = "simulate --data all.csv --entity hospital --plan"
+    refused(f"{line} plan.toml", NotForRealUse)
+    record = json.loads(call(f"{line} sim.toml --seed 3 --json -o out"))
+    assert not record["private"]
+    assert {one["entity"] for one in record["entities"]} == {"anna", "benno"}
+    assert (folder / "out" / "anna.model").exists()
+    assert "NOT PRIVATE" in call(f"{line} sim.toml --seed 3")
+    assert "NOT PRIVATE" not in call(f"{line} plan.toml --ledgers books")
+
+
+def test_a_strength_that_is_no_number(folder: Path) -> None:
+    release()
+    call("factorize anna.round1 --plan plan.toml -o items.round2")
+    line = "personalize items.round2 --plan plan.toml --data anna.parquet -o a.model --strength"
+    assert ask(f"{line} lots").exit_code == 2
+    assert ask(f"{line} -1").exit_code == 2
+    call(f"{line} 0.5")

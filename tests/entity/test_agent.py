@@ -1,0 +1,452 @@
+"""An entity: one release, paid for before it is drawn, the same bytes for ever; and everything that can go wrong."""
+
+from __future__ import annotations
+
+import errno
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from twofold.data.catalog import Catalog
+from twofold.data.identifiers import Identifiers
+from twofold.data.ratings import Ratings
+from twofold.entity._account import NewLedger
+from twofold.entity.agent import Entity, bounded
+from twofold.errors import (
+    BadPlan,
+    BadValue,
+    BudgetExceeded,
+    DataError,
+    LedgerBroken,
+    NotForRealUse,
+    PlanMismatch,
+    PrivacyError,
+    SeededNoise,
+    UnitMissing,
+)
+from twofold.privacy.budget import ApproxDP, PureDP
+from twofold.privacy.card import card_from_ledger
+from twofold.privacy.card_markdown import to_markdown
+from twofold.privacy.ledger import Ledger, StaleRelease, disk
+from twofold.privacy.mechanisms.released import Released
+from twofold.privacy.unit import Unit
+from twofold.protocol.codec import open_container
+from twofold.protocol.messages import receipt
+from twofold.protocol.plan import Plan
+from twofold.prototypes.popularity import Popularity
+from twofold.prototypes.registry import PRIVATE
+
+ITEMS = 12
+CATALOG = Catalog([f"item-{number}" for number in range(ITEMS)])
+EPSILON, DELTA = Fraction(1), Fraction(1, 10**6)
+
+
+def table(users: int = 30, *, seed: int = 0, feedback: str = "counts") -> Ratings:
+    rng = np.random.default_rng(seed)
+    values = rng.integers(1, 6, (users, ITEMS)) * (rng.random((users, ITEMS)) < 0.4)
+    names = Identifiers([f"patient-secret-{number}" for number in range(users)])
+    return Ratings(sparse.csr_array(values.astype(np.float32)), names, CATALOG, feedback)
+
+
+def without(ratings: Ratings, row: int) -> Ratings:
+    return ratings.take([one for one in range(ratings.n_users) if one != row])
+
+
+def agreed(**changes: object) -> Plan:
+    given = {"catalog": CATALOG, "feedback": "counts", "bound": 5, "max_items": 6, "n_prototypes": 3, "rank": 2}
+    return Plan(**(given | {"mechanism": "popularity"} | changes))
+
+
+def roomy(path: Path) -> Ledger:
+    ceiling = ApproxDP(epsilon=3 * EPSILON, delta=3 * DELTA)
+    return Ledger.create(path, dataset="d", ceiling=ceiling, unit=Unit.person())
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    """A ledger with room for three releases."""
+    return roomy(tmp_path / "st-anna.ledger")
+
+
+@pytest.fixture
+def draws(monkeypatch):
+    """Count how often the mechanism runs."""
+    seen, real = [], Popularity.release
+
+    def release(self, rows, public, *, rng=None):
+        seen.append(rows)
+        return real(self, rows, public, rng=rng)
+
+    monkeypatch.setattr(Popularity, "release", release)
+    return seen
+
+
+# What it takes
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "../x", "a b", ".hidden", 7, "x" * 65])
+def test_a_name_is_public_and_plain(name):
+    with pytest.raises(BadPlan, match="name"):
+        Entity(name, table(), agreed())
+
+
+def test_another_catalog_is_refused_with_what_differs():
+    other = Catalog([*CATALOG.items.texts(), "one more"])
+    with pytest.raises(PlanMismatch, match=rf"{CATALOG.hash[:12]} of 12 items[\s\S]*{other.hash[:12]} of 13 items"):
+        Entity("st-anna", table(), agreed(catalog=other))
+
+
+def test_what_an_absent_entry_means_is_for_the_plan_to_say():
+    assert Entity("st-anna", table(feedback="ratings"), agreed()).ratings.feedback == "counts"
+
+
+def test_negative_scores_are_no_counts():
+    scores = Ratings(sparse.csr_array(np.full((2, ITEMS), -1.0)), Identifiers(["a", "b"]), CATALOG, "ratings")
+    with pytest.raises(BadValue):
+        Entity("st-anna", scores, agreed())
+
+
+def test_only_ratings_and_plans():
+    with pytest.raises(DataError, match="not ratings"):
+        Entity("st-anna", table().matrix, agreed())
+    with pytest.raises(DataError, match="not a plan"):
+        Entity("st-anna", table(), {"rank": 3})
+
+
+def test_a_plan_that_names_its_entities():
+    plan = agreed(entities=("st-olga", "st-anna"), n_entities=2)
+    assert Entity("st-anna", table(), plan).name == "st-anna"
+    with pytest.raises(PlanMismatch, match="does not name"):
+        Entity("st-else", table(), plan)
+
+
+def test_the_repr_shows_no_values_and_the_plan_by_hash():
+    shown = repr(Entity("st-anna", table(), agreed()))
+    assert shown == f"Entity('st-anna', Ratings(30 users x 12 items, counts), plan {agreed().hash[:12]})"
+
+
+# One release
+
+
+def test_asking_again_gives_the_same_bytes_and_spends_nothing(ledger, draws):
+    entity = Entity("st-anna", table(), agreed(), ledger=ledger)
+    first = entity.prototypes()
+    again = Entity("st-anna", table(), agreed(), ledger=ledger.path).prototypes()
+    assert entity.prototypes().data == first.data == again.data
+    assert len(draws) == 1
+    state = ledger.state()
+    assert (state.spent.epsilon, state.spent.delta) == (EPSILON, DELTA)
+    assert ledger.stored(plan=agreed().hash) == first.data
+    assert ledger.verify().releases == 1
+
+
+def test_the_message_says_who_and_for_what(ledger):
+    sent = Entity("st-anna", table(), agreed(), ledger=ledger).prototypes()
+    assert (sent.entity, sent.plan_hash, sent.catalog_hash) == ("st-anna", agreed().hash, CATALOG.hash)
+    assert sent.receipt == receipt(sent.data)
+    assert not sent.content.seeded
+    assert sent.content.sums.shape == (1, ITEMS)
+
+
+def test_the_mechanism_sees_bounded_rows_only(ledger, draws):
+    wild = Ratings(
+        sparse.csr_array(np.full((3, ITEMS), 1e6, dtype=np.float32)), Identifiers(["a", "b", "c"]), CATALOG, "counts"
+    )
+    Entity("st-anna", wild, agreed(), ledger=ledger).prototypes()
+    (rows,) = draws
+    assert rows.data.max() == 5
+    assert np.diff(rows.indptr).max() == 6
+
+
+def test_bounds_come_from_the_plan():
+    cut = bounded(table(feedback="ratings"), agreed(feedback="ratings", bound=3, lower=2, max_items=3))
+    assert set(cut.matrix.data) == {2.0, 3.0}
+    assert cut.entries_per_user.max() == 3
+
+
+def test_laplace_and_gaussian_are_charged_as_the_plan_says(tmp_path):
+    ceiling = ApproxDP(epsilon=9, delta=Fraction(1, 1000))
+    book = Ledger.create(tmp_path / "x.ledger", dataset="d", ceiling=ceiling, unit=Unit.person())
+    Entity("st-anna", table(), agreed(delta=0, epsilon=2), ledger=book).prototypes()
+    assert (book.state().spent.epsilon, book.state().spent.delta) == (2, 0)
+    Entity("st-anna", table(), agreed(epsilon=Fraction(1, 3)), ledger=book).prototypes()
+    assert (book.state().spent.epsilon, book.state().spent.delta) == (2 + Fraction(1, 3), DELTA)
+
+
+def test_the_card_reads_well(ledger):
+    Entity("st-anna", table(feedback="ratings"), agreed(feedback="ratings", lower=1), ledger=ledger).prototypes()
+    card = card_from_ledger(ledger)
+    assert card.private
+    assert card.what_left == (
+        "1 prototype over 12 items: noisy sums of centred ratings, noisy numbers of ratings and a noisy number of "
+        "users each (popularity, plan federation)"
+    )
+    assert card.public_numbers["bound"] == 2.0  # ratings from 1 to 5 around 3
+    assert "12 items" in to_markdown(card)
+
+
+def test_a_new_public_version_is_a_new_release(ledger):
+    first = Entity("st-anna", table(), agreed(), ledger=ledger).prototypes()
+    second = Entity("st-anna", table(seed=1), agreed(), ledger=ledger, version="2").prototypes()
+    assert first.data != second.data
+    assert ledger.state().spent.epsilon == 2 * EPSILON
+
+
+def test_changed_data_get_the_old_bytes_and_a_warning_inside(ledger, draws):
+    first = Entity("st-anna", table(), agreed(), ledger=ledger).prototypes()
+    with pytest.warns(StaleRelease):
+        second = Entity("st-anna", table(seed=1), agreed(), ledger=ledger).prototypes()
+    assert first.data == second.data
+    assert len(draws) == 1
+
+
+def test_the_ledger_of_another_entity_is_noticed(ledger):
+    Entity("st-anna", table(), agreed(), ledger=ledger).prototypes()
+    with pytest.raises(PlanMismatch, match="another name"):
+        Entity("st-olga", table(), agreed(), ledger=ledger).prototypes()
+
+
+# What must not depend on the data
+
+
+@pytest.mark.parametrize("mechanism", [*PRIVATE, "auto"])
+@pytest.mark.parametrize("feedback", ["counts", "ratings"])
+def test_neighbours_have_the_same_event_header_and_size(tmp_path, mechanism, feedback):
+    plan = agreed(mechanism=mechanism, feedback=feedback, epsilon=3, n_users=30, delta=0)
+    whole = table(feedback=feedback)
+    seen = []
+    for number, ratings in enumerate((whole, without(whole, 4), whole.take([]))):
+        book = Ledger.create(tmp_path / f"{number}.ledger", dataset="d", ceiling=PureDP(epsilon=3), unit=Unit.person())
+        sent = Entity("st-anna", ratings, plan, ledger=book).prototypes()
+        (entry,) = book.state().entries
+        public = {key: entry.request[key] for key in ("plan", "version", "unit", "guarantee", "events", "about")}
+        seen.append((open_container(sent.data).record, len(sent.data), public))
+    assert seen[0] == seen[1] == seen[2]
+
+
+def test_no_private_text_leaves_or_enters_the_ledger(tmp_path, ledger):
+    sent = Entity("st-anna", table(), agreed(), ledger=ledger).prototypes()
+    record = open_container(sent.data).record
+    assert set(record) == {
+        *("schema", "plan", "plan_hash", "catalog_hash", "software"),
+        *("entity", "mechanism", "units", "noise", "seeded", "note"),
+    }
+    written = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(written) >= 3
+    assert not any(b"patient-secret" in content for content in (sent.data, *written))
+    assert table().digest().encode() not in sent.data
+
+
+# Ledgers
+
+
+def test_a_missing_ledger_is_made_with_room_for_this_plan_and_a_warning(tmp_path):
+    path = tmp_path / "st-anna.ledger"
+    entity = Entity("st-anna", table(), agreed(), ledger=str(path))
+    assert not path.exists()
+    with pytest.warns(NewLedger, match=r"st-anna\.ledger[\s\S]*already have a ledger, stop") as caught:
+        first = entity.prototypes()
+    assert caught[0].filename == __file__
+    state = Ledger(path).state()
+    assert (state.dataset, state.ceiling.epsilon, state.ceiling.delta) == ("st-anna", EPSILON, DELTA)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert entity.prototypes().data == first.data
+    with pytest.raises(BudgetExceeded):
+        Entity("st-anna", table(), agreed(rank=3), ledger=path).prototypes()
+
+
+def test_a_lost_ledger_file_is_not_replaced_by_a_new_one(tmp_path, ledger, draws):
+    Entity("st-anna", table(), agreed(), ledger=ledger).prototypes()
+    ledger.path.unlink()
+    with pytest.raises(LedgerBroken, match="missing"):
+        Entity("st-anna", table(), agreed(), ledger=ledger.path).prototypes()
+    assert len(draws) == 1
+
+
+def test_no_ledger_no_release(draws):
+    with pytest.raises(NotForRealUse, match="no ledger"):
+        Entity("st-anna", table(), agreed()).prototypes()
+    assert draws == []
+
+
+def test_no_seed_in_a_real_federation(ledger, draws):
+    with pytest.raises(NotForRealUse, match="seed"):
+        Entity("st-anna", table(), agreed(), ledger=ledger, rng=1).prototypes()
+    assert draws == []
+    assert ledger.state().spent.epsilon == 0
+
+
+def test_a_full_ledger_draws_nothing(tmp_path, draws):
+    book = Ledger.create(
+        tmp_path / "x.ledger", dataset="d", ceiling=ApproxDP(epsilon=0.5, delta=DELTA), unit=Unit.person()
+    )
+    with pytest.raises(BudgetExceeded):
+        Entity("st-anna", table(), agreed(), ledger=book).prototypes()
+    assert draws == []
+    assert book.state().spent.epsilon == 0
+
+
+def test_a_ledger_of_another_unit_draws_nothing(tmp_path, draws):
+    book = Ledger.create(
+        tmp_path / "x.ledger", dataset="d", ceiling=ApproxDP(epsilon=9, delta=DELTA), unit=Unit.visit()
+    )
+    with pytest.raises(UnitMissing):
+        Entity("st-anna", table(), agreed(), ledger=book).prototypes()
+    assert draws == []
+
+
+# Simulations
+
+
+def test_a_simulation_needs_no_ledger_and_repeats_with_a_seed():
+    plan = agreed(simulation=True)
+    entity = Entity("st-anna", table(), plan, rng=5)
+    first = entity.prototypes()
+    assert first.content.seeded
+    assert entity.prototypes().data == first.data == Entity("st-anna", table(), plan, rng=5).prototypes().data
+    assert Entity("st-anna", table(), plan, rng=6).prototypes().data != first.data
+    assert not Entity("st-anna", table(), plan).prototypes().content.seeded
+
+
+@pytest.mark.parametrize("mechanism", ["exact", "kmeans", "popularity"])
+def test_what_is_not_private_is_charged_as_such(tmp_path, mechanism):
+    path = tmp_path / "x.ledger"
+    entity = Entity("st-anna", table(), agreed(simulation=True, mechanism=mechanism), ledger=path, rng=5)
+    with pytest.warns(NewLedger):
+        first = entity.prototypes()
+    assert entity.prototypes().data == first.data
+    assert Ledger(path).state().spent.epsilon == float("inf")
+    assert not card_from_ledger(Ledger(path)).private
+
+
+def test_a_real_ledger_takes_no_seeded_release(ledger, draws):
+    with pytest.raises(SeededNoise):
+        Entity("st-anna", table(), agreed(simulation=True), ledger=ledger, rng=5).prototypes()
+    assert draws == []
+
+
+# Faults
+
+
+def test_a_mechanism_that_fails_costs_and_sends_nothing(tmp_path, monkeypatch):
+    def fail(*_, **__):
+        raise MemoryError
+
+    path = tmp_path / "x.ledger"
+    book = Ledger.create(path, dataset="d", ceiling=agreed().budget, unit=Unit.person())
+    entity = Entity("st-anna", table(), agreed(), ledger=book)
+    with monkeypatch.context() as patch:
+        patch.setattr(Popularity, "release", fail)
+        with pytest.raises(MemoryError):
+            entity.prototypes()
+    assert book.state().spent.epsilon == EPSILON
+    assert book.stored(plan=agreed().hash) is None
+    with pytest.raises(BudgetExceeded, match=r"ended without a message[\s\S]*remaining ε=0"):
+        entity.prototypes()
+    book.raise_ceiling(ApproxDP(epsilon=2 * EPSILON, delta=2 * DELTA), reason="the machine ran out of memory")
+    assert entity.prototypes().data == book.stored(plan=agreed().hash)
+
+
+def other_event(drawn):
+    return Released(value=drawn.value, event=type(drawn.event)(**{**vars(drawn.event), "coordinates": 1}))
+
+
+def seeded_event(drawn):
+    return Released(value=drawn.value, event=type(drawn.event)(**{**vars(drawn.event), "seeded": True}))
+
+
+def seeded_value(drawn):
+    fields = {name: getattr(drawn.value, name) for name in drawn.value.__dataclass_fields__}
+    return Released(value=type(drawn.value)(**{**fields, "seeded": True}), event=drawn.event)
+
+
+@pytest.mark.parametrize("change", [other_event, seeded_event, seeded_value])
+def test_a_mechanism_that_does_something_else_sends_nothing(ledger, monkeypatch, change):
+    real = Popularity.release
+    monkeypatch.setattr(Popularity, "release", lambda *given, **named: change(real(*given, **named)))
+    with pytest.raises(PrivacyError, match="something else than what was paid for"):
+        Entity("st-anna", table(), agreed(), ledger=ledger).prototypes()
+    assert ledger.stored(plan=agreed().hash) is None
+    assert [entry.status for entry in ledger.state().entries] == ["lost"]
+
+
+@contextmanager
+def listening(listener: Callable[[str], None]) -> Iterator[None]:
+    """Hear of every touch of the disk; the two announcements that touch nothing are left out."""
+    disk._listener = lambda name: None if name in ("reserved", "drawn") else listener(name)
+    try:
+        yield
+    finally:
+        disk._listener = None
+
+
+def filling(fatal: int) -> Callable[[str], None]:
+    """Fill the disk just before the touch with this number; there is room again afterwards."""
+    left = [fatal]
+
+    def listen(_: str) -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    return listen
+
+
+def test_a_full_disk_at_every_step_loses_and_doubles_nothing(tmp_path, draws):
+    touches: list[str] = []
+    book = roomy(tmp_path / "0.ledger")
+    with listening(touches.append):
+        Entity("st-anna", table(), agreed(), ledger=book).prototypes()
+    assert len(touches) > 15
+    for fatal in range(1, len(touches) + 1):
+        draws.clear()
+        book = roomy(tmp_path / f"{fatal}.ledger")
+        entity = Entity("st-anna", table(), agreed(), ledger=book)
+        with listening(filling(fatal)), pytest.raises(LedgerBroken, match="disk is full"):
+            entity.prototypes()
+        assert len(draws) <= len(book.state().entries)  # never drawn without having been paid for
+        sent = entity.prototypes().data
+        assert entity.prototypes().data == sent == book.stored(plan=agreed().hash)
+        statuses = [entry.status for entry in book.state().entries]
+        assert statuses.count("released") == 1
+        assert len(statuses) <= 2
+        book.verify()
+
+
+TWIN = """
+import sys, warnings
+sys.path.insert(0, sys.argv[2])
+from test_agent import Entity, agreed, table
+warnings.simplefilter("ignore")
+entity = Entity("st-anna", table(), agreed(), ledger=sys.argv[1])
+print("ready", flush=True)
+sys.stdin.readline()
+print(entity.prototypes().receipt)
+"""
+
+
+def test_two_processes_at_once_make_one_release(tmp_path):
+    path = tmp_path / "x.ledger"
+    here = __file__.rpartition("/")[0]
+    command = [sys.executable, "-c", TWIN, str(path), here]
+    both = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    for process in both:
+        assert process.stdout.readline() == "ready\n"
+    for process in both:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    told = [process.communicate()[0].strip() for process in both]
+    assert told[0] == told[1]
+    assert len(told[0]) == 64
+    state = Ledger(path).state()
+    assert [entry.status for entry in state.entries] == ["released"]
+    assert state.spent.epsilon == EPSILON

@@ -1,0 +1,230 @@
+"""Round 2 at an entity: users given frozen factors, in blocks, and the model built on them."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from twofold.algorithms.fold_in import FoldIn, fold_in
+from twofold.data.catalog import Catalog
+from twofold.data.identifiers import Identifiers
+from twofold.data.ratings import Ratings
+from twofold.entity.agent import Entity
+from twofold.entity.personalize import read_factors, user_factors
+from twofold.errors import (
+    BadMessage,
+    BadParameter,
+    BadShape,
+    FactorsChanged,
+    NotForRealUse,
+    NumericError,
+    PlanMismatch,
+    ProtocolError,
+    TransportError,
+)
+from twofold.protocol.factors import ItemFactors
+from twofold.protocol.messages import encode_factors
+from twofold.protocol.plan import Plan
+
+ITEMS, RANK = 20, 4
+CATALOG = Catalog([f"item-{number}" for number in range(ITEMS)])
+
+
+def agreed(**changes: object) -> Plan:
+    given = {"catalog": CATALOG, "feedback": "counts", "bound": 5, "max_items": 6, "rank": RANK}
+    return Plan(**(given | changes))
+
+
+def shared(plan: Plan | None = None, *, n_items: int = ITEMS, rank: int = RANK, private: bool = True) -> ItemFactors:
+    plan = plan or agreed()
+    rng = np.random.default_rng(2)
+    return ItemFactors(
+        plan=plan.hash,
+        catalog=plan.catalog.hash,
+        factors=rng.random((n_items, rank), dtype=np.float32),
+        moments=np.eye(rank),
+        means=np.ones(n_items),
+        support=np.full(n_items, 50.0),
+        users=500.0,
+        entities=3,
+        private=private,
+    )
+
+
+def rows(users: int, *, seed: int = 0, density: float = 0.3) -> sparse.csr_array:
+    rng = np.random.default_rng(seed)
+    values = rng.integers(1, 6, (users, ITEMS)) * (rng.random((users, ITEMS)) < density)
+    return sparse.csr_array(values.astype(np.float32))
+
+
+def table(users: int = 60, feedback: str = "counts") -> Ratings:
+    return Ratings(rows(users), Identifiers([f"p{number}" for number in range(users)]), CATALOG, feedback)
+
+
+# User factors
+
+
+@pytest.mark.parametrize("feedback", ["counts", "ratings"])
+@pytest.mark.parametrize("block", [1, 7, 64, 65_536])
+def test_blocks_give_what_folding_in_at_once_gives(feedback, block):
+    users, factors = rows(101), shared()
+    expected = fold_in(users, factors.factors, feedback=feedback)
+    assert expected.std() > 0
+    np.testing.assert_array_equal(user_factors(users, factors, feedback=feedback, block=block), expected)
+
+
+def test_settings_reach_the_fit():
+    users, factors = rows(40), shared()
+    settings = {"zero_weight": 0.3, "regularization": 2.0, "count_scaling": 0.0}
+    expected = fold_in(users, factors.factors, feedback="counts", **settings)
+    np.testing.assert_array_equal(user_factors(users, factors, feedback="counts", **settings), expected)
+    assert not np.array_equal(expected, fold_in(users, factors.factors, feedback="counts"))
+
+
+def test_threads_change_nothing():
+    users, factors = rows(300), shared()
+    one, two = (user_factors(users, factors, feedback="counts", threads=number) for number in (1, 2))
+    np.testing.assert_array_equal(one, two)
+
+
+def test_users_without_entries_and_no_users_at_all():
+    users, factors = rows(5, density=0.0), shared()
+    assert not user_factors(users, factors, feedback="ratings").any()
+    assert user_factors(rows(0), factors, feedback="counts").shape == (0, RANK)
+
+
+def test_shared_factors_stay_as_they_came():
+    factors = shared()
+    before = factors.hash
+    user_factors(rows(30), factors, feedback="counts")
+    assert factors.hash == before
+
+
+def test_a_fit_that_writes_to_the_shared_factors_is_noticed(monkeypatch):
+    factors, real = shared(), FoldIn.rows
+
+    def careless(self, given, **named):
+        factors.factors.flags.writeable = True
+        factors.factors[0, 0] += 1
+        return real(self, given, **named)
+
+    monkeypatch.setattr(FoldIn, "rows", careless)
+    with pytest.raises(FactorsChanged):
+        user_factors(rows(30), factors, feedback="counts")
+
+
+@pytest.mark.parametrize("block", [0, -1, 2.5, True])
+def test_a_block_is_a_whole_number(block):
+    with pytest.raises(BadParameter, match="block"):
+        user_factors(rows(3), shared(), feedback="counts", block=block)
+
+
+def test_other_items_and_unknown_feedback_are_refused():
+    with pytest.raises(BadShape, match="20 and 19 items"):
+        user_factors(rows(3), shared(n_items=19), feedback="counts")
+    with pytest.raises(NumericError):
+        user_factors(rows(3), shared(), feedback="stars")
+
+
+def peak_beside_the_result(users: int, block: int) -> int:
+    given, factors = rows(users), shared()
+    user_factors(given[:10], factors, feedback="counts", threads=1)  # compiled before it is measured
+    tracemalloc.start()
+    result = user_factors(given, factors, feedback="counts", block=block, threads=1)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return peak - result.nbytes
+
+
+def test_memory_does_not_grow_with_the_users():
+    small, large = peak_beside_the_result(4_000, 500), peak_beside_the_result(40_000, 500)
+    assert large < 1.25 * small
+    assert peak_beside_the_result(40_000, 40_000) > 5 * large  # the measurement does see what a block takes
+
+
+# What was published
+
+
+def test_factors_come_as_they_are_as_bytes_and_as_a_file(tmp_path):
+    plan, factors = agreed(), shared()
+    data = encode_factors(factors, plan)
+    path = tmp_path / "items.round2"
+    path.write_bytes(data)
+    for given in (factors, data, bytearray(data), path, str(path)):
+        assert read_factors(given, plan).hash == factors.hash
+
+
+def test_factors_of_another_plan_or_catalog_are_refused(tmp_path):
+    other = agreed(rank=3)
+    with pytest.raises(PlanMismatch, match="another plan"):
+        read_factors(shared(other), agreed())
+    with pytest.raises(PlanMismatch, match="rank"):
+        read_factors(encode_factors(shared(other, rank=3), other), agreed())
+    with pytest.raises(PlanMismatch, match="another catalog"):
+        read_factors(shared(agreed(catalog=Catalog(["x"]), max_items=1)), agreed())
+
+
+def test_a_lower_rank_is_taken_and_other_sizes_are_not():
+    assert read_factors(shared(rank=2), agreed()).rank == 2
+    with pytest.raises(PlanMismatch, match="size"):
+        read_factors(shared(rank=RANK + 1), agreed())
+    with pytest.raises(PlanMismatch, match="size"):
+        read_factors(shared(n_items=ITEMS - 1), agreed())
+
+
+def test_what_is_not_private_is_for_simulations():
+    with pytest.raises(NotForRealUse):
+        read_factors(shared(private=False), agreed())
+    plan = agreed(simulation=True)
+    assert not read_factors(shared(plan, private=False), plan).private
+
+
+def test_what_is_no_factors_is_refused(tmp_path):
+    with pytest.raises(ProtocolError, match="a int"):
+        read_factors(7, agreed())
+    with pytest.raises(BadMessage):
+        read_factors(b"nothing of ours", agreed())
+    with pytest.raises(TransportError):
+        read_factors(tmp_path / "missing", agreed())
+
+
+# The model
+
+
+@pytest.mark.parametrize("feedback", ["counts", "ratings"])
+def test_an_entity_gets_a_model(feedback):
+    plan = agreed(feedback=feedback)
+    entity = Entity("st-anna", table(feedback=feedback), plan)  # needs no ledger: nothing leaves
+    factors = shared(plan)
+    before = factors.hash
+    model = entity.personalize(factors, threads=1)
+    assert (model.entity, model.factors_hash, model.private) == ("st-anna", before, True)
+    assert factors.hash == before
+    assert len(model.recommend("p3", n=3)) == 3
+    assert model.note
+
+
+def test_values_are_cut_to_the_plan_and_items_are_not():
+    wild = Ratings(
+        sparse.csr_array(np.full((40, ITEMS), 1e6, dtype=np.float32)),
+        Identifiers([f"p{number}" for number in range(40)]),
+        CATALOG,
+        "counts",
+    )
+    model = Entity("st-anna", wild, agreed()).personalize(shared(), local="factors", strength="shared", threads=1)
+    assert model.history.matrix.data.max() == 5
+    assert model.history.entries_per_user.max() == ITEMS
+
+
+def test_bytes_give_the_same_model_as_factors():
+    plan, entity = agreed(), Entity("st-anna", table(), agreed())
+    one, two = (entity.personalize(given, threads=1) for given in (shared(), encode_factors(shared(), plan)))
+    assert [(x.item, x.score) for x in one.recommend("p1")] == [(x.item, x.score) for x in two.recommend("p1")]
+
+
+def test_a_model_from_other_factors_is_refused():
+    with pytest.raises(PlanMismatch):
+        Entity("st-anna", table(), agreed()).personalize(shared(agreed(rank=3)))

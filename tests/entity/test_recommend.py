@@ -1,0 +1,86 @@
+"""Histories from dicts, filters, and the best of some scores."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from twofold.data.catalog import Catalog
+from twofold.entity.recommend import allowed_columns, best_items, check_number, item_column, read_history
+from twofold.errors import BadParameter, BadValue, CatalogError
+
+CATALOG = Catalog(["creatinine", "heparin", "lactate"])
+
+
+def read(given: dict, feedback: str = "counts") -> tuple[list[int], list[float]]:
+    history = read_history(given, CATALOG, feedback=feedback, lower=0, bound=5)
+    return history.columns.tolist(), history.values.tolist()
+
+
+@given(st.lists(st.sampled_from([-np.inf, -1.0, 0.0, 0.5, 2.0]), min_size=1, max_size=40), st.integers(1, 50))
+def test_the_best_are_those_of_a_plain_sort(scores: list[float], n: int) -> None:
+    expected = sorted((at for at in range(len(scores)) if scores[at] > -np.inf), key=lambda at: (-scores[at], at))[:n]
+    assert best_items(np.array(scores), n).tolist() == expected
+
+
+def test_the_order_of_a_dict_does_not_matter_and_values_are_cut_to_the_bounds() -> None:
+    assert read({"lactate": 9, "creatinine": 1}) == read({"creatinine": 1, "lactate": 9}) == ([0, 2], [1.0, 5.0])
+    assert read({"heparin": -3}, "ratings") == ([1], [0.0])
+    assert read({}) == ([], [])
+
+
+def test_numpy_numbers_are_numbers() -> None:
+    assert read({"heparin": np.float32(2), "lactate": np.int8(3)}) == ([1, 2], [2.0, 3.0])
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), -17.25])
+def test_a_bad_value_is_refused_and_not_repeated(value: float) -> None:
+    with pytest.raises(BadValue) as caught:
+        read({"heparin": 1, "lactate": value})
+    assert "17" not in str(caught.value)
+    assert "lactate" not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", ["3", None, [1], 1j])
+def test_what_is_no_number_is_refused(value: object) -> None:
+    with pytest.raises(BadValue):
+        read({"heparin": value})
+
+
+def test_unknown_items_are_counted_and_never_named() -> None:
+    with pytest.raises(CatalogError) as caught:
+        read({"heparin": 1, "secret-drug": 1, 7: 1})
+    assert "2 of 3 items" in str(caught.value)
+    assert "secret-drug" not in str(caught.value)
+    assert "3" in str(caught.value)
+
+
+def test_a_filter_gives_columns_and_an_empty_one_none() -> None:
+    assert allowed_columns(None, CATALOG) is None
+    columns = allowed_columns(("lactate", "creatinine", "lactate"), CATALOG)
+    assert columns is not None
+    assert columns.tolist() == [0, 2]
+    none = allowed_columns([], CATALOG)
+    assert none is not None
+    assert none.size == 0
+
+
+def test_an_unknown_item_of_a_question_brings_the_closest_one() -> None:
+    with pytest.raises(CatalogError, match="did you mean heparin"):
+        item_column("heparine", CATALOG)
+    with pytest.raises(CatalogError, match="1 of 2 unknown"):
+        allowed_columns(["heparin", 5], CATALOG)
+
+
+@pytest.mark.parametrize("items", ["heparin", b"heparin", 5])
+def test_a_filter_that_is_no_list_is_refused(items: object) -> None:
+    with pytest.raises(BadParameter):
+        allowed_columns(items, CATALOG)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("n", [0, -1, 1.5, "3", True, None])
+def test_a_number_of_items_below_one_is_refused(n: object) -> None:
+    with pytest.raises(BadParameter):
+        check_number(n)

@@ -1,0 +1,141 @@
+"""Nothing is spent twice without somebody having said so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from twofold.data.catalog import Catalog
+from twofold.errors import BudgetExceeded, SilentSpending
+from twofold.estimator import FederatedRecommender
+from twofold.estimator.account import ACCOUNT
+from twofold.privacy.ledger import Ledger
+from twofold.protocol.plan import Plan
+
+CATALOG = Catalog([f"item-{number}" for number in range(8)])
+
+
+@pytest.fixture(autouse=True)
+def _fresh_account() -> Iterator[None]:
+    ACCOUNT.forget()
+    yield
+    ACCOUNT.forget()
+
+
+def make_plan(**changes: Any) -> Plan:
+    public = {"feedback": "counts", "bound": 5, "max_items": 8, "rank": 2, "n_prototypes": 2, "n_users": 20}
+    return Plan(**({"catalog": CATALOG, "n_entities": 2, "epsilon": 3} | public | changes))
+
+
+def visits(seed: int = 0, first: int = 0) -> pl.DataFrame:
+    rng = np.random.default_rng(seed)
+    rows, columns = np.nonzero(rng.random((40, 8)) < 0.4)
+    items = [CATALOG.items[column] for column in columns.tolist()]
+    return pl.DataFrame(
+        {"hospital": np.where(rows % 2, "north", "south"), "user": rows + first, "item": items, "value": 1}
+    )
+
+
+def fit(plan: Plan, frame: pl.DataFrame, **options: Any) -> FederatedRecommender:
+    chosen = {"local": "factors", "strength": "shared"} | options
+    return FederatedRecommender(plan, **chosen).fit(frame, entity="hospital")
+
+
+def test_the_line_of_the_design_runs_with_real_noise() -> None:
+    fitted = fit(make_plan(), visits())
+    assert fitted.private_
+    assert all(model.private for model in fitted.models_.values())
+    assert fitted.recommend(3, n=2)
+
+
+def test_the_same_plan_and_data_give_the_stored_messages() -> None:
+    one, other = (fit(make_plan(), visits()) for _ in range(2))
+    assert one.factors_.hash == other.factors_.hash
+    shuffled = fit(make_plan(), visits().sample(fraction=1, shuffle=True, seed=1))
+    assert shuffled.factors_.hash == one.factors_.hash
+
+
+def test_another_plan_is_refused_with_the_sum_it_would_reach() -> None:
+    fit(make_plan(), visits())
+    with pytest.raises(SilentSpending, match="another plan") as caught:
+        fit(make_plan(epsilon=1), visits())
+    assert caught.value.found == "ε 3 spent; ε 4 after this fit"
+    assert "ledgers=" in str(caught.value.fix)
+    assert "simulation=True" in str(caught.value.fix)
+
+
+def test_other_data_of_the_same_people_are_refused() -> None:
+    fit(make_plan(), visits())
+    for changed in (visits(1), visits().head(-1), visits().filter(pl.col("user") < 20)):
+        with pytest.raises(SilentSpending, match="other data"):
+            fit(make_plan(), changed)
+
+
+def test_other_people_under_the_same_name_have_their_own_budget() -> None:
+    one = fit(make_plan(), visits())
+    other = fit(make_plan(), visits(first=1000))
+    assert one.factors_.hash != other.factors_.hash
+    assert fit(make_plan(), visits()).factors_.hash == one.factors_.hash
+
+
+def test_a_refusal_spends_nothing_for_anyone() -> None:
+    fit(make_plan(), visits().filter(pl.col("hospital") == "south"))
+    with pytest.raises(SilentSpending, match="entity south"):
+        fit(make_plan(rank=1), visits())
+    only = visits().filter(pl.col("hospital") == "north")
+    assert fit(make_plan(rank=1), only).private_  # north was never released, so this is its first
+
+
+def test_a_fit_that_failed_before_drawing_is_not_counted() -> None:
+    with pytest.raises(Exception, match="quorum"):
+        fit(make_plan(quorum=5, n_entities=5), visits())
+    assert fit(make_plan(), visits()).private_
+
+
+def test_a_simulation_costs_nothing_and_says_so() -> None:
+    plans = [make_plan(simulation=True), make_plan(simulation=True, rank=1)]
+    assert [fit(plan, visits()).private_ for plan in plans] == [False, False]
+
+
+def in_a_worker() -> str:
+    try:
+        fit(make_plan(), visits())
+    except SilentSpending as error:
+        return error.summary
+    return "it ran"
+
+
+def test_a_worker_process_has_no_account() -> None:
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        assert "worker process forgets" in pool.submit(in_a_worker).result()
+
+
+# With ledgers
+
+
+def test_ledgers_hand_out_what_they_stored_and_refuse_another_plan(tmp_path: Path) -> None:
+    one, other = (fit(make_plan(), visits(), ledgers=tmp_path) for _ in range(2))
+    assert one.factors_.hash == other.factors_.hash
+    with pytest.raises(BudgetExceeded, match=r"entity (north|south)"):
+        fit(make_plan(epsilon=1), visits(), ledgers=tmp_path)
+    assert len(Ledger(tmp_path / "north.ledger").state().entries) == 1
+
+
+def test_ledgers_with_room_take_another_plan(tmp_path: Path) -> None:
+    fit(make_plan(), visits(), ledgers=tmp_path)
+    for path in tmp_path.glob("*.ledger"):
+        Ledger(path).raise_ceiling(make_plan(epsilon=4, delta="1/250000").budget, reason="agreed")
+    assert fit(make_plan(epsilon=1), visits(), ledgers=tmp_path).private_
+
+
+def test_a_stored_release_of_other_data_is_not_used_silently(tmp_path: Path) -> None:
+    fit(make_plan(), visits(), ledgers=tmp_path)
+    with pytest.raises(SilentSpending, match="for other data"):
+        fit(make_plan(), visits(1), ledgers=tmp_path)

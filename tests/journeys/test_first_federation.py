@@ -1,0 +1,157 @@
+"""The tutorial's Python and shell run as written, and a federation of separate processes through one shared folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+TUTORIAL = (Path(__file__).parents[2] / "docs" / "tutorial" / "first_federation.md").read_text()
+HOSPITALS = ("st-anna", "st-benno", "st-clara")
+COLUMNS = "--user patient --item code --value count"
+
+#: What the tutorial takes as given: the others' messages and one pooled table.
+PRELUDE = """
+import warnings
+import polars as pl
+import twofold as tw
+warnings.simplefilter("ignore")
+catalog = tw.Catalog.read("items.csv")
+plan = tw.Plan(catalog=catalog, feedback="counts", bound=5, max_items=60, n_prototypes=10, rank=20,
+               epsilon=1.0, delta=1e-6)
+columns = dict(user="patient", item="code", value="count")
+tables = {name: pl.read_parquet(f"{name}.parquet") for name in ("st-benno", "st-clara")}
+others = [
+    tw.Entity(name, tw.read_ratings(table, catalog, **columns), plan, ledger=f"{name}.ledger").prototypes()
+    for name, table in tables.items()
+]
+frame = pl.concat(
+    [pl.read_parquet("visits.parquet").with_columns(hospital=pl.lit("st-anna"))]
+    + [table.with_columns(hospital=pl.lit(name)) for name, table in tables.items()]
+).rename({"patient": "user", "code": "item", "count": "value"})
+"""
+
+
+def block(heading: str) -> str:
+    section = TUTORIAL.split(f"## {heading}\n", 1)[1]
+    found = re.search(r"```\w*\n(.*?)```", section, re.DOTALL)
+    assert found is not None
+    return found.group(1)
+
+
+def visits(name: str, seed: int) -> pl.DataFrame:
+    rng = np.random.default_rng(seed)
+    patients, items = np.nonzero(rng.random((60, 70)) < 0.3)
+    names = np.array([*["creatinine", "heparin"], *[f"item-{number:02}" for number in range(68)]])
+    prefix = "patient" if name == "st-anna" else f"{name}-patient"
+    return pl.DataFrame(
+        {
+            "patient": [f"{prefix}-{p}" for p in patients],
+            "code": names[items],
+            "count": rng.integers(1, 9, items.size),
+        }
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for seed, name in enumerate(HOSPITALS):
+        visits(name, seed).write_parquet(tmp_path / f"{name}.parquet")
+    visits("st-anna", 0).write_parquet(tmp_path / "visits.parquet")
+    items = ["creatinine", "heparin", *[f"item-{number:02}" for number in range(68)]]
+    pl.DataFrame({"item": items}).write_csv(tmp_path / "items.csv")
+    return tmp_path
+
+
+def run(command: str, folder: Path) -> str:
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    result = subprocess.run(
+        shlex.split(command), cwd=folder, capture_output=True, text=True, check=False, env=environment
+    )
+    assert result.returncode == 0, (command, result.stderr)
+    return result.stdout
+
+
+def test_the_python_runs_as_written(folder: Path) -> None:
+    code = PRELUDE + block("In Python") + "\nprint(model.recommend('patient-17', n=5)[0].item, U.shape[1])"
+    result = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    item, rank = result.stdout.split()
+    assert item in pl.read_csv(folder / "items.csv")["item"].to_list()
+    assert rank == "20"
+    assert (folder / "st-anna.model").stat().st_size > 1000
+
+
+def test_the_shell_runs_as_written(folder: Path) -> None:
+    lines = [line for line in block("In the shell, with files").splitlines() if line.strip()]
+    for line in lines:
+        if line.startswith("twofold factorize"):  # the others do their part at their place
+            for name in HOSPITALS[1:]:
+                run(
+                    f"twofold prototypes --plan plan.toml --data {name}.parquet {COLUMNS} --ledger {name}.ledger "
+                    f"--new-ledger -o {name}.round1",
+                    folder,
+                )
+        assert run(line, folder).strip(), line
+    found = json.loads(run("twofold recommend st-anna.model --user patient-17 -n 5 --json", folder))
+    assert len(found) == 5
+    assert {"item", "score"} <= set(found[0])
+
+
+def test_asking_twice_writes_the_same_bytes_and_spends_once(folder: Path) -> None:
+    run("twofold plan new plan.toml --catalog items.csv --feedback counts --bound 5 --n-users 400", folder)
+    ask = f"twofold prototypes --plan plan.toml --data visits.parquet {COLUMNS} --ledger a.ledger"
+    run(f"{ask} --new-ledger -o a.round1", folder)
+    run(f"{ask} --entity a -o again.round1", folder)
+    assert (folder / "a.round1").read_bytes() == (folder / "again.round1").read_bytes()
+    state = json.loads(run("twofold ledger show a.ledger --json", folder))
+    assert len(state["entries"]) == 1
+
+
+def test_a_federation_of_separate_processes_through_one_shared_folder(folder: Path) -> None:
+    """The server waits in a process of its own; two hospitals come at different times, one never answers."""
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    past = "2020-01-01T00:00:00Z"
+    run(
+        "twofold plan new plan.toml --catalog items.csv --feedback counts --bound 5 --n-users 400 --n-entities 3 "
+        f"--quorum 2 --deadline {past}",
+        folder,
+    )
+    (folder / "drop").mkdir()
+    (folder / "drop" / "holiday.jpg").write_bytes(b"not a message")
+    collect = "twofold collect --plan plan.toml --inbox drop --outbox drop --state server"
+    early = subprocess.run(
+        shlex.split(collect), cwd=folder, capture_output=True, text=True, check=False, env=environment
+    )
+    assert early.returncode == 2
+    assert early.stderr.startswith("TooFewMessages")
+    server = subprocess.Popen(
+        shlex.split(f"{collect} --wait 120 --poll 0.1 --json"),
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+    ask = f"twofold prototypes --plan plan.toml {COLUMNS} --new-ledger -o drop"
+    for name in HOSPITALS[:2]:
+        run(f"{ask} --entity {name} --data {name}.parquet --ledger {name}.ledger", folder)
+    found, _ = server.communicate(timeout=150)
+    assert server.returncode == 0
+    assert json.loads(found)["arrived"] == 2
+    run(f"twofold personalize drop --plan plan.toml --data visits.parquet {COLUMNS} -o st-anna.model", folder)
+    chosen = json.loads(run("twofold recommend st-anna.model --user patient-17 -n 3 --json", folder))
+    assert len(chosen) == 3
+    late = f"twofold prototypes --plan plan.toml {COLUMNS} --new-ledger -o drop --entity st-clara"
+    run(f"{late} --data st-clara.parquet --ledger st-clara.ledger", folder)  # its message is stored, and comes too late
+    before = next((folder / "drop").glob("*.round2")).read_bytes()
+    assert "published" in run(collect, folder)
+    assert next((folder / "drop").glob("*.round2")).read_bytes() == before
+    run(f"twofold personalize drop --plan plan.toml --data st-clara.parquet {COLUMNS} -o st-clara.model", folder)

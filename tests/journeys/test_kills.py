@@ -1,0 +1,119 @@
+"""Killed anywhere in either round and started again: one release each, the same bytes, nothing lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+ROOT = Path(__file__).parents[2]
+MUST_BE_ZERO = (
+    "double_releases",
+    "changed_messages",
+    "changed_factors",
+    "unpaid_draws",
+    "wrong_charges",
+    "unfinished",
+    "errors",
+)
+# One thread each: forking a process that has threads is not safe.
+SINGLE = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS"), "1")
+
+# Ways to get it wrong that the check must find, put in place before the processes to be killed are forked.
+BROKEN = """
+import sys
+from pathlib import Path
+import numpy as np
+from benchmarks import _kills
+from twofold.entity.agent import Entity
+from twofold.protocol.messages import decode_factors, decode_prototypes, encode_factors
+from twofold.transport.folder import ServerFolder
+
+def draws_without_a_ledger(self):
+    return decode_prototypes(self._draw(self.plan.release_mechanism.price(self.plan.public)), self.plan)
+
+def publishes_something_else(self, data):
+    found = decode_factors(data, self.plan)
+    object.__setattr__(found, "factors", found.factors + np.float32(1))
+    publish(self, encode_factors(found, self.plan))
+
+def warm_and_break(folder):
+    usual = warm(folder)
+    if sys.argv[2] == "draws without a ledger":
+        Entity.prototypes = draws_without_a_ledger
+    else:
+        ServerFolder.publish = publishes_something_else
+    return usual
+
+warm, _kills._warm = _kills._warm, warm_and_break
+publish = ServerFolder.publish
+tally = _kills.torture(Path(sys.argv[1]), runs=4, seed=1)
+print(tally.changed_messages + tally.unpaid_draws, tally.changed_factors)
+"""
+
+
+@pytest.fixture
+def fast_disk(tmp_path) -> Iterator[Path]:
+    """A folder in memory where there is one: every step waits for the disk, and a busy one takes minutes."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else tmp_path) as folder:
+        yield Path(folder)
+
+
+def run(folder, runs: int, *more: str) -> dict[str, object]:
+    command = [sys.executable, "-m", "benchmarks._kills", str(folder), f"--runs={runs}", *more]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=os.environ | SINGLE)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout)
+
+
+def check(tally: dict[str, object], runs: int) -> None:
+    assert {name: tally[name] for name in MUST_BE_ZERO} == dict.fromkeys(MUST_BE_ZERO, 0)
+    assert tally["runs_with_a_kill"] == runs
+    assert tally["releases"] == 3 * tally["runs"]
+    # Who was not killed between the reservation and the stored bytes paid exactly once.
+    assert tally["releases"] - tally["paid_once"] <= tally["charged_without_a_message"]
+
+
+def test_forty_killed_federations(fast_disk):
+    tally = run(fast_disk, 40, "--seed=7")
+    check(tally, 40)
+    # The runs must have met the hard cases, or they show nothing.
+    assert min(tally[f"kills_of_{who}"] for who in ("entities", "server", "carrier")) > 5
+    assert tally["charged_without_a_message"] > 0
+    assert {"entity: inside a write", "carrier: inside a write", "entity: fsync"} <= set(tally["where"])
+
+
+def test_programs_killed_by_the_system(fast_disk):
+    tally = run(fast_disk, 1, "--spawn")
+    check(tally, 1)
+
+
+@pytest.mark.parametrize("fault", ["draws without a ledger", "publishes something else"])
+def test_the_check_finds_a_federation_that_gets_it_wrong(fast_disk, fault):
+    command = [sys.executable, "-c", BROKEN, str(fast_disk), fault]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=os.environ | SINGLE)
+    assert done.returncode == 0, done.stderr
+    messages, factors = map(int, done.stdout.split())
+    assert (messages if fault == "draws without a ledger" else factors) >= 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+def test_a_thousand_killed_federations(fast_disk, seed):
+    tally = run(fast_disk, 500, f"--seed={seed}")
+    check(tally, 500)
+    assert min(tally["recovered"], tally["torn_lines"], tally["charged_without_a_message"]) > 0
+
+
+@pytest.mark.slow
+def test_more_programs_killed_by_the_system(fast_disk):
+    check(run(fast_disk, 5, "--spawn", "--seed=3"), 5)

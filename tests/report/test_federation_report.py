@@ -1,0 +1,146 @@
+"""The report says what happened, plainly, also when nothing was gained or nothing was private."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from html import unescape
+
+import numpy as np
+import pytest
+
+from twofold.errors import BadParameter, BadShape
+from twofold.report.federation import FederationRun
+from twofold.report.federation_report import federation_page
+from twofold.report.federation_words import budget_words, headline, kept_of_the_gain, plan_words, verdict
+
+Make = Callable[..., FederationRun]
+
+
+def words(run: FederationRun) -> str:
+    """What a reader sees, without markup."""
+    text = federation_page(run, title="T", subtitle="S").html()
+    return unescape(re.sub(r"<[^>]+>", " ", re.sub(r"<style>.*?</style>", "", text, flags=re.DOTALL)))
+
+
+def test_a_gain_is_called_one(made_up: Make) -> None:
+    first, more = headline(made_up(gain=0.03))
+    assert first.startswith("Joining helped")
+    assert "better at 12 of 12 hospitals" in more[0]
+    assert more[1].startswith("Smallest quarter.")
+    assert "By mean rank" in more[2]
+
+
+def test_no_gain_is_said_plainly(made_up: Make) -> None:
+    first, more = headline(made_up(gain=0.0005))
+    assert first.startswith("Joining did not measurably help")
+    assert "does not beat staying alone" in first
+    assert "not measurably different from alone" in more[0]
+
+
+def test_a_loss_is_said_plainly(made_up: Make) -> None:
+    run = made_up(gain=-0.05)
+    assert headline(run)[0].startswith("Joining HURT here")
+    assert "WORSE than alone" in words(run)
+
+
+def test_the_smallest_are_named_when_theirs_is_another_story(made_up: Make) -> None:
+    run = made_up(gain=0.0)
+    alone = np.array(run.system("alone").ndcg)
+    small = np.arange(12) < 3
+    lifted = alone + np.where(small, 0.05, 0.0) + np.where(small, 0.001, 0.02) * np.resize([1, -1], 12)
+    systems = tuple(replace(one, ndcg=tuple(lifted)) if one.key == "private" else one for one in run.systems)
+    first, _ = headline(replace(run, systems=systems))
+    assert "did not measurably help" in first
+    assert first.endswith("For the smallest quarter of the hospitals it did help.")
+
+
+def test_too_little_to_say_is_not_a_verdict(made_up: Make) -> None:
+    run = made_up(n=1)
+    assert headline(run)[0].startswith("Too little was held out")
+    assert "cannot be compared" in verdict(run)
+
+
+def test_what_privacy_costs_is_a_share_of_the_gain(made_up: Make) -> None:
+    assert "60% of it" in kept_of_the_gain(_without_scatter(made_up(gain=0.03)), "non_private")
+    assert "keeps nothing that can be measured" in kept_of_the_gain(made_up(gain=0.0), "non_private")
+    assert "nothing to keep" in kept_of_the_gain(made_up(gain=-0.05), "non_private")
+
+
+def _without_scatter(run: FederationRun) -> FederationRun:
+    """Gains of 0.03 and 0.05 at every entity, with hardly any scatter."""
+    alone, tiny = np.array(run.system("alone").ndcg), 1e-6 * np.arange(len(run.entities))
+    gains = {"private": 0.03, "non_private": 0.05}
+    systems = tuple(
+        replace(one, ndcg=tuple(alone + gains[one.key] + tiny)) if one.key in gains else one for one in run.systems
+    )
+    return replace(run, systems=systems)
+
+
+def test_a_run_that_is_not_private_says_so_first(made_up: Make) -> None:
+    page = federation_page(made_up(private=False))
+    assert page.notice is not None
+    assert page.notice.text.startswith("NOT PRIVATE")
+    assert page.notice.warning
+    assert "nobody: this run is marked NOT PRIVATE" in words(made_up(private=False))
+    assert "NOT PRIVATE" not in words(made_up())
+
+
+def test_the_plan_is_told_with_its_hash(made_up: Make) -> None:
+    run = made_up()
+    told = dict(plan_words(run))
+    assert told["Plan SHA-256"] == run.plan.hash
+    assert "73.1%" in told["Meaning"]
+    assert "at most 60 items of one patient" in told["Cut before release"]
+    assert run.plan.hash in words(run)
+    assert budget_words(run.plan.with_(delta=0)) == "ε = 1"
+
+
+def test_every_part_is_on_the_page(made_up: Make) -> None:
+    text = words(made_up())
+    for part in (
+        "hospital-011",
+        "37,104",
+        "ε = 1, δ = 1e-6",
+        "Private federation",
+        "Popularity, shared privately",
+        "Federation without noise",
+        "item-item",
+        "003-00001",
+        "heparin",
+        "Everything is simulated.",
+        "round 1",
+        "Five entries of every fifth patient",
+    ):
+        assert part in text, part
+
+
+def test_many_entities_are_folded(made_up: Make) -> None:
+    assert "All 12 hospitals\n" not in words(made_up(n=12))
+    assert "<summary>All 13 hospitals</summary>" in federation_page(made_up(n=13)).html()
+
+
+def test_equal_runs_give_equal_pages(made_up: Make) -> None:
+    assert federation_page(made_up()).html() == federation_page(made_up()).html()
+
+
+def test_hostile_names_stay_words(made_up: Make) -> None:
+    run = made_up()
+    hostile = replace(run.entities[0], name="<script>x</script>", model="<b>", strength="<i>")
+    text = federation_page(replace(run, entities=(hostile, *run.entities[1:]), remarks=("<img src=x>",))).html()
+    assert not re.search(r"<script|<b>|<i>|<img", text)
+
+
+def test_a_page_without_an_example_or_times(made_up: Make) -> None:
+    text = words(made_up(example=None, timings=()))
+    assert "One recommendation" not in text
+    assert "Time taken" not in text
+
+
+def test_systems_must_fit(made_up: Make) -> None:
+    run = made_up()
+    with pytest.raises(BadParameter, match="compares"):
+        made_up(systems=run.systems[:2])
+    with pytest.raises(BadShape, match="every entity"):
+        made_up(systems=(replace(run.systems[2], ndcg=(0.1,)), run.systems[3]))

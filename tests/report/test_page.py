@@ -1,0 +1,93 @@
+"""A page is one file: nothing fetched, nothing run, sound markup, names that lead somewhere."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from twofold.errors import TransportError
+from twofold.report.page import Page, Section
+from twofold.report.words import Notice, Paragraph
+
+VOID = {"meta", "br", "img", "link", "hr", "input"}
+
+
+class Sound(HTMLParser):
+    """Checks that every tag is closed in turn, and collects names and targets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.names: list[str] = []
+        self.targets: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in VOID:
+            self.open.append(tag)
+        for name, value in attrs:
+            if name == "id" and value is not None:
+                self.names.append(value)
+            if name == "href" and value is not None:
+                self.targets.append(value)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open, tag
+        assert self.open.pop() == tag
+
+
+def read(text: str) -> Sound:
+    parser = Sound()
+    parser.feed(text)
+    assert parser.open == []
+    return parser
+
+
+def page(*titles: str) -> Page:
+    sections = tuple(Section(title, (Paragraph("words"),)) for title in titles)
+    return Page(title="A <title>", subtitle="<when>", notice=Notice(text="<box>"), sections=sections, footer="<foot>")
+
+
+def test_it_is_sound_and_escaped() -> None:
+    text = page("one", "<two>").html()
+    read(text)
+    for word in ("title", "when", "box", "two", "foot"):
+        assert f"&lt;{word}&gt;" in text
+
+
+def test_nothing_is_fetched_and_nothing_runs() -> None:
+    text = page("one").html()
+    assert "default-src 'none'" in text
+    assert not re.search(r"https?:|<script|<link|@import|url\((?!#)|\bsrc=", text)
+
+
+def test_contents_lead_to_every_section() -> None:
+    parser = read(page("Alike", "Alike", "alike 2", "δ", "Other").html())
+    assert len(parser.targets) == len(set(parser.targets)) == 5
+    assert {target.removeprefix("#") for target in parser.targets} == set(parser.names)
+
+
+def test_a_short_page_has_no_contents() -> None:
+    assert "<nav" not in page("one", "two", "three").html()
+
+
+def test_it_is_written_whole(tmp_path: Path) -> None:
+    page("δ").write(tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text(encoding="utf-8") == page("δ").html()
+    with pytest.raises(TransportError):
+        page("δ").write(tmp_path / "no-such-folder" / "page.html")
+
+
+def test_dark_narrow_and_print_are_thought_of() -> None:
+    text = page("one").html()
+    assert "prefers-color-scheme: dark" in text
+    assert "@media print" in text
+    assert 'name="viewport"' in text
+    assert '<html lang="en">' in text

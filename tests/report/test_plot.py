@@ -1,0 +1,98 @@
+"""Plots: the same bytes twice, nothing fetched, labels kept as they are, and readable without colour."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+
+import matplotlib
+import pytest
+
+from twofold.errors import BadShape
+from twofold.report._style import SERIES_COLOURS
+from twofold.report.plot import DASHES, MARKERS, Plot, Series
+
+
+def plot(names: tuple[str, ...] = ("alone", "private"), **changes: object) -> Plot:
+    series = tuple(
+        Series(name=name, x=(1.0, 10.0, 100.0), y=(0.1 * k, 0.2, 0.3), spread=(0.01, 0.02, 0.03))
+        for k, name in enumerate(names)
+    )
+    given = {"caption": "c", "description": "d", "x_label": "users", "y_label": "nDCG", "series": series}
+    return Plot(**{**given, **changes})  # type: ignore[arg-type]
+
+
+def test_equal_content_gives_equal_bytes() -> None:
+    assert plot().html() == plot().html()
+    assert plot().svg() != plot(("alone", "other")).svg()
+
+
+def test_it_is_well_formed_and_fetches_nothing() -> None:
+    text = plot(log_x=True, level=0.1).svg()
+    ElementTree.fromstring(text)
+    assert "http" not in text
+    assert "xlink" not in text
+    assert "<style" not in text  # would rule the whole page
+    assert "<metadata" not in text
+    assert not re.search(r"#[0-9a-f]{6}\b", text)  # every colour is the page's
+
+
+def test_two_plots_share_no_name() -> None:
+    def names(text: str) -> set[str]:
+        return set(re.findall(r'\bid="([^"]+)"', text))
+
+    one, other = plot().svg(), plot(("alone", "other")).svg()
+    assert names(one)
+    assert not names(one) & names(other)
+    assert set(re.findall(r'(?:url\(#|href="#)([^")]+)', one)) <= names(one)
+
+
+@pytest.mark.parametrize("label", ["_hidden", "cost in $ and $", '<b id="x">', "#010101", "url(#a)", "ε ≤ 1 & more"])
+def test_words_are_drawn_as_they_are(label: str) -> None:
+    root = ElementTree.fromstring(plot((label, "other"), x_label=label).svg())
+    words = [text.text for text in root.iter() if text.tag.endswith("text")]
+    assert words.count(label) == 2  # axis and legend
+
+
+def test_the_description_is_read_aloud() -> None:
+    text = plot(description='A "line" <up>').svg()
+    assert 'role="img" aria-label="A &quot;line&quot; &lt;up&gt;"' in text
+
+
+def test_lines_differ_without_colour() -> None:
+    looks = {(marker, str(dash)) for marker, dash in zip(MARKERS, DASHES, strict=True)}
+    assert len(set(MARKERS)) == len({str(dash) for dash in DASHES}) == len(looks) == len(SERIES_COLOURS)
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance of WCAG 2."""
+    parts = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize(("number", "ground"), [(0, "#ffffff"), (1, "#14171a")])
+def test_colours_stand_out_on_their_ground(number: int, ground: str) -> None:
+    for pair in SERIES_COLOURS:
+        light, dark = sorted((luminance(pair[number]), luminance(ground)), reverse=True)
+        assert (light + 0.05) / (dark + 0.05) >= 4.5, pair
+
+
+def test_the_numbers_are_beside_the_plot() -> None:
+    gap = Series(name="gap", x=(1.0, 2.0), y=(float("nan"), 0.25))
+    text = plot(series=(gap,), ticks=((1.0, "first"), (2.0, "second"))).html()
+    assert '<th scope="row">gap</th><td class="number">first</td><td class="number">–</td>' in text
+    assert '<td class="number">second</td><td class="number">0.25</td>' in text
+
+
+def test_drawing_leaves_no_trace() -> None:
+    before = dict(matplotlib.rcParams)
+    plot().svg()
+    assert dict(matplotlib.rcParams) == before
+
+
+def test_numbers_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(BadShape):
+        Series(name="x", x=(1.0,), y=(1.0, 2.0))
+    with pytest.raises(BadShape):
+        Series(name="x", x=(1.0,), y=(1.0,), spread=(1.0, 2.0))

@@ -1,0 +1,97 @@
+"""Scaled rows say the same as weighted ones, and the edge is where noise ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from twofold.protocol.expected import expected
+from twofold.protocol.plan import CatalogKey, Plan
+from twofold.prototypes.combine import weighted_rows
+from twofold.prototypes.message import Prototypes, WeightedRows
+from twofold.server.scaling import noise_edge, scaling
+from twofold.server.survey import survey
+
+MakePlan = Callable[..., Plan]
+
+
+def rated(rng: np.random.Generator, shape: tuple[int, int]) -> WeightedRows:
+    weights = rng.random(shape) * 4
+    weights[:, 1], weights[2] = 0.0, 0.0
+    own = weights.sum(axis=1)
+    return WeightedRows(
+        values=rng.random(shape) * 4 + 1,
+        row_weights=own,
+        noise=np.zeros(shape[0]),
+        sizes=own,
+        seeded=True,
+        entry_weights=weights,
+    )
+
+
+def test_the_scaled_loss_and_penalty_are_those_of_the_sum_form(make_plan: MakePlan) -> None:
+    rng, plan = np.random.default_rng(0), make_plan(feedback="ratings", mechanism="kmeans", regularization=0.3)
+    rows = rated(rng, (6, plan.n_items))
+    found = scaling(survey([rows], plan), plan)
+    Y, weights, own = found.rows(rows)
+    assert found.items is not None
+    assert weights is not None
+    U, V = rng.random((6, 2)), rng.random((plan.n_items, 2))
+    alive = (own > 0)[:, None] & (found.items > 0)
+    scaled = (own[:, None] * U) @ (found.items[:, None] * V).T
+    ours = (weights * (Y - scaled) ** 2)[alive].sum()
+    plain = (rows.entry_weights * (rows.values - U @ V.T) ** 2)[alive].sum() / found.unit
+    assert ours == pytest.approx(plain, rel=1e-12)
+    # 2 sqrt(ab)|u||v| is what a|u|² + b|v|² costs at its best split.
+    rows_total, items_total = (rows.entry_weights.sum(axis=side) / found.unit for side in (1, 0))
+    cost = [(rows_total @ (U**2)).sum() * 0.3, (items_total @ (V**2)).sum() * 0.3]
+    scaled_cost = [((own[:, None] * U) ** 2).sum(), ((found.items[:, None] * V) ** 2).sum()]
+    assert np.sqrt(np.prod(cost)) == pytest.approx(found.base * np.sqrt(np.prod(scaled_cost)), rel=1e-12)
+
+
+@pytest.mark.parametrize("weights", ["equal", "uneven"])
+def test_the_edge_is_where_noise_ends(make_plan: MakePlan, weights: str) -> None:
+    rng = np.random.default_rng(1)
+    plan = make_plan(catalog=CatalogKey(hash="a" * 64, n_items=200))
+    own = np.ones(150) if weights == "equal" else rng.uniform(0.5, 1.5, 150)
+    noise = 1 / np.sqrt(own)
+    values = rng.normal(size=(150, 200)) * noise[:, None]
+    rows = WeightedRows(values=values, row_weights=own, noise=noise, sizes=own, seeded=True)
+    edge = noise_edge(survey([rows], plan))
+    largest = np.linalg.norm(values * np.sqrt(own)[:, None], ord=2)
+    assert largest / np.sqrt(2) == pytest.approx(edge, rel=0.05)
+
+
+def test_the_noise_of_rated_entries_is_that_of_the_mechanism(make_plan: MakePlan) -> None:
+    """Weighted errors of many drawn messages against what the server computes from the rows alone."""
+    plan = make_plan(feedback="ratings", n_users=10_000, n_prototypes=1, mechanism="popularity", epsilon=1)
+    known, observations = expected(plan), 4000.0
+    rng, m = np.random.default_rng(2), plan.n_items
+    truth, errors, said = 0.8, [], []
+    for _ in range(400):
+        rows = weighted_rows([_drawn(rng, known, observations, truth, m)], plan.public)
+        seen = survey([rows], plan)
+        said.append(seen.item_noise.mean())
+        assert rows.entry_weights is not None
+        errors.append((rows.entry_weights * (rows.values - plan.centre_value - truth) ** 2).mean())
+    assert np.mean(said) == pytest.approx(np.mean(errors), rel=0.1)
+
+
+def _drawn(rng: np.random.Generator, known: Any, observations: float, truth: float, m: int) -> Prototypes:
+    units, noise = known.units, known.noise
+
+    def whole(exact: float, deviation: float, unit: float, shape: tuple[int, ...]) -> Any:
+        return np.round((exact + rng.normal(scale=deviation, size=shape)) / unit).astype(np.int64)
+
+    return Prototypes(
+        mechanism=known.mechanism,
+        sums=whole(observations * truth, noise.values, units.values, (1, m)),
+        counts=whole(2 * observations, noise.counts, units.counts, (1,)),
+        observed=whole(observations, noise.observed, units.observed, (1, m)),
+        units=units,
+        noise=noise,
+        seeded=True,
+    )
