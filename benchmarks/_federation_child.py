@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 import sys
 import tempfile
 import time
@@ -55,7 +56,7 @@ def measured(who: str, scale: float) -> dict[str, Any]:
         "megabytes": peak_megabytes(),
         "lists": lists,
         "sent": max(done.sent.values()),
-        "strength": sum(done.strengths.values()) / len(kinds),
+        "strength": statistics.median(done.strengths.values()),
         "item-item": kinds.count("item-item"),
     }
 

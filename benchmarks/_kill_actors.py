@@ -15,6 +15,7 @@ from twofold.data.catalog import Catalog
 from twofold.data.identifiers import Identifiers
 from twofold.data.ratings import Ratings
 from twofold.entity.agent import Entity
+from twofold.entity.model import Model
 from twofold.errors import NotReady
 from twofold.privacy.budget import PureDP
 from twofold.privacy.ledger import Ledger
@@ -88,7 +89,8 @@ def run_entity(folder: Path, name: str, tell: Tell) -> bool:
     tell(f"factors {hashlib.sha256(data).hexdigest()}")
     model = entity.personalize(data, local="factors", strength="shared", threads=1)
     model.save(place / "model")
-    tell(f"model {model.factors_hash}")
+    again = Model.load(place / "model")
+    tell(f"model {again.factors_hash} {hashlib.sha256((place / 'model').read_bytes()).hexdigest()}")
     return True
 
 

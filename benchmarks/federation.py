@@ -38,7 +38,7 @@ def _table(who: str, scales: list[float]) -> Table:
         each = found["cpu"] / found["entries"]
         rows.append([*_figures(found, scale), each / before, _verdict(who, scale, found)])
         before = each
-    columns = (*COLUMNS, "MB", "KB sent", "mean strength", "item-item", "growth", "target")
+    columns = (*COLUMNS, "MB", "KB sent", "median strength", "item-item", "growth", "target")
     title = {"hospitals": "hospitals, 1 is the paper's size", "movielens": "MovieLens 1M, 10 entities by ZIP code"}[who]
     note = f"{NOTE} {versions('numpy', 'scipy', 'numba')}, {os.cpu_count()} processors"
     return Table(title=title, columns=columns, rows=rows, note=note)

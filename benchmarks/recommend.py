@@ -38,7 +38,7 @@ NOTE = (
     "CPU seconds on one thread, seen items excluded, smallest of several interleaved rounds (one at the largest size). "
     "Both use the same float32 factors and the same seen items. Ratio: implicit's time over that of "
     "`columns and scores`, which is what it returns. Equal lists: share of places with the same item. MB: memory the "
-    "call adds at its peak."
+    "first call adds at its peak to what the process held before."
 )
 
 

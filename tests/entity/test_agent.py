@@ -18,8 +18,7 @@ from scipy import sparse
 from twofold.data.catalog import Catalog
 from twofold.data.identifiers import Identifiers
 from twofold.data.ratings import Ratings
-from twofold.entity._account import NewLedger
-from twofold.entity.agent import Entity, bounded
+from twofold.entity.agent import Entity, NewLedger, bounded
 from twofold.errors import (
     BadPlan,
     BadValue,

@@ -19,12 +19,13 @@ MUST_BE_ZERO = (
     "double_releases",
     "changed_messages",
     "changed_factors",
+    "changed_models",
     "unpaid_draws",
     "wrong_charges",
     "unfinished",
     "errors",
 )
-# One thread each: forking a process that has threads is not safe.
+# Few threads: a fork does not copy them, and a child must not wait for one.
 SINGLE = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS"), "1")
 
 # Ways to get it wrong that the check must find, put in place before the processes to be killed are forked.

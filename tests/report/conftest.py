@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,44 @@ SYSTEMS = (
     ("private", "Private federation", "one private message"),
     ("non_private", "Federation without noise", "sums without noise, which is not allowed"),
 )
+
+
+VOID = {"meta", "br", "img", "link", "hr", "input"}
+
+
+class Sound(HTMLParser):
+    """Checks that every tag is closed in turn, and collects names and targets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.names: list[str] = []
+        self.targets: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in VOID:
+            self.open.append(tag)
+        for name, value in attrs:
+            if name == "id" and value is not None:
+                self.names.append(value)
+            if name == "href" and value is not None:
+                self.targets.append(value)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open, tag
+        assert self.open.pop() == tag
+
+
+def _read(text: str) -> Sound:
+    parser = Sound()
+    parser.feed(text)
+    assert parser.open == []
+    return parser
 
 
 def _entity(number: int, rng: np.random.Generator) -> EntityLine:
@@ -82,3 +121,9 @@ def make_run(*, gain: float = 0.03, private: bool = True, n: int = 12, **changes
 def made_up() -> Callable[..., FederationRun]:
     """Make a federation; see `make_run`."""
     return make_run
+
+
+@pytest.fixture
+def read_html() -> Callable[[str], Sound]:
+    """Read a page, refusing unsound markup."""
+    return _read

@@ -15,6 +15,7 @@ from twofold.errors import BadMessage, NotReady, PlanMismatch, RoundClosed, TooF
 from twofold.protocol.messages import decode_factors, encode_factors, receipt
 from twofold.protocol.plan import CatalogKey, Plan
 from twofold.server import Coordinator, Progress, Server
+from twofold.transport.folder import EntityFolder, ServerFolder
 from twofold.transport.inprocess import InProcess
 
 MakePlan = Callable[..., Plan]
@@ -330,3 +331,34 @@ def test_closed_json_is_written_before_anything_is_computed(
     box.put("site-9", make_message(plan, 9))
     assert coordinator.step().published
     assert box.published() == expected_bytes(plan, messages)
+
+
+def test_damaged_factors_are_not_published(
+    plan: Plan, box: Any, coordinator: Coordinator, make_message: MakeMessage, tmp_path: Path
+) -> None:
+    for number in range(3):
+        box.put(f"site-{number}", make_message(plan, number))
+    coordinator.step()
+    (box.folder / "out").unlink()
+    stored = tmp_path / "state" / "items.round2"
+    stored.write_bytes(stored.read_bytes()[:-9])
+    with pytest.raises(BadMessage, match="cut off"):
+        coordinator.step()
+    assert box.published() is None
+
+
+def test_over_folders_with_foreign_files_and_copies(plan: Plan, make_message: MakeMessage, tmp_path: Path) -> None:
+    inbox, outbox = tmp_path / "in", tmp_path / "out"
+    messages = [make_message(plan, number) for number in range(3)]
+    for number, data in enumerate(messages):
+        EntityFolder(inbox, outbox, plan).submit(data, entity=f"site-{number}")
+    (inbox / "copy of a message").write_bytes(messages[1])
+    (inbox / "holiday.jpg").write_bytes(bytes(999))
+    (inbox / "second.round1").write_bytes(make_message(plan, 1, seed=31))
+    coordinator = Coordinator(plan, ServerFolder(inbox, outbox, plan), state=tmp_path / "state")
+    seen = coordinator.run(poll=0)
+    assert (seen.arrived, seen.published, seen.rejected) == (3, True, 2)
+    published = EntityFolder(inbox, outbox, plan).fetch()
+    others = [make_message(plan, 1, seed=31), messages[1]]
+    assert published in [expected_bytes(plan, [messages[0], one, messages[2]]) for one in others]
+    assert coordinator.step() == seen

@@ -115,14 +115,17 @@ def test_an_entitys_noise_depends_on_its_name_only(federation: Federation) -> No
     assert not np.array_equal(noise[0], noise[1])
 
 
-@pytest.mark.parametrize("method", ["spawn"])
-def test_a_process_pool_gives_the_same(done: Simulated, federation: Federation, method: str) -> None:
-    with ProcessPoolExecutor(1, mp_context=get_context(method)) as pool:
+def test_a_process_pool_gives_the_same_and_keeps_ledgers(
+    done: Simulated, federation: Federation, tmp_path: Path
+) -> None:
+    real: Any = {"plan": make_plan(simulation=False), "ledgers": tmp_path, **QUICK}
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         assert same(done, simulate(federation, make_plan(), rng=1, executor=pool))
+        there = simulate(federation, executor=pool, **real)
+    assert same(there, simulate(federation, **real))
 
 
 @pytest.mark.parametrize("processes", [False, pytest.param(True, marks=pytest.mark.slow)])
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 def test_a_local_dask_cluster_gives_the_same(done: Simulated, federation: Federation, processes: bool) -> None:
     distributed = pytest.importorskip("distributed")
     where = {"protocol": "tcp://", "host": "127.0.0.1"}  # nothing beyond this machine

@@ -217,5 +217,7 @@ def test_too_many_files_end_somewhere(tmp_path, look, message, monkeypatch):
 
 def test_names_are_safe_to_print(tmp_path, look):
     (tmp_path / "a\x1b[2Jb").write_bytes(b"no message")
+    with open(os.fsencode(tmp_path) + b"/\xff\xfe", "wb") as file:  # noqa: PTH123 - a name that is no text
+        file.write(b"no message")
     look.messages()
-    assert look.rejected[0].name == "a?[2Jb"
+    assert sorted(one.name for one in look.rejected) == ["??", "a?[2Jb"]

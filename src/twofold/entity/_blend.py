@@ -24,8 +24,9 @@ Floats = NDArray[np.float64]
 DAMPING_ENTRIES = 20.0
 #: Ratings an item needs before its own mean counts more than that of all items together.
 MEAN_RATINGS = 5.0
-#: Observations an item's shared factors need before they count more than those of the usual item.
-FACTOR_RATINGS = 3.0
+#: Observations an item's shared factors need before they count more than those of the usual item. Fewer give slightly
+#: smaller errors, and lists headed by items that one or two people liked.
+FACTOR_RATINGS = 30.0
 
 
 def damping_of_items(rows: sparse.csr_array, power: float) -> Floats:
@@ -60,7 +61,9 @@ def rating_means(rows: sparse.csr_array, shared: ItemFactors | None, strength: f
     sums, counts, squares = _item_sums(rows)
     if shared is None or strength == 0:
         return _drawn(sums, counts, _overall(sums, counts))
-    prior = _drawn(shared.support * shared.means, shared.support, _overall(shared.support * shared.means, shared.support))
+    prior = _drawn(
+        shared.support * shared.means, shared.support, _overall(shared.support * shared.means, shared.support)
+    )
     if math.isinf(strength) or not counts.sum():
         return prior
     weight = _mean_strength(sums, counts, squares, prior)
@@ -69,8 +72,9 @@ def rating_means(rows: sparse.csr_array, shared: ItemFactors | None, strength: f
 
 def _item_sums(rows: sparse.csr_array) -> tuple[Floats, Floats, Floats]:
     values, items = rows.data.astype(np.float64), rows.shape[1]
-    sums, squares = (np.bincount(rows.indices, part, items) for part in (values, values**2))
-    return sums, np.bincount(rows.indices, minlength=items).astype(np.float64), squares
+    counts = np.bincount(rows.indices, minlength=items).astype(np.float64)
+    sums, squares = (np.asarray(np.bincount(rows.indices, part, items), np.float64) for part in (values, values**2))
+    return sums, counts, squares
 
 
 def _overall(sums: Floats, counts: Floats) -> float:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,8 @@ LADDER: dict[str, dict[str, tuple[float, ...]]] = {
     "counts": {"item-item": (0.0, 30.0, 100.0, 300.0, 1_000.0), "factors": (0.0, 100.0, math.inf)},
     "ratings": {"item-item": (0.0, 1_000.0, math.inf), "factors": (0.0, 1_000.0, math.inf)},
 }
+#: Below so many users an entity that rates tries no factors of its own beside item-item weights.
+FEW_RATERS = 25
 #: Users scored at once.
 BLOCK = 512
 #: Length of the list that is judged.
@@ -53,17 +55,18 @@ class Judged:
 
 
 def candidates(
-    shared: ItemFactors | None, feedback: str, n_items: int, local: str, strength: float | None
+    shared: ItemFactors | None, feedback: str, shape: tuple[int, int], local: str, strength: float | None
 ) -> list[Candidate]:
-    """All that is worth trying; decided by public numbers and what was asked for.
+    """All that is worth trying for so many users and items, and within what was asked for.
 
     Examples
     --------
-    >>> [one.kind for one in candidates(None, "counts", 100, "auto", None)]
+    >>> [one.kind for one in candidates(None, "counts", (50, 100), "auto", None)]
     ['item-item', 'factors']
-    >>> [one.kind for one in candidates(None, "counts", 100_000, "auto", None)]
+    >>> [one.kind for one in candidates(None, "counts", (50, 100_000), "auto", None)]
     ['factors']
     """
+    (n_users, n_items), free = shape, strength is None
     if local == "item-item" and n_items > MAX_ITEMS:
         raise BadParameter(
             "the catalog is too long for item-item weights.",
@@ -75,11 +78,13 @@ def candidates(
         if strength not in (None, 0.0):
             raise BadParameter("there is no shared model to be drawn to.", fix='strength="own"')
         strength = 0.0
-    kinds = [local] if local != "auto" else [kind for kind in LADDER[feedback] if kind == "factors" or n_items <= MAX_ITEMS]
+    kinds = [local] if local != "auto" else ["item-item", "factors"] if n_items <= MAX_ITEMS else ["factors"]
+    few = feedback == "ratings" and n_users < FEW_RATERS and len(kinds) == 2 and free
     return [
         Candidate(kind=kind, strength=step)
         for kind in kinds
         for step in (LADDER[feedback][kind] if strength is None else (strength,))
+        if not (few and kind == "factors" and not math.isinf(step))
     ]
 
 
@@ -126,18 +131,23 @@ def fitted(
 class _Fits:
     """Rows made ready for each kind, when first asked for."""
 
-    def __init__(self, rows: sparse.csr_array, shared: ItemFactors | None, *, feedback: str, **options: Any) -> None:
-        self._make = {
-            "item-item": lambda: ItemItemFit(rows, shared, feedback=feedback),
-            "factors": lambda: FactorFit(rows, shared, feedback=feedback, **options),
-        }
-        self._made: dict[str, Any] = {}
+    def __init__(
+        self,
+        rows: sparse.csr_array,
+        shared: ItemFactors | None,
+        *,
+        feedback: str,
+        rank: int,
+        seed: int,
+        threads: int | None,
+    ) -> None:
+        self._items = cache(lambda: ItemItemFit(rows, shared, feedback=feedback))
+        self._factors = cache(lambda: FactorFit(rows, shared, feedback=feedback, rank=rank, seed=seed, threads=threads))
 
     def scorer(self, candidate: Candidate, gain: float = 1.0) -> Scorer:
-        if candidate.kind not in self._made:
-            self._made[candidate.kind] = self._make[candidate.kind]()
-        fit = self._made[candidate.kind]
-        return fit.scorer(candidate.strength, gain=gain) if candidate.kind == "item-item" else fit.scorer(candidate.strength)
+        if candidate.kind == "item-item":
+            return self._items().scorer(candidate.strength, gain=gain)
+        return self._factors().scorer(candidate.strength)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -152,7 +162,9 @@ class _Seen:
 
 
 def _look(scorer: Scorer, fold: Fold, feedback: str) -> _Seen:
-    parts = [_look_block(scorer, fold, slice(start, start + BLOCK), feedback) for start in range(0, len(fold.users), BLOCK)]
+    parts = [
+        _look_block(scorer, fold, slice(start, start + BLOCK), feedback) for start in range(0, len(fold.users), BLOCK)
+    ]
     if not parts:
         nothing = np.zeros(0)
         return _Seen(owners=np.zeros(0, np.intp), loss=nothing, base=nothing, pull=nothing, truth=nothing)
@@ -184,12 +196,10 @@ def _verdict(candidate: Candidate, parts: Sequence[_Seen], feedback: str, lower:
     if feedback == "counts":
         values = np.concatenate([part.loss for part in parts if part.loss is not None])
         return Judged(candidate=candidate, losses=Losses(values=values, owners=owners))
-    base, pull, truth = (
-        np.concatenate([getattr(part, name) for part in parts]) for name in ("base", "pull", "truth")
-    )
+    base, pull, truth = (np.concatenate([getattr(part, name) for part in parts]) for name in ("base", "pull", "truth"))
     gain = _gain(pull, truth - base) if candidate.kind == "item-item" else 1.0
     errors = (np.clip(base + gain * pull, lower, bound) - truth) ** 2
-    return replace(Judged(candidate=candidate, losses=Losses(values=errors, owners=owners)), gain=gain)
+    return Judged(candidate=candidate, losses=Losses(values=errors, owners=owners), gain=gain)
 
 
 def _gain(pull: NDArray[np.float64], wanted: NDArray[np.float64]) -> float:

@@ -1,8 +1,8 @@
 """Item factors of an entity's own, drawn towards the shared ones.
 
 The prior of item i is a set of pseudo-users whose factors are held fixed: as many as there are factors, with the shared
-second moments, who gave the item what the shared factors say. They count as much as `strength` users, so an item with few
-entries keeps its shared factors and one with many gets its own. Both halves of a step are exact non-negative solves
+second moments, who gave the item what the shared factors say. They count as much as `strength` users, so an item with
+few entries keeps its shared factors and one with many gets its own. Both halves of a step are exact non-negative solves
 (`fold_in`). Alone, an entity's items are drawn to its own usual item instead, weakly, so that an item nobody rated gets
 what its users usually give.
 """
@@ -104,18 +104,13 @@ class FactorFit:
         return np.asarray(np.bincount(self.rows.indices, self.rows.data, items) / max(users, 1))
 
     def _as_sent(self) -> Factors:
-        """The shared factors; for ratings, an item without any gets those of the usual item."""
+        """A copy of the shared factors; for ratings, drawn to those of the usual item where hardly anybody rated."""
         assert self.shared is not None
-        factors = np.array(self.shared.factors)
-        if self.feedback == "ratings":
-            silent = ~factors.any(axis=1)
-            factors[silent] = filled_factors(self.shared)[silent]
-        return factors
+        return filled_factors(self.shared) if self.feedback == "ratings" else np.array(self.shared.factors)
 
     def _drawn(self, values: sparse.csr_array, strength: float) -> Factors:
         assert self.shared is not None
-        factors = filled_factors(self.shared) if self.feedback == "ratings" else np.array(self.shared.factors)
-        towards = factors * damping_of_items(self.rows, POWER[self.feedback]).astype(np.float32)[:, None]
+        towards = self._as_sent() * damping_of_items(self.rows, POWER[self.feedback]).astype(np.float32)[:, None]
         return self._draw(values, towards, self.shared.moments, strength, towards, "shared")
 
     def _counts(self) -> NDArray[np.float64]:
@@ -195,7 +190,9 @@ def drawn_factors(
     rank, small = towards.shape[1], np.full(rows.shape[1], TINY) if item_penalty is None else item_penalty + TINY
     items = np.flatnonzero(np.bincount(rows.indices, minlength=rows.shape[1])) if feedback == "ratings" else slice(None)
     root = _root(moments)
-    stacked, weights = _with_pseudo_users(sparse.csr_array(rows.T)[items], towards[items] @ root, strength, small[items])
+    stacked, weights = _with_pseudo_users(
+        sparse.csr_array(rows.T)[items], towards[items] @ root, strength, small[items]
+    )
     factors, fixed = np.array(start, np.float32), np.vstack([root, np.eye(rank)]).astype(np.float32)
     for _ in range(iterations):
         users = fold_in(
@@ -216,7 +213,7 @@ def drawn_factors(
 def _with_pseudo_users(
     items: sparse.csr_array, said: NDArray[Any], strength: float, penalty: NDArray[np.float64]
 ) -> tuple[sparse.csr_array, NDArray[np.float32]]:
-    """Add to each item what the pseudo-users said, and zeros as its penalty; weights are in the order of the entries."""
+    """Add to each item what the pseudo-users said, and zeros as its penalty; weights in the order of the entries."""
     number, rank = said.shape
     block: Any = sparse.csr_array(np.ones((number, 2 * rank), np.float32))
     stacked = sparse.csr_array(sparse.hstack([items, block], format="csr"))

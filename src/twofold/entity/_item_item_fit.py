@@ -1,8 +1,8 @@
 """Item-item weights from an entity's own Gram matrix plus the weighted shared one.
 
-Counts. Values are damped, and the Gram matrix is that of all users. The shared one is ``V moments Vᵀ`` per user; it lacks
-what users differ by inside a prototype. On the diagonal that is known: the mean square of a damped count (power 1/2) is
-the mean of the count, which the server sends. Off the diagonal the entity's own Gram matrix has to speak.
+Counts. Values are damped, and the Gram matrix is that of all users. The shared one is ``V moments Vᵀ`` per user; it
+lacks what users differ by inside a prototype. On the diagonal that is known: the mean square of a damped count (power
+1/2) is the mean of the count, which the server sends. Off the diagonal the entity's own Gram matrix has to speak.
 
 Ratings. What is left of a rating after the item's mean and the user's offset. The shared factors are centred likewise,
 and an item counts by the share of users who rated it, as it does in the entity's own sums. Absent ratings are unknown,
@@ -138,5 +138,3 @@ def _scaled(weights: Weights, gain: float) -> Weights:
     if isinstance(weights, DenseWeights):
         return DenseWeights(matrix=weights.matrix * np.float32(gain))
     return replace(weights, right=weights.right * np.float32(gain))
-
-

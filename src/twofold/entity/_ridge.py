@@ -28,7 +28,8 @@ class DenseWeights:
 
     def apply(self, rows: sparse.csr_array | Floats) -> Floats:
         """Return rows @ B."""
-        return np.asarray(rows @ self.matrix)
+        product: Floats = np.asarray(rows @ self.matrix)
+        return product
 
     def column(self, item: int) -> Floats:
         """What each item adds to one item."""
@@ -36,7 +37,7 @@ class DenseWeights:
 
     def row(self, item: int) -> Floats:
         """What one item adds to each item."""
-        return self.matrix[item]
+        return np.asarray(self.matrix[item])
 
     def arrays(self) -> dict[str, Floats]:
         """Everything, by name."""

@@ -120,7 +120,7 @@ def adapt(
     """
     rows = _checked(rows, shared, rank)
     before = None if shared is None else shared.hash
-    tried = candidates(shared, feedback, rows.shape[1], _kind(local), _number(strength))
+    tried = candidates(shared, feedback, rows.shape, _kind(local), _number(strength))
     with one_blas_thread():
         judged = judge(
             rows, shared, tried, feedback=feedback, lower=lower, bound=bound, rank=rank, seed=seed, threads=threads
@@ -183,5 +183,3 @@ def _number(strength: Strength) -> float | None:
     if isinstance(strength, bool) or not isinstance(strength, (int, float)) or not strength >= 0:
         raise BadParameter("strength is out of range.", found=f"{strength!r:.40}", expected="a number from 0")
     return float(strength)
-
-

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from twofold.data.bounds import Bounds
 from twofold.data.ratings import Ratings
-from twofold.entity._account import open_account
+from twofold.entity._account import NewLedger, open_account
 from twofold.errors import DataError, NotForRealUse, PlanMismatch, PrivacyError
 from twofold.privacy.events import Event, is_seeded
 from twofold.privacy.ledger import Ledger
@@ -20,7 +20,7 @@ from twofold.protocol.plan_checks import check_entity_name
 if TYPE_CHECKING:
     from twofold.entity.model import Model
 
-__all__ = ["Entity"]
+__all__ = ["Entity", "NewLedger"]
 
 Local = Literal["auto", "factors", "item-item"]
 

@@ -85,7 +85,7 @@ class Inside:
                 "this model does not know that user.",
                 found=f"an id of type {type(user).__name__}",
                 expected=f"a known id of type {self.history.user_ids.kind}",
-                fix="for somebody new give what they had: model.recommend({item id: value})",
+                fix="for somebody new give what they had: model.recommend({item id: value}), or --history item=value",
             )
         return found
 

@@ -15,8 +15,11 @@ from scipy import sparse
 
 __all__ = ["PARTS", "Fold", "Losses", "folds", "paired", "rounds_for"]
 
-#: Into how many parts a user's entries are cut; one part is held out at a time.
-PARTS = 5
+#: Into how many parts a user's entries are cut; one part is held out at a time. Few of them would favour the shared
+#: model: its maker saw all entries, while the entity's own candidates are fitted without the held-out ones.
+PARTS = 10
+#: How many parts are held out in turn below so many users; one above.
+ROUNDS = ((200, 5), (1_000, 2))
 #: Most users who are judged in one round; all of them are fitted.
 MOST_JUDGED = 1_000
 #: Below this many users, entries are taken as independent of one another: so few users have no spread to speak of.
@@ -68,10 +71,10 @@ def rounds_for(n_users: int) -> int:
 
     Examples
     --------
-    >>> [rounds_for(number) for number in (10, 300, 5_000)]
+    >>> [rounds_for(number) for number in (10, 700, 5_000)]
     [5, 2, 1]
     """
-    return PARTS if n_users < 200 else 2 if n_users < 1_000 else 1
+    return next((rounds for most, rounds in ROUNDS if n_users < most), 1)
 
 
 def folds(rows: sparse.csr_array, *, rounds: int, rng: np.random.Generator) -> list[Fold]:
@@ -83,7 +86,7 @@ def folds(rows: sparse.csr_array, *, rounds: int, rng: np.random.Generator) -> l
     --------
     >>> rows = sparse.csr_array(np.ones((3, 10)))
     >>> [fold.held.nnz for fold in folds(rows, rounds=2, rng=np.random.default_rng(0))]
-    [6, 6]
+    [3, 3]
     """
     lengths = np.diff(rows.indptr)
     owners = np.repeat(np.arange(rows.shape[0]), lengths)

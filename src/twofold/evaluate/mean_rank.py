@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from twofold.errors import BadShape
+from twofold.evaluate.measure import measure
 
 __all__ = ["mean_rank"]
 
@@ -41,7 +41,7 @@ def mean_rank(
     item_factors : array of shape (n_items, rank)
         V.
     test : scipy.sparse.csr_array of shape (n_users, n_items)
-        Held-out entries; users without one do not count.
+        Held-out entries, none negative; users without one do not count.
     seen : scipy.sparse.csr_array, optional
         Entries whose items are left out of a user's list.
     block : int, default 512
@@ -60,35 +60,7 @@ def mean_rank(
     >>> mean_rank(np.array([[1.0]]), np.ones((3, 1)), test)
     0.5
     """
-    if test.shape != (len(user_factors), len(item_factors)) or (seen is not None and seen.shape != test.shape):
-        raise BadShape(
-            "test entries and factors do not fit.",
-            found=f"entries {test.shape}, {len(user_factors):,} user and {len(item_factors):,} item factors",
-        )
-    total = weight = 0.0
-    users = np.flatnonzero(np.diff(test.indptr))
-    for start in range(0, users.size, block):
-        chosen = users[start : start + block]
-        scores = user_factors[chosen] @ item_factors.T
-        for user, row in zip(chosen, scores, strict=True):
-            ranks, values = _user_ranks(user, row, test, seen)
-            total += float(ranks @ values)
-            weight += float(values.sum())
-    return total / weight if weight else float("nan")
-
-
-def _user_ranks(
-    user: int, scores: Floats, test: sparse.csr_array, seen: sparse.csr_array | None
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    span = slice(test.indptr[user], test.indptr[user + 1])
-    held, values = test.indices[span], test.data[span].astype(np.float64)
-    candidates = np.ones(scores.size, dtype=np.bool_)
-    if seen is not None:
-        candidates[seen.indices[seen.indptr[user] : seen.indptr[user + 1]]] = False
-        candidates[held] = True
-    others = np.sort(scores[candidates])
-    below_or_equal = np.searchsorted(others, scores[held], side="right")
-    below = np.searchsorted(others, scores[held], side="left")
-    # Places above, plus half of the ties other than the item itself.
-    above = others.size - below_or_equal + (below_or_equal - below - 1) / 2
-    return above / max(others.size - 1, 1), values
+    metric = "mean_rank" if seen is None else "mean_rank_unseen"
+    train = sparse.csr_array(test.shape) if seen is None else seen
+    system = (user_factors, item_factors)
+    return measure(system, train, test, feedback="ratings", metrics=[metric], block=block).overall(metric)

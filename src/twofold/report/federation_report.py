@@ -33,6 +33,24 @@ def federation_page(run: FederationRun, *, title: str = "A federation in two rou
     -------
     The page tells how many users each entity has and how well it is served. That is private: such a page can be made
     only where everybody's data is in one process, which is a simulation.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> from twofold.protocol.plan import CatalogKey, Plan
+    >>> from twofold.report.federation import EntityLine, System
+    >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=3), feedback="counts", bound=5, max_items=3)
+    >>> told = {"numbers": 4, "bytes": 99, "spent": "ε = 1", "noise": 2.0, "signal": 1.0, "gain": 0.0}
+    >>> entities = tuple(
+    ...     EntityLine(name=name, users=9, model="factors", strength="own only", **told) for name in ("a", "b")
+    ... )
+    >>> alone = System(
+    ...     key="alone", name="Alone", about="x", leaves="nothing", ndcg=(0.3, 0.4), mean_rank=(0.1, 0.1)
+    ... )
+    >>> joined = replace(alone, key="private", name="Together", ndcg=(0.4, 0.51))
+    >>> run = FederationRun(plan=plan, private=True, entities=entities, systems=(alone, joined), received=9)
+    >>> print(federation_page(run).notice.text)
+    Joining helped: at ε = 1, δ = 1e-6, the private federation recommends better than staying alone.
     """
     first, more = headline(run)
     if not run.private:
@@ -173,7 +191,7 @@ def _local_models(run: FederationRun) -> Section:
         rows=tuple(rows),
         note="Chosen on entries each held back for itself, never on those of the results above. Pull: as how many of "
         f"its own {run.nouns.users} the shared factors count. Gain: nDCG@10 above its best model alone, mean ± "
-        "standard deviation; it is the best of several tries, so it flatters, and it is never below zero.",
+        "standard deviation; it is the best of several tries, so it flatters.",
     )
     return Section("Local models", (table,))
 

@@ -92,11 +92,14 @@ def kept_of_the_gain(run: FederationRun, key: str) -> str:
     without = difference(run.system(key).ndcg, alone.ndcg, everyone)
     private = difference(run.system(PRIVATE).ndcg, alone.ndcg, everyone)
     if without.verdict != "better":
-        return "Without privacy, sharing does not measurably beat staying alone either, so there is nothing to keep."
+        return (
+            f"Over all {run.nouns.entities}, sharing without privacy does not measurably beat staying alone either, so "
+            "there is nothing that privacy could cost."
+        )
     if private.verdict != "better":
         return (
             f"Without privacy, sharing would add {number(without.mean, 4)} to the nDCG@10 of staying alone. Of that "
-            "the private federation keeps nothing that can be measured: here the noise costs all of it."
+            "the private federation keeps nothing that can be measured."
         )
     return (
         f"Without privacy, sharing would add {number(without.mean, 4)} to the nDCG@10 of staying alone; the private "

@@ -13,7 +13,7 @@ from pathlib import Path
 from twofold.errors import BadMessage, NotReady, PrivacyError, ProtocolError, RoundClosed, TransportError, TwofoldError
 from twofold.privacy.ledger.disk import step as announce
 from twofold.protocol.files import read_limited
-from twofold.protocol.messages import decode_prototypes, encode_factors, message_limit, receipt
+from twofold.protocol.messages import decode_factors, decode_prototypes, encode_factors, message_limit, receipt
 from twofold.protocol.plan import Plan
 from twofold.server.factorize import MEMORY_LIMIT, Server
 from twofold.server.sources import Arrived, check_quorum, checked, conflict
@@ -66,7 +66,8 @@ class Coordinator:
     reached. A message that comes late still counts while the round is open: its sender has paid for it. Below the
     quorum nothing is published.
 
-    Of two different messages from one entity the one that was stored first counts, and the other is refused.
+    Of two different messages from one entity the one that was stored first counts (of two found in one look, that with
+    the smaller receipt), and the other is refused.
 
     A coordinator that is started again goes on from what is in its folder, and publishes the same bytes.
 
@@ -231,6 +232,7 @@ class Coordinator:
         if data is None:
             data = encode_factors(self._server.factorize_arrived(self._counting()), self.plan)
             self._state.store_factors(data)
+        decode_factors(data, self.plan)  # a disk may have lost a bit since
         if self.mailbox.published() != data:
             announce("coordinator: publish")
             self.mailbox.publish(data)

@@ -14,7 +14,7 @@ import numpy as np
 from twofold.errors import BadParameter
 from twofold.protocol.factors import ItemFactors
 from twofold.protocol.plan import Plan
-from twofold.prototypes.combine import weighted_rows
+from twofold.prototypes.combine import joined, weighted_rows
 from twofold.prototypes.message import Prototypes, WeightedRows
 from twofold.server.rows import SharedFactors, factorize_rows
 from twofold.server.sources import Arrived, MessageLike, arrived, check_quorum, spilled
@@ -34,8 +34,9 @@ class Server:
     plan : Plan
         What all sides agreed on.
     memory_limit : int
-        Bytes. Rows of each entity's own clusters beyond it are factorized in several passes, one message at a time;
-        messages given as bytes beyond it are put into files meanwhile.
+        Bytes. Rows of each entity's own clusters beyond it are factorized in several passes, some messages at a time;
+        messages given as bytes beyond it are put into files meanwhile. Below it the work takes up to five times as much
+        as the rows. Passes end at slightly other numbers than a table in memory, so equal bytes need an equal limit.
     scratch : path, optional
         Folder for those files; the system's place for temporary files by default.
     threads : int, optional
@@ -126,7 +127,17 @@ class Server:
         return (one.load(self.plan).content for one in taken)
 
     def _blocks(self, taken: Iterable[Arrived]) -> Iterator[WeightedRows]:
-        return (weighted_rows([content], self.plan.public) for content in self._contents(taken))
+        """Rows of some messages at a time: what a pass adds up is as large as a message, and is added once a block."""
+        held: list[WeightedRows] = []
+        size = 0
+        for one in taken:
+            if held and size + one.size > self.memory_limit // 8:
+                yield joined(held)
+                held, size = [], 0
+            held.append(weighted_rows([one.load(self.plan).content], self.plan.public))
+            size += one.size
+        if held:
+            yield joined(held)
 
     def _signed(self, shared: SharedFactors, taken: Sequence[Arrived]) -> ItemFactors:
         plan = self.plan

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from twofold.algorithms import masked_nmf
 from twofold.algorithms._blas_threads import one_blas_thread
@@ -114,9 +117,9 @@ def fit_items(rows: WeightedRows, scale: Scaling, *, rank: int, seed: int, threa
     """Item factors of Y, by masked NMF under the raised penalty."""
     Y, weights, _ = scale.rows(rows)
     found = masked_nmf(
-        Y,
+        Y if weights is None else _stored(Y, weights > 0),
         rank,
-        weights=weights,
+        weights=None if weights is None else weights[weights > 0],
         regularization=scale.ridge,
         count_scaling=0.0,
         max_iterations=MOST_ITERATIONS,
@@ -126,6 +129,13 @@ def fit_items(rows: WeightedRows, scale: Scaling, *, rank: int, seed: int, threa
         rng=seed,
     )
     return np.asarray(found[1])
+
+
+def _stored(Y: Floats, observed: NDArray[np.bool_]) -> sp.csr_array:
+    """Keep only what was observed: of rated prototypes most cells are empty."""
+    starts = np.concatenate(([0], np.cumsum(observed.sum(axis=1))))
+    parts: Any = (Y[observed], np.nonzero(observed)[1], starts)
+    return sp.csr_array(parts, shape=Y.shape)
 
 
 def finish(

@@ -29,7 +29,9 @@ __all__ = ["Found", "Scanner", "read_again"]
 DEPTH: Final = 4
 #: Most files looked at in one pass.
 MOST_FILES: Final = 100_000
-_TEMPORARY: Final = re.compile(r"[.~].*|.*(?:~|\.(?:part|partial|filepart|tmp|temp|crdownload|download|swp|new))", re.I)
+_TEMPORARY: Final = re.compile(
+    r"[.~].*|.*(?:~|\.(?:part|partial|filepart|tmp|temp|crdownload|download|swp|new))", re.I | re.S
+)
 _PROMISE: Final = re.compile(r".+\.([0-9a-f]{16})\.round[12]")
 #: Seconds within which a disk with a coarse clock may not show a second write.
 TICK: Final = 2.0
