@@ -11,7 +11,7 @@ PYTEST := $(BIN)/python -m pytest
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-demo: $(VENV)/.runtime  ## a simulated federation, from data to a table
+demo: $(VENV)/.runtime  ## a simulated federation, both rounds, with a table and a report
 	$(BIN)/twofold demo
 
 test: $(VENV)/.dev  ## every test but the slow ones, doctests, coverage

@@ -1,30 +1,117 @@
-"""`twofold demo`: runs without data, and its table says what it should."""
+"""`twofold demo`: runs without data, keeps what it promises, and its numbers are those of its report."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Any
 
+import pytest
 from typer.testing import CliRunner
 
-from twofold.cli import app
+from twofold.cli import app, demo
+from twofold.errors import BadParameter, BudgetExceeded
+from twofold.privacy.ledger import Ledger
 
-SMALL = ["demo", "--patients", "1200", "--hospitals", "8", "--seed", "3"]
+SMALL = ["demo", "--patients", "400", "--hospitals", "5", "--seed", "3"]
+KEYS = ["popularity", "shared_popularity", "alone", "private", "non_private", "pooled"]
+QUARTERS = ["all", "smallest quarter", "second quarter", "third quarter", "largest quarter"]
 
 
-def test_the_numbers_are_ranks_and_better_than_chance() -> None:
-    result = CliRunner().invoke(app, [*SMALL, "--json"])
+def run(*options: str) -> dict[str, Any]:
+    result = CliRunner().invoke(app, [*SMALL, *options, "--json"], catch_exceptions=False)
     assert result.exit_code == 0, result.output
-    lines = json.loads(result.stdout)
-    assert [line["group"] for line in lines] == ["smallest", "second", "third", "largest"]
-    assert sum(line["patients"] for line in lines) == 1200
-    assert sum(line["hospitals"] for line in lines) == 8
-    for line in lines:
-        for name in ("common_everywhere", "common_here", "alone", "pooled"):
-            assert 0 < line[name] < 0.25
-        assert 0.3 < line["mass_kept"] < 1
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
 
 
-def test_a_seed_repeats_the_table() -> None:
-    first, second = (CliRunner().invoke(app, SMALL).stdout for _ in range(2))
-    assert first == second
-    assert "Nothing has left a hospital in this demo." in " ".join(first.split())
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
+    """One small demo with its ledgers kept."""
+    folder = tmp_path_factory.mktemp("demo")
+    return run("--output", str(folder), "--ledgers", str(folder / "ledgers")), folder
+
+
+def by_key(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {system["key"]: system for system in found["systems"]}
+
+
+def test_every_system_is_measured_everywhere(done: tuple[dict[str, Any], Path]) -> None:
+    found, _ = done
+    assert [system["key"] for system in found["systems"]] == KEYS
+    for system in found["systems"]:
+        assert list(system["ndcg"]) == list(system["mean_rank"]) == QUARTERS
+        assert all(0 < cell["mean"] < 1 for cell in system["ndcg"].values())
+        assert 0 < system["mean_rank"]["all"]["mean"] < 0.25  # chance is 0.5
+    means = {key: system["ndcg"]["all"]["mean"] for key, system in by_key(found).items()}
+    assert means["alone"] > means["popularity"]
+    assert (found["patients"], found["hospitals"]) == (400, 5)
+
+
+def test_the_federation_is_a_real_one(done: tuple[dict[str, Any], Path]) -> None:
+    found, folder = done
+    assert found["private"] is True
+    for kind in ("private", "popularity"):
+        ledgers = sorted((folder / "ledgers" / kind).glob("*.ledger"))
+        assert len(ledgers) == 5
+        for path in ledgers:
+            state = Ledger(path).state()
+            assert float(state.spent.epsilon) <= 1.0 + 1e-9
+            assert [entry.status for entry in state.entries] == ["released"]
+            assert not state.entries[0].request["seeded"]
+
+
+def test_the_report_holds_the_same_numbers(done: tuple[dict[str, Any], Path]) -> None:
+    found, folder = done
+    text = Path(found["report"]).read_text(encoding="utf-8")
+    assert Path(found["report"]).parent == folder
+    cell = by_key(found)["private"]["ndcg"]["all"]
+    assert f"{cell['mean']:.3f} ± {cell['spread']:.3f}" in text
+    assert repr(cell["mean"]) in text
+    assert found["verdict"] in text.replace("&#x27;", "'")
+    assert found["plan"] in text
+
+
+def test_other_data_on_the_same_ledgers_is_refused(done: tuple[dict[str, Any], Path]) -> None:
+    _, folder = done
+    options = ["demo", "--patients", "400", "--hospitals", "5", "--seed", "4", "--output", str(folder), "--json"]
+    with pytest.raises(BudgetExceeded):
+        CliRunner().invoke(app, [*options, "--ledgers", str(folder / "ledgers")], catch_exceptions=False)
+
+
+def test_the_seed_repeats_all_but_the_noise(done: tuple[dict[str, Any], Path], tmp_path: Path) -> None:
+    found, _ = done
+    other = by_key(run("--output", str(tmp_path / "again.html")))
+    for key, system in by_key(found).items():
+        assert (other[key] == system) == (key not in ("private", "shared_popularity")), key
+    assert (tmp_path / "again.html").exists()
+
+
+def test_running_again_on_the_same_ledgers_spends_nothing_and_prints_the_same(
+    done: tuple[dict[str, Any], Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    found, folder = done
+    opened: list[str] = []
+    monkeypatch.setattr(demo.webbrowser, "open", opened.append)
+    monkeypatch.chdir(tmp_path)
+    options = ["--ledgers", str(folder / "ledgers"), "--open"]
+    result = CliRunner().invoke(app, [*SMALL, *options], catch_exceptions=False)
+    table = result.stdout.split("Joining")[0]
+    assert max(map(len, table.splitlines())) <= 80
+    for system in found["systems"]:
+        cell = system["ndcg"]["all"]
+        assert f"{cell['mean']:.3f} ± {cell['spread']:.3f}" in table
+        assert system["name"] in table
+        assert f" {system['mean_rank']['all']['mean']:.3f}" in table
+    assert found["verdict"] in result.stdout
+    assert "Report: twofold-demo.html" in result.stdout
+    shown = result.stdout.split("Ledgers: twofold ")[1].split()
+    assert CliRunner().invoke(app, shown, catch_exceptions=False).exit_code == 0
+    assert opened == [(tmp_path / "twofold-demo.html").as_uri()]
+
+
+def test_the_output_is_settled_before_any_work(tmp_path: Path) -> None:
+    (tmp_path / "visits.csv").write_text("precious")
+    with pytest.raises(BadParameter, match="HTML"):
+        CliRunner().invoke(app, [*SMALL, "--output", str(tmp_path / "visits.csv")], catch_exceptions=False)
+    assert (tmp_path / "visits.csv").read_text() == "precious"

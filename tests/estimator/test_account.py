@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -115,6 +118,20 @@ def in_a_worker() -> str:
 def test_a_worker_process_has_no_account() -> None:
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         assert "worker process forgets" in pool.submit(in_a_worker).result()
+
+
+def test_the_account_leaves_nothing_behind(tmp_path: Path) -> None:
+    code = (
+        "import polars as pl, twofold as tw\n"
+        "plan = tw.Plan(catalog=tw.Catalog(['a', 'b']), feedback='counts', bound=5, max_items=2, rank=1)\n"
+        "frame = pl.DataFrame({'entity': ['n', 'n'], 'user': [1, 2], 'item': ['a', 'b'], 'value': [1, 1]})\n"
+        "tw.FederatedRecommender(plan, local='factors', strength='shared').fit(frame).recommend(1)\n"
+    )
+    command = [sys.executable, "-W", "error", "-c", code]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    result = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert (result.stdout, result.stderr) == ("", "")
+    assert not list(tmp_path.glob("twofold-*"))
 
 
 # With ledgers

@@ -1,157 +1,157 @@
-"""`twofold demo`: a simulated federation, from data to a table, with no data of your own."""
+"""`twofold demo`: a whole federation of simulated hospitals in this process, with a report, in about a minute."""
 
 from __future__ import annotations
 
 import json as jsonlib
-from collections.abc import Iterable, Iterator
+import math
+import tempfile
+import webbrowser
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
-import numpy.typing as npt
 import typer
 from rich import box
 from rich.console import Console
-from rich.progress import Progress
 from rich.table import Table
 
-from twofold.algorithms import fold_in, masked_nmf
 from twofold.cli._columns import Json
-from twofold.data.bounds import Bounds, BoundsReport
-from twofold.data.federation import Federation
-from twofold.data.ratings import Ratings
-from twofold.data.sources import hospitals
-from twofold.data.split import Split, holdout
-from twofold.evaluate.mean_rank import mean_rank
+from twofold.cli._progress import phases
+from twofold.errors import BadParameter, TransportError
+
+if TYPE_CHECKING:
+    from twofold.report.federation import FederationRun
 
 __all__ = ["demo"]
 
-Floats = npt.NDArray[np.floating[Any]]
-
-RANK = 12
-GROUPS = ("smallest", "second", "third", "largest")
-NOTE = (
-    "The last four columns are the mean rank of held-out entries among the items a patient has not had: 0 is the top "
-    "of the list, 0.5 is chance. Common: the same list for all, by what is common everywhere, or here. Alone: a model "
-    "of the hospital's own patients. Pooled: one set of item factors from everybody's raw data, which is not allowed.\n"
-    "These hospitals differ in patients, habits and formulary, as real ones do. So one model for all does not replace "
-    "what each knows alone: sharing has to add to it. Nothing has left a hospital in this demo."
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Line:
-    """One group of hospitals in the demo's table."""
-
-    group: str
-    hospitals: int
-    patients: int
-    entries_per_patient: float
-    mass_kept: float
-    common_everywhere: float
-    common_here: float
-    alone: float
-    pooled: float
+REPORT = "twofold-demo.html"
 
 
 def demo(
     patients: Annotated[int, typer.Option(min=400, help="Simulated patients over all hospitals.")] = 9_000,
     n_hospitals: Annotated[int, typer.Option("--hospitals", min=4, help="Simulated hospitals.")] = 24,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the simulation and the split.")] = 7,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the simulation and the split, never of the noise.")] = 7,
+    epsilon: Annotated[float, typer.Option(min=0.01, max=1000, help="Price of each hospital's one message.")] = 1.0,
+    output: Annotated[Path, typer.Option(help="The report: an .html file, or a folder for it.")] = Path(REPORT),
+    ledgers: Annotated[Path | None, typer.Option(help="Keep the hospitals' ledgers in this folder.")] = None,
+    open_report: Annotated[bool, typer.Option("--open/--no-open", help="Show the report in a browser.")] = False,
     json: Json = False,
 ) -> None:
-    """Simulate hospitals, bound, split, and compare what each has alone with what pooling would give."""
-    with _progress(n_hospitals + 3) as steps:
-        federation = hospitals.simulate(n_patients=patients, n_hospitals=n_hospitals, rng=seed).federation
-        next(steps)
-        bounded = {name: Bounds(bound=5, max_items=60).apply(ratings) for name, ratings in federation.items()}
-        split = holdout(Federation({name: ratings for name, (ratings, _) in bounded.items()}), rng=seed)
-        next(steps)
-        lines = _compare(split, {name: report for name, (_, report) in bounded.items()}, seed, steps)
+    """Simulate hospitals, run both rounds with real noise, and compare with staying alone; writes a report.
+
+    The noise comes from the operating system, as in a real federation, so the private numbers differ a little from run
+    to run. Everything else repeats with the seed.
+    """
+    from twofold.cli._demo_run import Demo, run_demo
+    from twofold.report.federation_report import federation_page
+
+    target = _target(output)
+    with _ledgers(ledgers) as folder, phases() as tell:
+        asked = Demo(patients=patients, n_hospitals=n_hospitals, seed=seed, epsilon=epsilon, ledgers=folder)
+        run = run_demo(asked, tell)
+    subtitle = f"{n_hospitals} hospitals, {patients:,} patients, seed {seed}"
+    federation_page(run, title="twofold demo: a federation of simulated hospitals", subtitle=subtitle).write(target)
     if json:
-        typer.echo(jsonlib.dumps([asdict(line) for line in lines], indent=2))
+        record = {**_record(run), "report": str(target)}
+        typer.echo(jsonlib.dumps(record, indent=2, ensure_ascii=False, allow_nan=False))
     else:
-        _print(federation, lines)
+        _print(run, target, ledgers)
+    if open_report:
+        webbrowser.open(target.resolve().as_uri())
 
 
-def _compare(split: Split[Federation], cuts: dict[str, BoundsReport], seed: int, steps: Iterator[None]) -> list[Line]:
-    train = split.train.pooled()
-    popularity = _popularity(train)
-    _, shared = masked_nmf(train.matrix, rank=RANK, feedback="counts", rng=seed)
-    next(steps)
-    scores = {}
-    for name, ratings in split.train.items():
-        scores[name] = _hospital(ratings, split.test[name], popularity, shared, seed)
-        next(steps)
-    order = sorted(split.train, key=lambda name: split.train[name].n_users)
-    quarters = np.array_split(np.array(order, dtype=object), len(GROUPS))
-    return [_line(group, list(names), split, cuts, scores) for group, names in zip(GROUPS, quarters, strict=True)]
-
-
-def _hospital(train: Ratings, test: Ratings, popularity: Floats, shared: Floats, seed: int) -> tuple[float, ...]:
-    """Mean rank of one hospital's held-out entries by each way to recommend, in the order of the table."""
-    own_users, own_items = masked_nmf(train.matrix, rank=RANK, feedback="counts", rng=seed)
-    users = fold_in(train.matrix, shared, feedback="counts")
-    everyone = np.ones((train.n_users, 1), dtype=np.float32)
-    pairs = ((everyone, popularity), (everyone, _popularity(train)), (own_users, own_items), (users, shared))
-    return tuple(mean_rank(u, v, test.matrix, seen=train.matrix) for u, v in pairs)
-
-
-def _popularity(ratings: Ratings) -> Floats:
-    return np.asarray(ratings.matrix.sum(axis=0), dtype=np.float32)[:, None]
-
-
-def _line(
-    group: str,
-    names: list[str],
-    split: Split[Federation],
-    cuts: dict[str, BoundsReport],
-    scores: dict[str, tuple[float, ...]],
-) -> Line:
-    users = np.array([split.train[name].n_users for name in names])
-    entries = sum(split.train[name].n_entries + split.test[name].n_entries for name in names)
-    held = np.array([split.test[name].matrix.sum() for name in names])
-    means = np.average([scores[name] for name in names], axis=0, weights=held)
-    return Line(
-        group=group,
-        hospitals=len(names),
-        patients=int(users.sum()),
-        entries_per_patient=entries / int(users.sum()),
-        mass_kept=float(np.average([cuts[name].mass_kept for name in names], weights=users)),
-        common_everywhere=float(means[0]),
-        common_here=float(means[1]),
-        alone=float(means[2]),
-        pooled=float(means[3]),
-    )
-
-
-def _print(federation: Federation, lines: Iterable[Line]) -> None:
-    console = Console()
-    console.print(f"{federation!r}", highlight=False)
-    table = Table(title="Simulated hospitals by size", box=box.SIMPLE_HEAD, pad_edge=False)
-    names = ("hospitals", "patients", "entries\neach", "mass\nkept", "common\neverywhere", "common\nhere")
-    for name in (*names, "alone", "pooled"):
-        table.add_column(name, justify="left" if name == "hospitals" else "right", no_wrap=True)
-    for line in lines:
-        means = (line.common_everywhere, line.common_here, line.alone, line.pooled)
-        ranks = (f"{value:.4f}" for value in means)
-        sizes = (f"{line.patients:,}", f"{line.entries_per_patient:.0f}", f"{line.mass_kept:.0%}")
-        table.add_row(f"{line.hospitals} {line.group}", *sizes, *ranks)
-    console.print(table)
-    console.print(NOTE, highlight=False)
+def _target(output: Path) -> Path:
+    """The file to write; refused before any work when it cannot be one."""
+    if output.suffix.lower() in (".html", ".htm") and not output.is_dir():
+        folder, name = output.parent, output.name
+    elif output.is_file():
+        raise BadParameter("the report is an HTML page.", found=output.name, expected=f"a folder, or {REPORT}")
+    else:
+        folder, name = output, REPORT
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TransportError("the report's folder cannot be made.", found=f"{folder.name}: {error.strerror}") from None
+    return folder / name
 
 
 @contextmanager
-def _progress(total: int) -> Iterator[Iterator[None]]:
-    """A bar on a terminal, silence elsewhere; each `next` is one step."""
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("simulating hospitals", total=total)
+def _ledgers(given: Path | None) -> Iterator[Path]:
+    """The folder asked for, or one that goes with the demo."""
+    if given is not None:
+        yield given
+        return
+    with tempfile.TemporaryDirectory(prefix="twofold-demo-") as folder:
+        yield Path(folder)
 
-        def steps() -> Iterator[None]:
-            while True:
-                progress.advance(task)
-                yield
 
-        yield steps()
+def _record(run: FederationRun) -> dict[str, Any]:
+    """Everything the table shows, and more, as plain JSON."""
+    from twofold.report.comparison import Group, mean_and_spread, size_groups
+    from twofold.report.federation_words import headline
+
+    groups = (Group(name="all", short="all", members=run.everyone), *size_groups(run.sizes))
+
+    def cells(values: tuple[float, ...]) -> dict[str, dict[str, float | None]]:
+        found = {group.name: mean_and_spread(values, group.members) for group in groups}
+        return {name: {"mean": _plain(mean), "spread": _plain(spread)} for name, (mean, spread) in found.items()}
+
+    first, more = headline(run)
+    return {
+        "verdict": first,
+        "details": more,
+        "private": run.private,
+        "plan": run.plan.hash,
+        "epsilon": float(run.plan.epsilon),
+        "delta": float(run.plan.delta),
+        "patients": sum(run.sizes),
+        "hospitals": len(run.entities),
+        "bytes_sent": sum(entity.bytes for entity in run.entities),
+        "systems": [
+            {"key": one.key, "name": one.name, "ndcg": cells(one.ndcg), "mean_rank": cells(one.mean_rank)}
+            for one in run.systems
+        ],
+        "seconds": {name: round(seconds, 3) for name, seconds in run.timings},
+    }
+
+
+def _plain(value: float) -> float | None:
+    """JSON has no NaN."""
+    return value if math.isfinite(value) else None
+
+
+def _print(run: FederationRun, target: Path, ledgers: Path | None) -> None:
+    from twofold.report.comparison import mean_and_spread, size_groups
+    from twofold.report.federation_words import budget_words, headline, kept_of_the_gain
+
+    groups = size_groups(run.sizes)
+    console = Console()
+    title = f"nDCG@10 over {len(run.entities)} simulated hospitals"
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=0)
+    for name in ("", "all ± spread", *(group.short for group in groups), "rank"):
+        table.add_column(name, justify="right" if name else "left", no_wrap=True)
+    for one in run.systems:
+        mean, spread = mean_and_spread(one.ndcg, run.everyone)
+        quarters = (f"{mean_and_spread(one.ndcg, group.members)[0]:.3f}" for group in groups)
+        rank = mean_and_spread(one.mean_rank, run.everyone)[0]
+        bold = "bold" if one.key == "private" else None
+        table.add_row(one.name, f"{mean:.3f} ± {spread:.3f}", *quarters, f"{rank:.3f}", style=bold)
+    console.print(table)
+    first, more = headline(run)
+    sent = run.entities[0]
+    console.print(
+        f"{first}\n{more[0]}\n{kept_of_the_gain(run, 'non_private')}\n"
+        f"Left each hospital: one message of {sent.bytes:,} bytes at {budget_words(run.plan)} per person. Columns: "
+        f"quarters of the hospitals by size. nDCG@10: 1 is best; rank: mean rank, 0 is best, 0.5 chance.\n"
+        f"Report: {target}{_where(run, ledgers)}",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _where(run: FederationRun, ledgers: Path | None) -> str:
+    """What to type to see one of the ledgers, if they were kept."""
+    if ledgers is None:
+        return ""
+    return f"\nLedgers: twofold ledger show {ledgers / 'private' / run.entities[0].name}.ledger"

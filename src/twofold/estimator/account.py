@@ -7,7 +7,10 @@ would reach.
 
 from __future__ import annotations
 
+import atexit
 import multiprocessing
+import os
+import shutil
 import tempfile
 import threading
 from collections.abc import Mapping
@@ -56,7 +59,7 @@ class Account:
     """
 
     _paid: dict[str, list[_Paid]] = field(default_factory=dict)
-    _folder: tempfile.TemporaryDirectory[str] | None = None
+    _folder: Path | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def ledgers(self, federation: Federation, plan: Plan, names: Mapping[Any, str]) -> dict[Any, Path | None]:
@@ -84,7 +87,7 @@ class Account:
         with self._lock:
             self._paid.clear()
             if self._folder is not None:
-                self._folder.cleanup()
+                _remove(self._folder, os.getpid())
             self._folder = None
 
     def _wanted(self, name: str, ratings: Ratings, plan: Plan) -> _Paid:
@@ -100,8 +103,15 @@ class Account:
 
     def _home(self) -> Path:
         if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="twofold-account-")
-        return Path(self._folder.name)
+            self._folder = Path(tempfile.mkdtemp(prefix="twofold-account-"))
+            atexit.register(_remove, self._folder, os.getpid())
+        return self._folder
+
+
+def _remove(folder: Path, owner: int) -> None:
+    """Take the folder away, unless this is a fork of the process that still needs it."""
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _refused(name: str, plan: Plan, concerned: list[_Paid], *, same_plan: bool) -> SilentSpending:

@@ -1,0 +1,177 @@
+"""What `twofold demo` does: simulated hospitals, both rounds with real noise, and the same test for every system."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Final
+
+from twofold.cli._demo_systems import (
+    Compared,
+    alone,
+    common_everywhere,
+    common_here,
+    local_models,
+    measured,
+    pooled,
+)
+from twofold.cli._demo_words import HELD_OUT_WORDS, NOUNS, REMARKS, added_up, entity_lines, example
+from twofold.data.bounds import Bounds
+from twofold.data.federation import Federation
+from twofold.data.sources import hospitals
+from twofold.data.split import Split, holdout
+from twofold.entity.agent import Entity
+from twofold.privacy.ledger import Ledger
+from twofold.protocol.messages import PrototypesMessage
+from twofold.protocol.plan import Plan
+from twofold.prototypes.auto import choose
+from twofold.report.federation import FederationRun, System
+from twofold.server.factorize import Server
+from twofold.simulate import simulate
+
+__all__ = ["Demo", "run_demo"]
+
+Progress = Callable[[str, int, int], object]
+
+SHARE: Final = 0.5  # of the patients have entries held out: at the smallest hospitals that is still twenty
+HELD_OUT: Final = 5
+ADDED_UP: Final = ("buckets", "popularity")  # mechanisms whose cells mean the same at every hospital
+
+
+@dataclass(frozen=True, kw_only=True)
+class Demo:
+    """What can be asked of the demo.
+
+    Parameters
+    ----------
+    patients, n_hospitals : int
+        Size of the simulation.
+    seed : int
+        Of the simulation and the split, and the plan's public seed. Never of the noise.
+    epsilon : float
+        Price of the one release of a hospital.
+    ledgers : Path
+        Folder for the hospitals' ledgers.
+    """
+
+    patients: int
+    n_hospitals: int
+    seed: int
+    epsilon: float
+    ledgers: Path
+
+    def data(self) -> Split[Federation]:
+        """Simulated hospitals with some entries held out, values cut as the plan says."""
+        made = hospitals.simulate(n_patients=self.patients, n_hospitals=self.n_hospitals, rng=self.seed).federation
+        cut = Bounds(bound=5)
+        whole = Federation({name: cut.apply(ratings)[0] for name, ratings in made.items()})
+        return holdout(whole, users=SHARE, entries=HELD_OUT, rng=self.seed)
+
+    def plan(self, federation: Federation) -> Plan:
+        """The plan: from the settings of the simulation, nothing counted in its data."""
+        return Plan(
+            catalog=federation.catalog,
+            feedback="counts",
+            bound=5,
+            max_items=60,
+            n_prototypes=10,
+            rank=20,
+            epsilon=Fraction(str(self.epsilon)),
+            n_users=self.patients // self.n_hospitals,
+            n_entities=self.n_hospitals,
+            name="demo",
+            seed=self.seed,
+        )
+
+
+@dataclass
+class Clock:
+    """Seconds of each step, told to a progress bar as they pass."""
+
+    tell: Progress
+    seconds: list[tuple[str, float]] = field(default_factory=list)
+
+    @contextmanager
+    def step(self, name: str, *, bar: bool = True) -> Iterator[None]:
+        """Time one step; without a bar where its phases have theirs."""
+        if bar:
+            self.tell(name, 0, 1)
+        start = time.perf_counter()
+        yield
+        self.seconds.append((name, time.perf_counter() - start))
+        if bar:
+            self.tell(name, 1, 1)
+
+    def within(self, name: str) -> Progress:
+        """Name the phases of a simulation after the step they belong to."""
+        return lambda phase, done, total: self.tell(f"{name}: {phase}", done, total)
+
+
+def run_demo(demo: Demo, tell: Progress) -> FederationRun:
+    """Run everything and gather what the report needs.
+
+    Privacy
+    -------
+    The private federation runs exactly as a real one: operating-system noise, a ledger per hospital, a plan that is no
+    simulation. So its numbers differ a little from run to run; everything else repeats with the seed.
+    """
+    clock = Clock(tell)
+    with clock.step("simulated hospitals"):
+        split = demo.data()
+        plan = demo.plan(split.train)
+    with clock.step("private federation", bar=False):
+        private = simulate(
+            split.train, plan, ledgers=demo.ledgers / "private", progress=clock.within("private federation")
+        )
+    with clock.step("popularity, shared privately"):
+        popular = Server(plan_of_popularity(plan)).factorize(
+            messages(split.train, plan_of_popularity(plan), demo.ledgers / "popularity")
+        )
+    with clock.step("federation without privacy", bar=False):
+        open_plan = plan.with_(mechanism="kmeans", simulation=True)
+        told = clock.within("federation without privacy")
+        without = simulate(split.train, open_plan, rng=demo.seed, progress=told)
+    compared: list[Compared] = [common_here(split.train), common_everywhere(split.train, popular.means)]
+    with clock.step("alone", bar=False):
+        compared.append(alone(split.train, plan, lambda done: tell("alone", done, len(split.train))))
+    compared += [local_models("private", private.models), local_models("non_private", without.models)]
+    with clock.step("pooled raw data"):
+        compared.append(pooled(split.train, plan))
+    with clock.step("measured"):
+        systems: tuple[System, ...] = tuple(measured(one, split) for one in compared)
+    sent = messages(split.train, plan, demo.ledgers / "private")
+    return FederationRun(
+        plan=plan,
+        private=private.private,
+        entities=entity_lines(split.train, private, sent, demo.ledgers / "private"),
+        systems=systems,
+        received=private.received,
+        together=added_up(sent) if choose(plan.public).mechanism.name in ADDED_UP else None,
+        choice=choose(plan.public).reason,
+        timings=tuple(clock.seconds),
+        example=example(private, split),
+        held_out=HELD_OUT_WORDS,
+        remarks=REMARKS,
+        nouns=NOUNS,
+    )
+
+
+def plan_of_popularity(plan: Plan) -> Plan:
+    """The same price spent on one prototype of everybody: which items are common."""
+    return plan.with_(mechanism="popularity", name="demo-popularity")
+
+
+def messages(federation: Federation, plan: Plan, ledgers: Path) -> list[PrototypesMessage]:
+    """Round 1 of every hospital; a ledger that has the release hands it out again."""
+    ledgers.mkdir(parents=True, exist_ok=True)
+    sent = []
+    for name, ratings in federation.items():
+        path = ledgers / f"{name}.ledger"
+        if not path.exists():
+            Ledger.create(path, dataset=name, ceiling=plan.budget, unit=plan.unit)
+        sent.append(Entity(name, ratings, plan, ledger=path).prototypes())
+    return sent
