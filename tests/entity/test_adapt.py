@@ -1,3 +1,5 @@
+"""Adaptation: gains for tiny entities, no harm from a worthless shared model, never a crash."""
+
 from __future__ import annotations
 
 import math

@@ -16,10 +16,11 @@ import pytest
 from safetensors.numpy import load, save
 
 from twofold.data.catalog import Catalog
-from twofold.entity.artefact import BLANK, SCHEMA, decode_model, encode_model, seal
+from twofold.entity.artefact import SCHEMA, decode_model, encode_model
 from twofold.entity.model import Model
 from twofold.errors import BadIdentifier, BadModel, TransportError
 from twofold.protocol.codec import open_container, pack
+from twofold.protocol.seal import BLANK, pack_sealed
 
 MakeModel = Callable[..., Model]
 
@@ -28,8 +29,7 @@ def rewritten(data: bytes, change: Callable[[dict[str, Any], dict[str, np.ndarra
     """Change record and arrays and seal again, as somebody would who knows the format."""
     record, arrays = open_container(data).record, {name: np.array(part) for name, part in load(data).items()}
     change(record, arrays)
-    record["checksum"] = BLANK.decode()
-    return seal(pack(record, arrays))
+    return pack_sealed(record, arrays)
 
 
 @pytest.mark.parametrize("feedback", ["counts", "ratings"])
@@ -153,7 +153,7 @@ def test_a_failed_save_leaves_the_old_file(make_model: MakeModel, tmp_path: Path
 
 def test_a_checksum_that_is_missing_or_elsewhere_is_refused(make_model: MakeModel) -> None:
     record, arrays = open_container(data := encode_model(make_model())).record, load(data)
-    for change in ({"a": 1, "checksum": BLANK.decode()}, {"checksum": 5}, {"checksum": "x" * 64}, {"checksum": ""}):
+    for change in ({"a": 1, "checksum": BLANK}, {"checksum": 5}, {"checksum": "x" * 64}, {"checksum": ""}):
         with pytest.raises(BadModel):
             decode_model(pack({**record, **change}, arrays))
 

@@ -1,3 +1,5 @@
+"""Item factors drawn to given ones are exact solves."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -39,7 +41,13 @@ def test_an_item_without_entries_keeps_what_it_is_drawn_to():
     X[:, 4] = 0
     towards = np.random.default_rng(1).random((ITEMS, RANK)).astype(np.float32)
     found = drawn_factors(
-        sparse.csr_array(X.astype(np.float32)), towards, np.eye(RANK), 1.0, start=towards, feedback="ratings", penalty=0.1
+        sparse.csr_array(X.astype(np.float32)),
+        towards,
+        np.eye(RANK),
+        1.0,
+        start=towards,
+        feedback="ratings",
+        penalty=0.1,
     )
     np.testing.assert_array_equal(found[4], towards[4])
     assert not np.allclose(found[3], towards[3])

@@ -1,3 +1,5 @@
+"""The scorer over item factors: scores, reasons that add up, likeness, artefact."""
+
 from __future__ import annotations
 
 import numpy as np

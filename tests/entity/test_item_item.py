@@ -1,3 +1,5 @@
+"""The item-item scorer: ridge regressions by definition, by hand, and both forms alike."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,3 +1,5 @@
+"""Item-item weights from own and shared Gram matrices."""
+
 from __future__ import annotations
 
 import math
@@ -6,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from twofold.entity._blend import damping_of_items
 from twofold.entity._item_item_fit import RIDGE, ItemItemFit
 from twofold.entity._ridge import DenseWeights, LowRankWeights
 from twofold.protocol.factors import ItemFactors
@@ -75,5 +78,18 @@ def test_few_users_keep_the_form_of_the_rows_and_many_the_matrix():
 def test_gain_multiplies_the_pull_and_nothing_else(users):
     fit = ItemItemFit(counts(users), None, feedback="ratings")
     one, three = fit.scorer(0.0), fit.scorer(0.0, gain=3.0)
-    np.testing.assert_allclose(three.weights.apply(np.eye(ITEMS)), 3 * one.weights.apply(np.eye(ITEMS)), rtol=1e-5)
+    np.testing.assert_allclose(three.weights.apply(np.eye(ITEMS)), 3 * one.weights.apply(np.eye(ITEMS)), atol=1e-6)
     np.testing.assert_array_equal(one.means, three.means)
+
+
+def test_mixed_weights_come_from_the_sum_of_both_gram_matrices():
+    rows, shared = counts(100, 1), shared_of(counts(3_000, 2))
+    strength, damped = 250.0, np.sqrt(rows.toarray())
+    shrink = damping_of_items(rows, 0.5)
+    theirs = shrink[:, None] * shared.moments * shrink  # the factors are the identity
+    rest = np.maximum(shared.means - np.diag(theirs), 0.05 * np.maximum(shared.means, np.diag(theirs)))
+    ridge = RIDGE["counts"] * np.mean(damped[damped > 0] ** 2)
+    inverse = np.linalg.inv(damped.T @ damped + strength * (theirs + np.diag(rest)) + ridge * np.eye(ITEMS))
+    wanted = -inverse / np.diag(inverse)
+    np.fill_diagonal(wanted, 0)
+    np.testing.assert_allclose(matrix(ItemItemFit(rows, shared, feedback="counts"), strength), wanted, atol=1e-5)

@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twofold.errors import BadMessage, BadNumber, BadShape, FactorsChanged, NotForRealUse, PlanMismatch
-from twofold.protocol.codec import open_container, pack, unpack
+from twofold.protocol.codec import open_container, unpack
 from twofold.protocol.factor_messages import decode_factors, encode_factors, factors_limit, load_factors, save_factors
 from twofold.protocol.factors import ItemFactors
 from twofold.protocol.header import read_header
 from twofold.protocol.plan import CatalogKey, Plan
+from twofold.protocol.seal import pack_sealed
 
 PLAN = Plan(catalog=CatalogKey(hash="a" * 64, n_items=5), feedback="counts", bound=5, max_items=2, rank=4)
 
@@ -40,7 +41,7 @@ def factors_of(plan: Plan = PLAN, rank: int = 3, seed: int = 0, **changes: objec
 def edited(data: bytes, arrays: dict[str, object] | None = None, **changes: object) -> bytes:
     container = open_container(data)
     kept = unpack(data, container, container.layouts) | (arrays or {})
-    return pack(container.record | changes, {name: array for name, array in kept.items() if array is not None})
+    return pack_sealed(container.record | changes, {name: array for name, array in kept.items() if array is not None})
 
 
 def test_factors_come_through_whole():

@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twofold.errors import BadMessage, NotForRealUse, PlanMismatch, TwofoldError
-from twofold.protocol.codec import open_container, pack, unpack
+from twofold.protocol.codec import open_container, unpack
 from twofold.protocol.expected import LARGEST_NUMBER, expected
 from twofold.protocol.header import read_header
 from twofold.protocol.messages import decode_prototypes, encode_prototypes, load_prototypes, message_limit
 from twofold.protocol.plan import CatalogKey, Plan
+from twofold.protocol.seal import pack_sealed
 from twofold.prototypes.message import Prototypes
 
 CATALOG = CatalogKey(hash="a" * 64, n_items=5)
@@ -38,7 +39,7 @@ def edited(
     container = open_container(data)
     kept = unpack(data, container, container.layouts) | (arrays or {})
     record = {name: value for name, value in (container.record | changes).items() if name not in drop}
-    return pack(record, {name: array for name, array in kept.items() if array is not None})
+    return pack_sealed(record, {name: array for name, array in kept.items() if array is not None})
 
 
 @pytest.mark.parametrize("plan", [PLAN, RATINGS, PLAN.with_(mechanism="auto"), PLAN.with_(delta=0)])
@@ -60,7 +61,7 @@ def test_only_public_text_is_in_the_header():
     record = open_container(message_of(PLAN)).record
     assert set(record) == {
         *("schema", "entity", "plan", "plan_hash", "catalog_hash", "mechanism", "units", "noise", "seeded", "note"),
-        "software",
+        *("software", "checksum"),
     }
 
 

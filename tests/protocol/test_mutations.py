@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import struct
 import tracemalloc
 from collections import Counter
@@ -26,6 +27,7 @@ from twofold.protocol.messages import (
     receipt,
 )
 from twofold.protocol.plan import CatalogKey, Plan
+from twofold.protocol.seal import seal
 from twofold.protocol.strict_json import canonical_json
 
 OURS = (BadMessage, PlanMismatch, NotForRealUse)
@@ -256,6 +258,17 @@ def _check_sound(found: object, data: bytes) -> None:
         assert found.receipt == receipt(data)
 
 
+def sealed_again(data: bytes) -> bytes:
+    """What somebody would send who changes bytes on purpose: the checksum fits, and the deeper checks must hold."""
+    found = re.search(rb'\\"checksum\\":\\"([0-9a-f]{64})', data[: 2**16])
+    if found is None:
+        return data
+    blank = data[: found.start(1)] + b"0" * 64 + data[found.end(1) :]
+    with suppress(BadMessage):
+        return seal(blank)
+    return blank
+
+
 def run(times: int, seed: int) -> Counter[tuple[str, str]]:
     chance, seen = random.Random(seed), Counter()
     other = PLAN.with_(rank=2)
@@ -268,6 +281,8 @@ def run(times: int, seed: int) -> Counter[tuple[str, str]]:
     for _ in range(times):
         mutation, decode = chance.choice(MUTATIONS), chance.choice(list(kinds))
         data = mutation(chance.choice(kinds[decode]), chance)
+        if chance.random() < 0.7:
+            data = sealed_again(data)
         seen[mutation.__name__, outcome(data, decode, originals)] += 1
     return seen
 
@@ -288,6 +303,15 @@ def check_spread(seen: Counter[tuple[str, str]]) -> None:
 
 def test_a_few_thousand_changed_messages_give_only_our_errors():
     check_spread(run(3_000, seed=1))
+
+
+def test_one_flipped_bit_anywhere_is_seen():
+    for data, decode in ((prototypes(), decode_prototypes), (factors(), decode_factors)):
+        for place in range(0, len(data), 3):
+            changed = bytearray(data)
+            changed[place] ^= 1 << (place % 8)
+            with pytest.raises(OURS):
+                decode(bytes(changed), PLAN)
 
 
 def test_changed_messages_do_not_make_memory_grow():

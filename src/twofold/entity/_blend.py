@@ -26,7 +26,7 @@ DAMPING_ENTRIES = 20.0
 MEAN_RATINGS = 5.0
 #: Observations an item's shared factors need before they count more than those of the usual item. Fewer give slightly
 #: smaller errors, and lists headed by items that one or two people liked.
-FACTOR_RATINGS = 30.0
+FACTOR_RATINGS = 50.0
 
 
 def damping_of_items(rows: sparse.csr_array, power: float) -> Floats:
@@ -94,11 +94,16 @@ def _mean_strength(sums: Floats, counts: Floats, squares: Floats, prior: Floats)
 
 
 def filled_factors(shared: ItemFactors, floor: float = FACTOR_RATINGS) -> NDArray[np.float32]:
-    """Shared factors, those of items hardly anybody saw drawn to the usual item; a copy."""
+    """Shared factors, those of items hardly anybody saw drawn to the usual item; a copy.
+
+    The usual item is an average over items, not over ratings: items that hardly anybody saw are on the whole liked less
+    than those that everybody did.
+    """
     support = np.maximum(shared.support, 0.0)[:, None]
     if not support.sum():
         return np.array(shared.factors)
-    usual = (support * shared.factors).sum(axis=0) / support.sum()
+    heard = np.minimum(support, floor)
+    usual = (heard * shared.factors).sum(axis=0) / heard.sum()
     drawn = (support * shared.factors + floor * usual) / (support + floor)
     return np.asarray(drawn, dtype=np.float32)
 

@@ -26,9 +26,10 @@ from twofold.entity.scorer import Scorer
 from twofold.entity.stored_history import history_arrays, restore_history
 from twofold.entity.stored_ids import StoredIds, restore_ids, store_ids
 from twofold.errors import BadMessage, BadModel, TransportError, TwofoldError
-from twofold.protocol.codec import LARGEST_HEADER, Container, open_container, pack, unpack
+from twofold.protocol.codec import LARGEST_HEADER, Container, open_container, unpack
 from twofold.protocol.files import write_whole
 from twofold.protocol.plan import Plan
+from twofold.protocol.seal import is_sealed, pack_sealed
 from twofold.protocol.strict_json import canonical_json, printable
 
 __all__ = ["SCHEMA", "decode_model", "encode_model", "load_model", "save_model"]
@@ -37,9 +38,6 @@ __all__ = ["SCHEMA", "decode_model", "encode_model", "load_model", "save_model"]
 SCHEMA: Final = "twofold.model/1"
 SCORERS: Final[Mapping[str, type[Scorer]]] = {"factors": FactorScorer, "item-item": ItemItemScorer}
 GROUPS: Final = ("scorer", "users", "items", "history")
-BLANK: Final = b"0" * 64
-_BEFORE: Final = rb"{\"checksum\":\""  # as it stands in the header, where the record is a text within JSON
-_HEX: Final = frozenset("0123456789abcdef")
 _WORDS: Final = ("inf", "-inf", "nan")  # figures that JSON has no number for
 _FIX: Final = "copy the file again, or make it again: twofold personalize ... -o FILE"
 
@@ -110,7 +108,7 @@ def encode_model(model: Model) -> bytes:
         "items": items.kind,
     }
     try:
-        return seal(pack({"checksum": BLANK.decode(), "content": content, "schema": SCHEMA}, arrays))
+        return pack_sealed({"content": content, "schema": SCHEMA}, arrays)
     except BadMessage as error:
         raise BadModel(error.summary, found=error.found, expected=error.expected, fix=error.fix) from None
 
@@ -130,7 +128,7 @@ def decode_model(data: bytes, *, name: str = "the model") -> Model:
         arrays = unpack(data, container, container.layouts)
     except BadMessage as error:
         raise _bad(f"{name} is damaged: {error.summary}", error.found, error.expected) from None
-    if not is_sealed(data, container):
+    if not is_sealed(data, container.record):
         raise _bad(f"{name} is damaged: its checksum does not fit.", "at least one changed byte", None)
     content = container.record["content"]
     try:
@@ -141,25 +139,6 @@ def decode_model(data: bytes, *, name: str = "the model") -> Model:
         raise _bad(f"{name} is not a sound model: {error.summary}", error.found, error.expected) from None
     except (TypeError, ValueError, KeyError, AttributeError, IndexError, OverflowError, ArithmeticError):
         raise _bad(f"{name} is not a sound model.", "a part that is missing or of another type", None) from None
-
-
-def seal(data: bytes) -> bytes:
-    """Put the checksum in its place, where zeros are."""
-    start = 8 + int.from_bytes(data[:8], "little")
-    at = data.index(_BEFORE + BLANK, 0, start) + len(_BEFORE)
-    return b"".join((data[:at], hashlib.sha256(data).hexdigest().encode(), memoryview(data)[at + 64 :]))
-
-
-def is_sealed(data: bytes, container: Container) -> bool:
-    """Whether the checksum of a file is that of its bytes."""
-    start = 8 + int.from_bytes(data[:8], "little")
-    checksum = str(container.record["checksum"])
-    at = data.find(_BEFORE + checksum.encode(), 0, start) + len(_BEFORE)
-    if at < len(_BEFORE):
-        return False
-    state = hashlib.sha256(data[:at] + BLANK)
-    state.update(memoryview(data)[at + 64 :])
-    return state.hexdigest() == checksum
 
 
 def plain(value: Any) -> Any:
@@ -198,9 +177,8 @@ def _header(data: bytes, name: str) -> Container:
             expected=f"format {SCHEMA.partition('/')[2]}",
             fix="read it with the version that wrote it, or make the model again with this one",
         )
-    checksum, content = container.record.get("checksum"), container.record.get("content")
-    if not isinstance(content, dict) or not isinstance(checksum, str) or len(checksum) != 64 or set(checksum) - _HEX:
-        raise _bad(f"{name} is damaged.", "a record without content or checksum", None)
+    if not isinstance(container.record.get("content"), dict):
+        raise _bad(f"{name} is damaged.", "a record without content", None)
     return container
 
 

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twofold.errors import BadMessage, NotForRealUse, PlanMismatch
-from twofold.protocol.codec import LARGEST_HEADER, Container, Layout, as_bytes, open_container, pack, unpack
+from twofold.protocol.codec import LARGEST_HEADER, Container, Layout, as_bytes, open_container, unpack
 from twofold.protocol.factors import ItemFactors
 from twofold.protocol.files import read_limited, write_whole
 from twofold.protocol.header import FACTORS, check_header, common_record, field, finite, note_of
 from twofold.protocol.plan import Plan
+from twofold.protocol.seal import check_seal, pack_sealed
 
 __all__ = ["decode_factors", "encode_factors", "factors_limit", "load_factors", "save_factors"]
 
@@ -56,7 +57,7 @@ def encode_factors(factors: ItemFactors, plan: Plan) -> bytes:
         "means": np.asarray(factors.means, dtype=np.float64),
         "support": np.asarray(factors.support, dtype=np.float64),
     }
-    data = pack(record, arrays)
+    data = pack_sealed(record, arrays)
     decode_factors(data, plan)
     return data
 
@@ -79,6 +80,7 @@ def decode_factors(data: bytes, plan: Plan) -> ItemFactors:
     private, note = _check_private(field(record, "private", bool), plan), note_of(record)
     users, entities = _counts(record)
     arrays = unpack(data, container, _layouts(container, plan))
+    check_seal(data, record)
     _check_values(arrays)
     return ItemFactors(
         plan=plan.hash,

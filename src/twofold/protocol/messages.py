@@ -20,7 +20,6 @@ from twofold.protocol.codec import (
     as_bytes,
     is_cut,
     open_container,
-    pack,
     receipt,
     unpack,
 )
@@ -40,6 +39,7 @@ from twofold.protocol.header import (
     read_header,
 )
 from twofold.protocol.plan import Plan
+from twofold.protocol.seal import check_seal, pack_sealed
 from twofold.prototypes.message import Integers, Noise, Prototypes, Units
 from twofold.prototypes.registry import NOT_PRIVATE
 
@@ -126,7 +126,7 @@ def encode_prototypes(content: Prototypes, *, entity: str, plan: Plan) -> bytes:
         "note": content.note,
     }
     arrays = {"sums": content.sums, "counts": content.counts}
-    data = pack(record, arrays if content.observed is None else arrays | {"observed": content.observed})
+    data = pack_sealed(record, arrays if content.observed is None else arrays | {"observed": content.observed})
     decode_prototypes(data, plan)
     return data
 
@@ -151,6 +151,7 @@ def decode_prototypes(data: bytes, plan: Plan) -> PrototypesMessage:
     units, noise = _units(record), _noise(record)
     _check_public(record, units, noise, wanted)
     arrays = unpack(data, container, _layouts(container, plan, wanted))
+    check_seal(data, record)
     for array in arrays.values():
         _check_size(array)
     content = Prototypes(
