@@ -22,6 +22,7 @@ _HOMES = {
     "recorded_holdout": "twofold.data.split",
     "Plan": "twofold.protocol.plan",
     "Entity": "twofold.entity.agent",
+    "NewLedger": "twofold.entity.agent",
     "Server": "twofold.server.factorize",
     "ItemFactors": "twofold.protocol.factors",
     "Model": "twofold.entity.model",
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from twofold.data.ratings import Ratings
     from twofold.data.read import read_ratings
     from twofold.data.split import holdout, leave_n_out, recorded_holdout
-    from twofold.entity.agent import Entity
+    from twofold.entity.agent import Entity, NewLedger
     from twofold.entity.model import Model
     from twofold.errors import TwofoldError
     from twofold.estimator import FederatedRecommender
@@ -60,6 +61,7 @@ __all__ = [
     "Federation",
     "ItemFactors",
     "Model",
+    "NewLedger",
     "Plan",
     "Ratings",
     "Server",
