@@ -14,6 +14,7 @@ from twofold.cli import app
 from twofold.errors import (
     BudgetExceeded,
     CatalogError,
+    DataError,
     LedgerBroken,
     NotForRealUse,
     PlanMismatch,
@@ -128,10 +129,8 @@ def test_another_plan_needs_more_budget(folder: Path) -> None:
 
 def test_another_catalog_and_another_plan_are_named(folder: Path) -> None:
     pl.DataFrame({"item": ITEMS[::-1]}).write_csv("other.csv")
-    refused(
-        "prototypes --plan plan.toml --data anna.parquet --ledger a.ledger --new-ledger -o a.round1 --catalog other.csv",
-        PlanMismatch,
-    )
+    line = "prototypes --plan plan.toml --data anna.parquet --ledger a.ledger --new-ledger -o a.round1"
+    refused(f"{line} --catalog other.csv", PlanMismatch)
     release()
     call("plan new other.toml --catalog items.csv --n-entities 2 --n-users 25 --bound 4 --rank 2")
     error = refused("factorize anna.round1 --plan other.toml -o items.round2", PlanMismatch)
@@ -167,6 +166,45 @@ def test_simulate(folder: Path) -> None:
     assert (folder / "out" / "anna.model").exists()
     assert "NOT PRIVATE" in call(f"{line} sim.toml --seed 3")
     assert "NOT PRIVATE" not in call(f"{line} plan.toml --ledgers books")
+
+
+def test_an_output_never_writes_over_what_was_read(folder: Path) -> None:
+    release()
+    kept = {name: (folder / name).read_bytes() for name in ("anna.ledger", "anna.parquet", "plan.toml", "anna.round1")}
+    line = "prototypes --plan plan.toml --data anna.parquet --ledger anna.ledger --entity anna -o"
+    for target in ("anna.ledger", "anna.ledger.head", "anna.parquet", "plan.toml", "./anna.parquet"):
+        refused(f"{line} {target}", DataError)
+    refused("factorize anna.round1 --plan plan.toml -o anna.round1", DataError)
+    call("factorize anna.round1 --plan plan.toml -o items.round2")
+    refused("personalize items.round2 --plan plan.toml --data anna.parquet -o items.round2", DataError)
+    call("personalize items.round2 --plan plan.toml --data anna.parquet -o anna.model")
+    refused("recommend anna.model --all -o anna.model", DataError)
+    assert kept == {name: (folder / name).read_bytes() for name in kept}
+
+
+def test_a_simulation_says_so_and_states_no_price(folder: Path) -> None:
+    text = call("prototypes --plan sim.toml --data anna.parquet --ledger s.ledger --new-ledger -o anna.round1")
+    assert "NOT PRIVATE" in text
+    assert "costs" not in text
+    call("plan new exact.toml --catalog items.csv --bound 5 --rank 2 --simulation --mechanism exact")
+    call("prototypes --plan exact.toml --data anna.parquet --ledger e.ledger --new-ledger -o e.round1")
+
+
+def test_ids_with_brackets_and_odd_user_ids(folder: Path) -> None:
+    pl.DataFrame({"item": ["hep [/mL]", "[bold]x", "z"]}).write_csv("odd.csv")
+    rows = {"user": [1, 1, 2], "item": ["hep [/mL]", "z", "[bold]x"], "value": [1, 2, 3]}
+    pl.DataFrame(rows).write_parquet("odd.parquet")
+    call("plan new odd.toml --catalog odd.csv --bound 5 --rank 1 --max-items 2")
+    call("prototypes --plan odd.toml --data odd.parquet --ledger odd.ledger --new-ledger -o odd.round1")
+    call("factorize odd.round1 --plan odd.toml -o odd.round2")
+    call("personalize odd.round2 --plan odd.toml --data odd.parquet -o odd.model")
+    shown = call("recommend odd.model --user 2 --why")
+    assert "hep [/mL]" in shown
+    assert "[bold]x" in call("recommend odd.model --user 1")
+    for user in ("--3", "²", "9" * 40):
+        result = ask(f"recommend odd.model --user={user}")
+        assert isinstance(result.exception, UnknownUser), user
+        assert user not in str(result.exception)
 
 
 def test_a_strength_that_is_no_number(folder: Path) -> None:

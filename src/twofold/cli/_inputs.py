@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal, cast
 
@@ -10,7 +11,7 @@ import typer
 from twofold.data.catalog import Catalog
 from twofold.data.ratings import Ratings
 from twofold.data.read import DuplicateRule, UnknownRule, read_ratings
-from twofold.errors import CatalogError, PlanMismatch
+from twofold.errors import CatalogError, DataError, PlanMismatch
 from twofold.protocol.plan import Plan
 from twofold.protocol.plan_file import catalog_path
 
@@ -26,6 +27,7 @@ __all__ = [
     "entity_name",
     "read_catalog",
     "read_table",
+    "refuse_output",
     "strength_of",
 ]
 
@@ -85,6 +87,19 @@ def read_table(
         unknown_items=cast(UnknownRule, unknown_items),
         separator=separator,
     )
+
+
+def refuse_output(output: Path, inputs: Iterable[Path | None], *, ledger: Path | None = None) -> None:
+    """Refuse an output that would write over something that was read, or over the ledger or a file of it."""
+    own = ledger is not None and output.name.startswith(ledger.name) and _same(output.parent, ledger.parent)
+    if own or any(_same(output, one) for one in (*inputs, ledger) if one is not None):
+        raise DataError(
+            "the output would write over a file that is needed.", found=f"-o {output.name}", fix="choose another name"
+        )
+
+
+def _same(one: Path, other: Path) -> bool:
+    return one.resolve() == other.resolve() or (one.exists() and other.exists() and one.samefile(other))
 
 
 def entity_name(given: str | None, output: Path) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from twofold.cli._columns import Json
-from twofold.cli._inputs import PlanOption
+from twofold.cli._inputs import PlanOption, refuse_output
 from twofold.protocol.factors import ItemFactors
 from twofold.protocol.messages import save_factors
 from twofold.protocol.plan import Plan
@@ -25,6 +25,7 @@ def factorize(
     json: Json = False,
 ) -> None:
     """Combine the messages that arrived into shared item factors. Sees no data; the order does not matter."""
+    refuse_output(output, (*messages, plan))
     agreed = Plan.read(plan)
     factors = Server(agreed).factorize(messages)
     save_factors(factors, output, agreed)

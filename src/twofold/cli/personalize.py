@@ -21,6 +21,7 @@ from twofold.cli._inputs import (
     entity_name,
     read_catalog,
     read_table,
+    refuse_output,
     strength_of,
 )
 from twofold.entity.agent import Entity
@@ -50,6 +51,7 @@ def personalize(
     json: Json = False,
 ) -> None:
     """Fit this entity's own model, drawn to the shared factors as far as its own validation says. Costs nothing."""
+    refuse_output(output, (factors, plan, data, catalog))
     agreed = Plan.read(plan)
     items = read_catalog(agreed, plan, catalog)
     columns = {"user": user, "item": item, "value": value, "separator": separator}

@@ -19,9 +19,11 @@ from twofold.cli._inputs import (
     entity_name,
     read_catalog,
     read_table,
+    refuse_output,
 )
 from twofold.entity.agent import Entity
 from twofold.errors import LedgerBroken
+from twofold.privacy.budget import NotPrivate
 from twofold.privacy.ledger import Ledger, words
 from twofold.privacy.ledger.cost import cost_of
 from twofold.protocol.messages import PrototypesMessage
@@ -60,6 +62,7 @@ def prototypes(
 
     Asked again, the same bytes are written and nothing is spent.
     """
+    refuse_output(output, (plan, data, catalog), ledger=ledger)
     agreed = Plan.read(plan)
     items = read_catalog(agreed, plan, catalog)
     if entity is None and output.is_dir():
@@ -79,7 +82,8 @@ def prototypes(
 def _open(path: Path, plan: Plan, name: str, *, new: bool) -> Ledger:
     """Open the ledger; a new one only when asked for, since a second ledger would double a budget."""
     if new and not path.exists():
-        return Ledger.create(path, dataset=name, ceiling=plan.budget, unit=plan.unit)
+        ceiling = plan.budget if plan.release_mechanism.private else NotPrivate()
+        return Ledger.create(path, dataset=name, ceiling=ceiling, unit=plan.unit)
     try:
         return Ledger(path)
     except LedgerBroken as error:
@@ -102,17 +106,17 @@ def _print(message: PrototypesMessage, plan: Plan, book: Ledger, output: Path, *
         "plan": plan.hash,
         "mechanism": message.content.mechanism,
         "prototypes": message.content.n_prototypes,
-        "cost": words(cost_of(plan.budget)),
+        "cost": words(cost_of(plan.budget)) if not plan.simulation else None,
         "private": not message.content.seeded and not plan.simulation,
     }
     if json:
         typer.echo(jsonlib.dumps(record, indent=2))
         return
     made = message.content
-    typer.echo(f"{output}: {len(message.data):,} bytes, {made.n_prototypes} prototypes by {made.mechanism}")
+    what = f"{len(message.data):,} bytes, {made.n_prototypes} prototypes by {made.mechanism}"
+    typer.echo(f"{output}: the message of {message.entity}, {what}")
     if made.note:
         typer.echo(f"  {made.note}")
-    typer.echo(
-        f"  costs {record['cost']} per {plan.unit.holder}, written to {book.path.name}; asking again costs nothing"
-    )
+    price = f"costs {record['cost']} per {plan.unit.holder}, written to {book.path.name}; asking again costs nothing"
+    typer.echo(f"  {price if record['private'] else 'NOT PRIVATE: the plan is a simulation'}")
     typer.echo(f"  receipt {message.receipt}")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json as jsonlib
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from twofold.cli._columns import Json
+from twofold.cli._inputs import refuse_output
 from twofold.cli._progress import bar
 from twofold.entity.model import Model
 from twofold.errors import CatalogError
@@ -37,6 +40,8 @@ def recommend(
     """Recommend items to one user, to a person never seen before, or to everyone. Stays on this machine."""
     if [user is not None, history is not None, everyone].count(True) != 1:
         raise typer.BadParameter("give one of --user, --history or --all")
+    if output is not None:
+        refuse_output(output, (model,))
     loaded = Model.load(model)
     allowed = None if items is None else [_as_item(loaded, text) for text in items]
     if everyone:
@@ -78,8 +83,7 @@ def _as_history(loaded: Model, text: str) -> dict[Any, float]:
 
 
 def _typed(text: str, kind: str) -> Any:
-    whole = kind == "integer" and text.lstrip("-").isdigit()
-    return int(text) if whole else text
+    return int(text) if kind == "integer" and re.fullmatch(r"-?[0-9]{1,18}", text) else text
 
 
 def _json_object(text: str) -> dict[str, float]:
@@ -108,5 +112,6 @@ def _show(rows: list[dict[str, Any]]) -> None:
     if rows and "why" in rows[0]:
         table.add_column("why")
     for row in rows:
-        table.add_row(str(row["item"]), f"{row['score']:.4f}", *([row["why"]] if "why" in row else []))
+        words = (str(row["item"]), f"{row['score']:.4f}", *([row["why"]] if "why" in row else []))
+        table.add_row(*map(Text, words))  # not as markup: ids may hold brackets
     Console().print(table if rows else "nothing is left to recommend")

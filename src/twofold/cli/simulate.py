@@ -10,6 +10,7 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from twofold.cli._columns import ItemColumn, Json, Separator, UserColumn, ValueColumn
 from twofold.cli._inputs import (
@@ -128,7 +129,8 @@ def _show(done: Simulated, output: Path | None) -> None:
     for name in ("entity", "users", "bytes sent", "local model", "strength"):
         table.add_column(name, justify="left" if name in ("entity", "local model") else "right")
     for one in _record(done)["entities"][:40]:
-        table.add_row(one["entity"], f"{one['users']:,}", f"{one['bytes']:,}", one["kind"], _strength(one["strength"]))
+        sizes = (f"{one['users']:,}", f"{one['bytes']:,}")
+        table.add_row(Text(one["entity"]), *sizes, one["kind"], _strength(one["strength"]))
     console = Console()
     console.print(table)
     if len(done.models) > 40:
@@ -136,7 +138,7 @@ def _show(done: Simulated, output: Path | None) -> None:
     for phase, seconds in done.seconds.items():
         console.print(f"{phase}: {seconds:.1f} s", highlight=False)
     if done.factors.note:
-        console.print(done.factors.note, highlight=False)
+        console.print(Text(done.factors.note))
     if not done.private:
         console.print("NOT PRIVATE: a simulation; nothing of this may be published as private", highlight=False)
     if output is not None:
