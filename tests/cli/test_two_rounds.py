@@ -19,6 +19,7 @@ from twofold.errors import (
     NotForRealUse,
     PlanMismatch,
     TooFewMessages,
+    TransportError,
     TwofoldError,
     UnknownUser,
 )
@@ -108,6 +109,8 @@ def test_everyone_into_parquet(folder: Path) -> None:
     assert found["user"].n_unique() == table(0)["user"].n_unique()
     assert ask("recommend anna.model --all").exit_code == 2
     assert ask("recommend anna.model --all --user 103").exit_code == 2
+    assert ask("recommend anna.model --all --why -o b.parquet").exit_code == 2
+    assert ask("recommend anna.model --user 103 -o b.parquet").exit_code == 2
 
 
 def test_a_missing_ledger_is_not_made_silently(folder: Path) -> None:
@@ -151,6 +154,18 @@ def test_folders(folder: Path) -> None:
     call("personalize drop --plan plan.toml --data anna.parquet -o anna.model")
 
 
+def test_an_inbox_that_is_not_there_is_not_made(folder: Path) -> None:
+    refused("collect --plan plan.toml --inbox typo --outbox typo --state state", TransportError)
+    assert not (folder / "typo").exists()
+
+
+def test_a_refused_name_leaves_no_ledger(folder: Path) -> None:
+    call("plan new named.toml --catalog items.csv --bound 5 --entity anna --entity benno")
+    line = "prototypes --plan named.toml --data anna.parquet --ledger c.ledger --new-ledger -o clara.round1"
+    refused(line, PlanMismatch)
+    assert not list(folder.glob("c.ledger*"))
+
+
 def test_a_quorum_that_is_not_reached(folder: Path) -> None:
     call("plan new both.toml --catalog items.csv --n-entities 2 --n-users 25 --bound 5 --rank 2 --quorum 2")
     call("prototypes --plan both.toml --data anna.parquet --ledger anna.ledger --new-ledger -o anna.round1")
@@ -186,6 +201,7 @@ def test_a_simulation_says_so_and_states_no_price(folder: Path) -> None:
     text = call("prototypes --plan sim.toml --data anna.parquet --ledger s.ledger --new-ledger -o anna.round1")
     assert "NOT PRIVATE" in text
     assert "costs" not in text
+    assert "NOT PRIVATE" in call("ledger card s.ledger")
     call("plan new exact.toml --catalog items.csv --bound 5 --rank 2 --simulation --mechanism exact")
     call("prototypes --plan exact.toml --data anna.parquet --ledger e.ledger --new-ledger -o e.round1")
 

@@ -131,6 +131,26 @@ def test_all_releases_are_added_up(tmp_path):
     assert card_from_ledger(ledger, record=1).figures[-1].epsilon == 1.5
 
 
+def test_the_headline_speaks_of_everything_that_left(tmp_path):
+    ledger = make(tmp_path)
+    assert "Whoever sees what left" in headline(card_from_ledger(ledger))
+    event = DiscreteLaplaceEvent(unit=Unit.person(), sensitivity=1, scale=1, coordinates=1)
+    ledger.release(plan=digest(b"2"), data=DATA, events=[event], unit=Unit.person(), draw=lambda: b"more")
+    said = headline(card_from_ledger(ledger))
+    assert "everything that left" in said
+    assert "88.1%" in said  # of ε = 2, not the 73.1% of one release
+
+
+def test_one_person_in_several_entities_is_in_the_headline(tmp_path):
+    assert "88.1%" in headline(card_from_ledger(make(tmp_path, unit=Unit.person(entities=2))))
+
+
+def test_a_simulation_is_not_private_whatever_it_spent(tmp_path):
+    made = card_from_ledger(make(tmp_path, simulation=True))
+    assert not made.private
+    assert headline(made).startswith("NOT PRIVATE")
+
+
 def test_the_version_of_the_data_is_stated(tmp_path):
     ledger = make(tmp_path)
     assert card_from_ledger(ledger).version == "1"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 
 import typer
 
@@ -55,8 +56,14 @@ app.add_typer(ledger.app, name="ledger")
 app.command("audit")(audit.audit)
 
 
+def _warn(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+    """A warning as a person reads it, without a place in the source."""
+    typer.echo(f"{category.__name__}: {message}", err=True)
+
+
 def main() -> None:
     """Run the command line; our own errors become one message and exit code 2, never a trace."""
+    warnings.showwarning = _warn
     try:
         app()
     except TwofoldError as error:

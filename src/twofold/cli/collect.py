@@ -12,7 +12,7 @@ import typer
 from twofold.cli._columns import Json
 from twofold.cli._inputs import PlanOption
 from twofold.cli._progress import bar
-from twofold.errors import NotReady, TooFewMessages
+from twofold.errors import NotReady, TooFewMessages, TransportError
 from twofold.protocol.plan import Plan
 from twofold.server.coordinator import Coordinator, Progress
 from twofold.transport.folder import ServerFolder
@@ -34,6 +34,8 @@ def collect(
     Safe to stop and start again at any time. Exit code 3 while messages are still missing.
     """
     agreed = Plan.read(plan)
+    if not inbox.is_dir():
+        raise TransportError("there is no such inbox.", found=str(inbox), fix="make the folder first, or mend the name")
     mailbox = ServerFolder(inbox, outbox, agreed)
     coordinator = Coordinator(agreed, mailbox, state=state)
     found = _look(coordinator, wait=wait, poll=poll)
@@ -54,6 +56,7 @@ def _look(coordinator: Coordinator, *, wait: float, poll: float) -> Progress:
                 progress(found.arrived, found.expected)
             except TooFewMessages:
                 if time.monotonic() >= until:
+                    _print_refused(coordinator)
                     raise
             time.sleep(poll)
 
@@ -65,12 +68,22 @@ NOT_YET = 3
 def _print(found: Progress, coordinator: Coordinator, *, json: bool) -> None:
     refused = [{"name": one.name, "reason": one.reason} for one in coordinator.refused()]
     if json:
-        typer.echo(jsonlib.dumps({**vars(found), "refused": refused}, indent=2))
+        typer.echo(jsonlib.dumps({**vars(found), "refused": refused, "remark": coordinator.remark}, indent=2))
         return
     done = "published" if found.published else "waiting"
     typer.echo(f"{done}: {found.arrived} of {found.expected} entities answered")
-    for one in refused:
-        typer.echo(f"  not taken: {one['name']}: {one['reason']}")
+    _print_refused(coordinator)
     if not found.published:
-        error = NotReady("the round is not complete.", fix="run the same command again later, or --wait SECONDS")
+        plan = coordinator.plan
+        ends = f"all have answered, or {plan.quorum} by {plan.deadline}" if plan.deadline else "all have answered"
+        error = NotReady(
+            "the round is not complete.",
+            expected=f"it closes when {ends}",
+            fix="run the same command again later, or --wait SECONDS",
+        )
         typer.echo(str(error), err=True)
+
+
+def _print_refused(coordinator: Coordinator) -> None:
+    for one in coordinator.refused():
+        typer.echo(f"  not taken: {one.name}: {one.reason}")

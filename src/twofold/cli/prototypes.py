@@ -70,6 +70,7 @@ def prototypes(
     name = entity_name(entity, output)
     columns = {"user": user, "item": item, "value": value, "separator": separator}
     table = read_table(data, agreed, items, duplicates=duplicates, unknown_items=unknown_items, **columns)
+    Entity(name, table, agreed)  # refuses what does not fit before a ledger is made
     book = _open(ledger, agreed, name, new=new_ledger)
     message = Entity(name, table, agreed, ledger=book, version=version).prototypes()
     if output.is_dir():
@@ -82,7 +83,7 @@ def prototypes(
 def _open(path: Path, plan: Plan, name: str, *, new: bool) -> Ledger:
     """Open the ledger; a new one only when asked for, since a second ledger would double a budget."""
     if new and not path.exists():
-        ceiling = plan.budget if plan.release_mechanism.private else NotPrivate()
+        ceiling = plan.budget if plan.release_mechanism.private else NotPrivate(reason="a simulation")
         return Ledger.create(path, dataset=name, ceiling=ceiling, unit=plan.unit)
     try:
         return Ledger(path)

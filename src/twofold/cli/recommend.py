@@ -42,9 +42,11 @@ def recommend(
         raise typer.BadParameter("give one of --user, --history or --all")
     if output is not None:
         refuse_output(output, (model,))
+    if everyone == (output is None) or (everyone and why):
+        raise typer.BadParameter("--output belongs to --all, which needs it; --why does not go with --all")
     loaded = Model.load(model)
     allowed = None if items is None else [_as_item(loaded, text) for text in items]
-    if everyone:
+    if everyone and output is not None:
         _everyone(loaded, output, n=n, items=allowed, seen=seen, json=json)
         return
     asked: Any = _as_user(loaded, user) if user is not None else _as_history(loaded, history or "")
@@ -59,9 +61,7 @@ def recommend(
         _show(rows)
 
 
-def _everyone(loaded: Model, output: Path | None, *, n: int, items: list[Any] | None, seen: bool, json: bool) -> None:
-    if output is None:
-        raise typer.BadParameter("--all needs a file: -o recommendations.parquet", param_hint="--output")
+def _everyone(loaded: Model, output: Path, *, n: int, items: list[Any] | None, seen: bool, json: bool) -> None:
     with bar("recommending") as progress:
         loaded.recommend_all(output, n, exclude_seen=not seen, items=items, progress=progress)
     record = {"file": output.name, "users": loaded.history.n_users, "n": n}

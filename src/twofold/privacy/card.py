@@ -68,6 +68,14 @@ class Card:
     spent: str
     releases: int
 
+    @property
+    def guess(self) -> float:
+        """Best guess of whoever sees everything that left: the largest of the add-or-remove figures.
+
+        The replace-one figure answers another question and is not among them.
+        """
+        return max(figure.guess for place, figure in enumerate(self.figures) if place != 1)
+
     def as_dict(self) -> dict[str, Any]:
         """Give plain JSON; an infinite ε is written as text, because JSON has no infinity."""
         plain = asdict(self)
@@ -129,7 +137,7 @@ def _card(state: LedgerState, entry: Entry) -> Card:
     events = [event_from_dict(event) for event in asked["events"]]
     numbers = about.get("public_numbers")
     seeded = bool(asked["seeded"])
-    private = not seeded and entry.cost.epsilon != math.inf
+    private = not seeded and entry.cost.epsilon != math.inf and not about.get("simulation", False)
     return Card(
         dataset=state.dataset,
         at=asked["at"],

@@ -81,7 +81,7 @@ def _gauge(card: Card) -> str:
     """Draw how far the best guess has moved from a coin's 50% towards certainty; hatching, not colour."""
     if not card.private:
         return ""
-    guess = card.figures[0].guess
+    guess = card.guess
     width, reach = 170, round(170 * (guess - 0.5) * 2)
     return f"""<svg width="190" height="58" viewBox="0 0 190 58" role="img" aria-label="best guess {percent(guess)}">
 <defs><pattern id="h" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">

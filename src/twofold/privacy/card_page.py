@@ -31,10 +31,12 @@ def headline(card: Card) -> str:
     """
     if not card.private:
         return "NOT PRIVATE. This release protects nobody; it must not leave a test."
-    seen = "what left" if card.parties == 1 else f"the sum of {card.parties} such messages, and no message alone"
+    several = card.releases > 1 or card.unit.get("entities", 1) > 1
+    seen = "everything that left" if several else "what left"
+    seen = seen if card.parties == 1 else f"the sum of {card.parties} such messages, and no message alone"
     return (
         f"Whoever sees {seen}, and must say of one {_holder(card)} whether they were in the data, "
-        f"is right at most {percent(card.figures[0].guess)} of the time. A coin is right 50%."
+        f"is right at most {percent(card.guess)} of the time. A coin is right 50%."
     )
 
 

@@ -167,11 +167,13 @@ def check(request: Request, state: LedgerState, *, name: str) -> None:
 
 
 def _exceeded(cost: Cost, state: LedgerState, name: str) -> BudgetExceeded:
-    remaining = state.remaining
+    remaining, enough = state.remaining, state.spent + cost
     return BudgetExceeded(
         "the release was refused; nothing was drawn and nothing was sent.",
         found=f"requested {words(cost)}; remaining {words(remaining)}; difference {words(cost.minus(remaining))}"
         f" ({name}, {len(state.entries)} entries)",
         expected=f"at most what remains of the ceiling, {words(state.ceiling)}",
-        fix=f"ask for less, or raise the ceiling: twofold ledger raise {name} --epsilon ... --reason ... (recorded)",
+        fix=f"ask for less, or raise the ceiling: twofold ledger raise {name} --epsilon {enough.epsilon}"
+        + (f" --delta {enough.delta}" if enough.delta else "")
+        + ' --reason "..." (recorded)',
     )
