@@ -39,7 +39,7 @@ def measured(who: str, scale: float) -> dict[str, Any]:
     federation, plan = {"hospitals": hospital_federation, "movielens": movielens_federation}[who](scale)
     loaded, wall, cpu = peak_megabytes(), time.perf_counter(), time.process_time()
     with tempfile.TemporaryDirectory() as folder:
-        done = simulate(federation, plan, ledgers=folder)
+        done = simulate(federation, plan, ledgers=folder, new_ledgers=True)
     start = time.perf_counter()
     lists = sum(model.recommend_all(n=10).height for model in done.models.values())
     end = time.perf_counter()

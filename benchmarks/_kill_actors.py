@@ -28,8 +28,8 @@ from twofold.transport.folder import EntityFolder, ServerFolder
 ENTITIES = ("anna", "bela", "cora")
 USERS, ITEMS = 30, 12
 COST = Fraction(1)
-#: Room for draws that a kill ended; a real ledger would be raised by a person, with a reason.
-CEILING = PureDP(epsilon=200)
+#: Room for one release and no more: whoever had to pay twice would be refused.
+CEILING = PureDP(epsilon=COST)
 CATALOG = Catalog([f"item-{number}" for number in range(ITEMS)])
 PLAN = Plan(
     catalog=CATALOG,
@@ -46,6 +46,9 @@ PLAN = Plan(
     quorum=len(ENTITIES),
     entities=ENTITIES,
 )
+
+#: As it was before any process had it say what it does: forks inherit what their parent put in its place.
+REAL_RELEASE = Popularity.release
 
 Tell = Callable[[str], None]
 
@@ -77,7 +80,7 @@ def run_entity(folder: Path, name: str, tell: Tell) -> bool:
     place, book = folder / name, ledger_path(folder, name)
     if not book.exists():
         Ledger.create(book, dataset=name, ceiling=CEILING, unit=Unit.person())
-    _tell_draws(tell)
+    _tell_draws(book, tell)
     entity = Entity(name, TABLES[name], PLAN, ledger=book)
     message = entity.prototypes()
     box = EntityFolder(place / "out", place / "in", PLAN)
@@ -129,12 +132,14 @@ def _copy(source: Path, target: Path) -> None:
         os.close(descriptor)
 
 
-def _tell_draws(tell: Tell) -> None:
-    """Have the mechanism say that it runs; the process is a child and ends soon."""
-    real = Popularity.release
+def _tell_draws(book: Path, tell: Tell) -> None:
+    """Have the mechanism say that it runs, whether that is paid for, and what it drew; the process is a child."""
 
     def release(self: Popularity, *given: object, **named: object) -> object:
-        tell("draw")
-        return real(self, *given, **named)  # type: ignore[arg-type]
+        tell("draw paid" if Ledger(book).state().open else "draw unpaid")
+        drawn = REAL_RELEASE(self, *given, **named)  # type: ignore[arg-type]
+        content = drawn.value.sums.tobytes() + drawn.value.counts.tobytes()
+        tell(f"drawn {hashlib.sha256(content).hexdigest()}")
+        return drawn
 
     Popularity.release = release  # type: ignore[method-assign,assignment]

@@ -180,6 +180,8 @@ def test_simulate(folder: Path) -> None:
     assert {one["entity"] for one in record["entities"]} == {"anna", "benno"}
     assert (folder / "out" / "anna.model").exists()
     assert "NOT PRIVATE" in call(f"{line} sim.toml --seed 3")
+    refused(f"{line} plan.toml --ledgers books", LedgerBroken)
+    assert "NOT PRIVATE" not in call(f"{line} plan.toml --ledgers books --new-ledgers")
     assert "NOT PRIVATE" not in call(f"{line} plan.toml --ledgers books")
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ from twofold.errors import BadNumber, BadParameter, BadShape
 from twofold.evaluate.ndcg import user_ndcg
 from twofold.protocol.factors import ItemFactors
 
+adapt_module = importlib.import_module("twofold.entity.adapt")
 ITEMS, RANK = 40, 4
 RANGE = {"counts": (0.0, 5.0), "ratings": (1.0, 5.0)}
 
@@ -246,3 +249,85 @@ def test_a_scorer_of_either_kind_can_be_asked_for():
     rows, shared = people("counts", 30, 13), shared_model("counts")
     assert isinstance(run(rows, shared, "counts", local="item-item").scorer, ItemItemScorer)
     assert isinstance(run(rows, shared, "counts", local="factors").scorer, FactorScorer)
+
+
+# Shared factors are whatever a server wrote into them
+
+D = 1.7e308
+HOSTILE = {
+    "moments": {"moments": np.eye(RANK) * D},
+    "all moments": {"moments": np.full((RANK, RANK), D)},
+    "means": {"means": np.full(ITEMS, D)},
+    "support": {"support": np.full(ITEMS, D)},
+    "factors": {"factors": np.full((ITEMS, RANK), np.finfo(np.float32).max, np.float32)},
+}
+
+
+def hostile(feedback: str, name: str) -> ItemFactors:
+    return replace(shared_model(feedback), **HOSTILE[name])
+
+
+@pytest.mark.parametrize("feedback", ["counts", "ratings"])
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("users", [5, 60])
+def test_with_hostile_shared_factors_an_entity_gets_a_usable_model(feedback, name, users):
+    rows = people(feedback, users, 14)
+    made = run(rows, hostile(feedback, name), feedback)  # a warning would be an error here
+    assert np.isfinite(made.scorer.scores(rows)).all()
+    assert np.isfinite(made.scorer.one(np.zeros(0, int), np.zeros(0))).all()
+    failed = [line for line in made.table if "remark" in line]
+    assert all(line["loss"] == math.inf and line["strength"] > 0 for line in failed)
+    assert ("left out" in made.note) == bool(failed)
+
+
+@pytest.mark.parametrize("feedback", ["counts", "ratings"])
+def test_where_everything_shared_fails_the_entity_is_as_good_as_alone(feedback):
+    rows = people(feedback, 60, 14)
+    alone = run(rows, None, feedback, local="item-item")
+    for name in ("moments", "all moments", "means"):
+        made = run(rows, hostile(feedback, name), feedback, local="item-item")
+        assert made.strength == 0
+        assert all("beyond all measure" in line["remark"] for line in made.table if 0 < line["strength"] < math.inf)
+        assert (made.scorer.scores(rows) == alone.scorer.scores(rows)).all()
+
+
+@pytest.mark.parametrize("feedback", ["counts", "ratings"])
+@pytest.mark.parametrize("name", ["moments", "all moments"])
+@pytest.mark.parametrize("local", ["auto", "item-item", "factors"])
+def test_hostile_factors_that_were_insisted_on_are_our_error(feedback, name, local):
+    with pytest.raises(BadNumber, match="beyond all measure") as caught:
+        run(people(feedback, 60, 14), hostile(feedback, name), feedback, local=local, strength=100.0)
+    assert 'strength="own"' in str(caught.value.fix)
+
+
+def test_a_model_that_fails_only_on_all_rows_gives_way_to_the_next(monkeypatch):
+    taken = []
+
+    def fit(candidate, *given, **named):
+        taken.append(candidate.strength)
+        if candidate.strength:
+            raise BadNumber("no.")
+        return real(candidate, *given, **named)
+
+    real = adapt_module.fitted
+    monkeypatch.setattr(adapt_module, "fitted", fit)
+    made = run(people("counts", 12, 1), shared_model("counts"), "counts")
+    assert taken[0] > 0
+    assert (made.strength, taken[-1]) == (0, 0)
+    assert sum("remark" in line for line in made.table) == len(taken) - 1
+
+
+# Own only means own only
+
+
+@pytest.mark.parametrize("feedback", ["counts", "ratings"])
+@pytest.mark.parametrize("local", ["factors", "item-item"])
+@pytest.mark.parametrize("users", [5, 60])
+def test_nothing_shared_steers_a_model_alone(feedback, local, users):
+    rows, shared = people(feedback, users, 15), shared_model(feedback)
+    other = replace(shared, means=shared.means[::-1].copy() + 1, support=shared.support * 1e3, users=1e6)
+    given = [None, shared, other, hostile(feedback, "means")]
+    made = [run(rows, one, feedback, local=local, strength="own").scorer for one in given]
+    for one in made[1:]:
+        assert (one.scores(rows) == made[0].scores(rows)).all()
+        assert (one.one(np.zeros(0, int), np.zeros(0)) == made[0].one(np.zeros(0, int), np.zeros(0))).all()

@@ -9,7 +9,7 @@ from scipy import sparse
 from twofold.entity._ridge import DenseWeights, LowRankWeights, weights_from_gram, weights_from_rows
 from twofold.entity.item_item import ItemItemScorer, residual_rows
 from twofold.entity.scorer import Scorer
-from twofold.errors import BadModel, BadParameter, BadShape
+from twofold.errors import BadModel, BadNumber, BadParameter, BadShape
 
 ITEMS = 25
 
@@ -139,3 +139,23 @@ def test_what_does_not_fit_is_refused():
         ItemItemScorer.rebuild({"means": np.zeros(3)}, {"feedback": "counts", "shrinkage": 0.0, "power": 1.0})
     with pytest.raises(BadModel):
         ItemItemScorer.rebuild({"weights": np.zeros((3, 3))}, {})
+
+
+@pytest.mark.parametrize(
+    "gram",
+    [
+        np.diag([1.0, -1.0]),
+        np.array([[1.0, 2.0], [2.0, 1.0]]),
+        np.full((2, 2), np.nan),
+        np.zeros((2, 2)),
+        np.diag([1.0, np.inf]),
+    ],
+)
+def test_a_gram_matrix_that_is_not_positive_definite_is_refused(gram):
+    with pytest.raises(BadNumber, match="positive definite"):
+        weights_from_gram(gram, np.zeros(2))
+
+
+def test_rows_without_a_solution_are_refused():
+    with pytest.raises(BadNumber, match="positive definite"):
+        weights_from_rows(np.full((2, 5), np.nan), np.ones(5))

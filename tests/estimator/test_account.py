@@ -16,6 +16,7 @@ import polars as pl
 import pytest
 
 from twofold.data.catalog import Catalog
+from twofold.entity.agent import NewLedger
 from twofold.errors import BudgetExceeded, SilentSpending
 from twofold.estimator import FederatedRecommender
 from twofold.estimator.account import ACCOUNT
@@ -46,9 +47,16 @@ def visits(seed: int = 0, first: int = 0) -> pl.DataFrame:
     )
 
 
+QUICK: Any = {"local": "factors", "strength": "shared"}
+
+
 def fit(plan: Plan, frame: pl.DataFrame, **options: Any) -> FederatedRecommender:
-    chosen = {"local": "factors", "strength": "shared"} | options
-    return FederatedRecommender(plan, **chosen).fit(frame, entity="hospital")
+    return FederatedRecommender(plan, **QUICK | options).fit(frame, entity="hospital")
+
+
+def fit_with_new_ledgers(folder: Path) -> FederatedRecommender:
+    with pytest.warns(NewLedger):
+        return fit(make_plan(), visits(), ledgers=folder)
 
 
 def test_the_line_of_the_design_runs_with_real_noise() -> None:
@@ -134,11 +142,86 @@ def test_the_account_leaves_nothing_behind(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("twofold-*"))
 
 
+# The same people are the same people, whatever they and their entity are called
+
+
+def test_another_entity_column_is_refused() -> None:
+    fit(make_plan(), visits())
+    country = visits().with_columns(country=pl.lit("somewhere"))
+    with pytest.raises(SilentSpending, match=r"entity somewhere: .* under another entity name") as caught:
+        FederatedRecommender(make_plan(), **QUICK).fit(country, entity="country")
+    assert caught.value.found == "ε 3 spent; ε 6 after this fit"  # nobody was in both hospitals
+
+
+def test_renamed_labels_are_refused_with_and_without_another_plan() -> None:
+    fit(make_plan(), visits())
+    renamed = visits().with_columns(pl.col("hospital") + "_")
+    with pytest.raises(SilentSpending, match=r"under another entity name, and"):
+        fit(make_plan(), renamed)
+    with pytest.raises(SilentSpending, match="under another entity name and with another plan"):
+        fit(make_plan(rank=1), renamed)
+
+
+@pytest.mark.parametrize("dtype", [pl.String, pl.Float64, pl.Int16, pl.Binary])
+def test_ids_of_another_type_are_refused(dtype: Any) -> None:
+    fit(make_plan(), visits())
+    text = visits().with_columns(pl.col("user").cast(pl.String))
+    other = text if dtype == pl.String else text.with_columns(pl.col("user").cast(pl.Binary))
+    if dtype.is_numeric():
+        other = visits().with_columns(pl.col("user").cast(dtype))
+    with pytest.raises(SilentSpending, match="with another plan"):
+        fit(make_plan(rank=1), other)
+
+
+def test_one_person_in_common_is_enough_and_is_not_named() -> None:
+    fit(make_plan(), visits())
+    user = int(visits()["user"][0])
+    frame = visits(first=1000).with_columns(pl.col("hospital") + "-new")
+    one = frame.with_columns(user=pl.when(pl.col("user") == frame["user"][0]).then(user).otherwise("user"))
+    with pytest.raises(SilentSpending, match="another entity name") as caught:
+        fit(make_plan(), one)
+    assert "1000" not in str(caught.value)
+    assert str(caught.value.found) == "ε 3 spent; ε 6 after this fit"
+    assert fit(make_plan(), frame).private_  # without that person
+
+
+def test_the_same_id_at_two_entities_of_one_fit_is_two_people() -> None:
+    frame = visits()
+    both = pl.concat([frame.with_columns(hospital=pl.lit(name)) for name in ("north", "south")])
+    one, other = fit(make_plan(), both), fit(make_plan(), both)
+    assert one.factors_.hash == other.factors_.hash
+    with pytest.raises(SilentSpending) as caught:
+        fit(make_plan(rank=1), both)
+    assert caught.value.found == "ε 6 spent; ε 9 after this fit"  # they might be one person after all
+
+
+def test_a_plan_that_failed_before_drawing_is_not_free_after_another_was_drawn(monkeypatch: Any) -> None:
+    with monkeypatch.context() as broken:
+        broken.setattr("twofold.estimator.recommender.run_members", fail)
+        with pytest.raises(OSError, match="no server"):
+            fit(make_plan(), visits())
+    fit(make_plan(rank=1), visits())
+    with pytest.raises(SilentSpending, match="another plan"):
+        fit(make_plan(), visits())
+
+
+def fail(*_: Any) -> None:
+    raise OSError("no server")
+
+
 # With ledgers
 
 
+def test_new_ledgers_are_announced_once_with_their_folder_and_number(tmp_path: Path) -> None:
+    with pytest.warns(NewLedger, match=r"2 of 2 ledgers are not in .*ledgerz") as caught:
+        fit(make_plan(), visits(), ledgers=tmp_path / "ledgerz")
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    fit(make_plan(), visits(), ledgers=tmp_path / "ledgerz")  # a second warning would be an error
+
+
 def test_ledgers_hand_out_what_they_stored_and_refuse_another_plan(tmp_path: Path) -> None:
-    one, other = (fit(make_plan(), visits(), ledgers=tmp_path) for _ in range(2))
+    one, other = fit_with_new_ledgers(tmp_path), fit(make_plan(), visits(), ledgers=tmp_path)
     assert one.factors_.hash == other.factors_.hash
     with pytest.raises(BudgetExceeded, match=r"entity (north|south)"):
         fit(make_plan(epsilon=1), visits(), ledgers=tmp_path)
@@ -146,13 +229,13 @@ def test_ledgers_hand_out_what_they_stored_and_refuse_another_plan(tmp_path: Pat
 
 
 def test_ledgers_with_room_take_another_plan(tmp_path: Path) -> None:
-    fit(make_plan(), visits(), ledgers=tmp_path)
+    fit_with_new_ledgers(tmp_path)
     for path in tmp_path.glob("*.ledger"):
         Ledger(path).raise_ceiling(make_plan(epsilon=4, delta="1/250000").budget, reason="agreed")
     assert fit(make_plan(epsilon=1), visits(), ledgers=tmp_path).private_
 
 
 def test_a_stored_release_of_other_data_is_not_used_silently(tmp_path: Path) -> None:
-    fit(make_plan(), visits(), ledgers=tmp_path)
+    fit_with_new_ledgers(tmp_path)
     with pytest.raises(SilentSpending, match="for other data"):
         fit(make_plan(), visits(1), ledgers=tmp_path)

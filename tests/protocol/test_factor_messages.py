@@ -96,6 +96,15 @@ def test_what_is_not_private_is_for_simulations_only():
         ({"moments": np.array([[1.0, 2, 3], [0, 1, 0], [0, 0, 1]])}, {}),
         ({"moments": np.full((3, 3), np.inf)}, {}),
         ({"means": np.full(5, np.nan)}, {}),
+        ({"moments": -np.eye(3)}, {}),
+        ({"moments": np.array([[1.0, 2, 0], [2, 1, 0], [0, 0, 1]])}, {}),
+        ({"moments": np.eye(3) * 1e21}, {}),
+        ({"moments": np.full((3, 3), 1.7e308)}, {}),
+        ({"factors": np.full((5, 3), 1e10, dtype=np.float32)}, {}),
+        ({"means": np.full(5, -1e10)}, {}),
+        ({"means": np.full(5, 1.7e308)}, {}),
+        ({"support": np.full(5, 1.1e15)}, {}),
+        ({}, {"users": 1.1e15}),
         ({"support": -np.ones(5)}, {}),
         ({"support": np.ones(6)}, {}),
         ({"extra": np.ones(6)}, {}),
@@ -114,6 +123,28 @@ def test_what_is_not_private_is_for_simulations_only():
 def test_what_is_not_sound_is_refused(arrays, changes):
     with pytest.raises(BadMessage):
         decode_factors(edited(encode_factors(factors_of(), PLAN), arrays, **changes), PLAN)
+
+
+def test_large_numbers_within_the_limits_come_through():
+    """Noise takes honest means far outside the bounds; the limits grow with the plan's values."""
+    large = factors_of(
+        means=np.full(5, -4e9),
+        factors=np.full((5, 3), 4e9, dtype=np.float32),
+        moments=np.full((3, 3), 1e19),
+        support=np.full(5, 1e15),
+        users=1e15,
+    )
+    assert decode_factors(encode_factors(large, PLAN), PLAN).hash == large.hash
+    wide = PLAN.with_(lower=-1e6)
+    assert encode_factors(factors_of(wide, means=np.full(5, 1e14)), wide)
+    with pytest.raises(BadMessage, match="means"):
+        encode_factors(factors_of(means=np.full(5, 1e14)), PLAN)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1.0, 1e18])
+def test_moments_without_full_rank_come_through_at_any_size(size):
+    moments = size * np.outer([1.0, 2, 3], [1.0, 2, 3])
+    assert encode_factors(factors_of(moments=moments), PLAN)
 
 
 def test_moments_may_differ_by_rounding():

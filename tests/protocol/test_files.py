@@ -12,6 +12,7 @@ import pytest
 
 from twofold.errors import BadMessage, TransportError
 from twofold.privacy.ledger import disk
+from twofold.protocol import files
 from twofold.protocol.files import read_limited, write_whole
 
 KILLED = """
@@ -105,6 +106,66 @@ def test_a_pipe_is_not_waited_for(tmp_path):
     for path in (tmp_path / "pipe", "/dev/zero"):
         with pytest.raises(TransportError, match="not a plain file"):
             read_limited(path, 1_000)
+
+
+def test_a_link_is_followed_only_where_that_is_said(tmp_path):
+    (tmp_path / "one").write_bytes(b"abc")
+    (tmp_path / "link").symlink_to(tmp_path / "one")
+    assert read_limited(tmp_path / "link", 10) == b"abc"
+    with pytest.raises(TransportError, match="links are not followed"):
+        read_limited(tmp_path / "link", 10, links=False)
+    assert read_limited(tmp_path / "one", 10, links=False) == b"abc"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+@pytest.mark.parametrize("links", [True, False])
+@pytest.mark.parametrize("kind", ["pipe", "link"])
+def test_what_takes_the_place_of_a_file_as_it_is_opened(tmp_path, monkeypatch, kind, links):
+    """Between the look and the opening: a pipe is not waited for, and a link not followed if none may be."""
+    path, opened = tmp_path / "one", os.open
+    path.write_bytes(b"abc")
+    (tmp_path / "other").write_bytes(b"other")
+
+    def swapped(given, *how, **more):
+        path.unlink()
+        os.mkfifo(path) if kind == "pipe" else path.symlink_to(tmp_path / "other")
+        return opened(given, *how, **more)
+
+    monkeypatch.setattr(os, "open", swapped)
+    if kind == "link" and links:
+        assert read_limited(path, 10, links=links) == b"other"
+    else:
+        with pytest.raises(TransportError, match="could not be read"):
+            read_limited(path, 10, links=links)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="rights of files are another thing on Windows")
+def test_rights_that_a_share_adds_are_taken_away(tmp_path, monkeypatch):
+    opened = os.open
+
+    def generous(*given, **more):  # as with rights that are inherited from the folder
+        descriptor = opened(*given, **more)
+        os.fchmod(descriptor, 0o777)
+        return descriptor
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", generous)
+        files._write_new(tmp_path / "own", b"abc", 0o600)
+        files._write_new(tmp_path / "read", b"abc", 0o644)
+    assert stat.S_IMODE((tmp_path / "own").stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "read").stat().st_mode) == 0o644
+
+
+@pytest.mark.skipif(os.name == "nt", reason="rights of files are another thing on Windows")
+def test_a_stick_without_rights_is_written_all_the_same(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fchmod", refuse)
+        patch.setattr(stat, "S_IMODE", lambda _: 0o777)
+        write_whole(tmp_path / "one", b"abc", mode=0o600)
+    assert (tmp_path / "one").read_bytes() == b"abc"
 
 
 def test_nobody_listens_in_production():

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from twofold.data.bounds import Bounds
 from twofold.errors import BadPlan, TwofoldError
 from twofold.privacy.budget import ApproxDP, PureDP
 from twofold.privacy.unit import Unit
@@ -132,6 +133,8 @@ def test_the_hash_of_a_plan_never_changes():
         {"bound": math.inf},
         {"bound": 1e200},
         {"bound": 0},
+        {"feedback": "ratings", "lower": -5, "bound": 0, "centre": -3},
+        {"feedback": "ratings", "lower": -5, "bound": -1, "centre": -3},
         {"bound": True},
         {"lower": math.nan},
         {"lower": 6},
@@ -214,6 +217,17 @@ def test_budget_and_public_numbers_follow():
     ratings = PLAN.with_(feedback="ratings", lower=1)
     assert (ratings.centre_value, ratings.public.centre, ratings.public.value_cap) == (3.0, 3.0, 2.0)
     assert ratings.with_(centre=4).public.value_cap == 3.0
+
+
+@settings(max_examples=200)
+@given(st.floats(-1e3, 1e3) | st.sampled_from([0.0, -0.0, 5e-324]), st.floats(-1e3, 1e3), st.integers(0, 40))
+def test_bounds_take_whatever_a_plan_takes(bound, lower, max_items):
+    """They are met inside the draw, when the price is paid already."""
+    try:
+        plan = PLAN.with_(feedback="ratings", bound=bound, lower=lower, max_items=max_items)
+    except BadPlan:
+        return
+    Bounds(bound=plan.bound, lower=plan.lower, max_items=plan.max_items, seed=plan.seed)
 
 
 def test_a_mechanism_without_a_proof_needs_a_simulation():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -56,3 +57,27 @@ def test_other_items_or_another_kind_of_feedback_are_refused() -> None:
         stacked([one], PUBLIC.with_(n_items=7))
     with pytest.raises(BadParameter, match="feedback"):
         added_up([one], RATED)
+
+
+@pytest.mark.parametrize("public", [PUBLIC, RATED], ids=["counts", "ratings"])
+@pytest.mark.parametrize("combine", [stacked, added_up])
+def test_a_liar_among_them_changes_nothing_about_the_order(combine: object, public: Public) -> None:
+    parts = messages("buckets", public)
+    parts[2] = replace(parts[2], sums=parts[2].sums * 10**9, counts=parts[2].counts * 10**7)
+    expected = combine(parts, public)  # type: ignore[operator]
+    assert same(combine(parts[::-1], public), expected)  # type: ignore[operator]
+
+
+def test_one_liar_does_not_decide_how_many_users_there_are() -> None:
+    parts = messages("popularity", PUBLIC)
+    liar = replace(parts[0], counts=np.full_like(parts[0].counts, 10**14), sums=np.full_like(parts[0].sums, 10**14))
+    room = 21 * parts[0].noise.counts
+    for combine in (stacked, added_up):
+        assert combine([*parts, liar], PUBLIC).sizes.sum() < 100 * PUBLIC.n_users + 160 + 5 * room
+
+
+def test_more_messages_than_add_up_are_refused() -> None:
+    one = messages("popularity", PUBLIC)[0]
+    assert added_up([one] * 50, PUBLIC).n_rows == 1
+    with pytest.raises(BadParameter, match="at most 10,000"):
+        added_up(itertools.repeat(one, 10_001), PUBLIC)

@@ -147,6 +147,58 @@ def test_of_two_different_messages_the_first_stored_counts(
     assert box.published() == expected_bytes(plan, messages)
 
 
+def test_of_two_found_in_one_look_neither_is_taken_until_one_is_gone(
+    plan: Plan, box: Any, coordinator: Coordinator, make_message: MakeMessage, tmp_path: Path, clock: Clock
+) -> None:
+    messages = [make_message(plan, number) for number in range(3)]
+    box.put("first", messages[0])
+    box.put("other", make_message(plan, 0, seed=55))
+    box.put("site-1", messages[1])
+    seen = coordinator.step()
+    assert (seen.arrived, seen.rejected, seen.closed) == (1, 2, False)
+    reasons = [one.reason for one in coordinator.refused()]
+    assert sorted(one.name for one in coordinator.refused()) == ["first", "other"]
+    assert all(one.startswith("ConflictingMessage") and "site-0" in one and "none is taken" in one for one in reasons)
+    assert any(receipt(messages[0])[:12] in one for one in reasons)
+    again = Coordinator(plan, box, state=tmp_path / "state", clock=clock)
+    assert again.step() == seen  # nothing was remembered of either
+    (box.folder / "other.in").unlink()
+    box.put("site-2", messages[2])
+    assert again.step() == Progress(arrived=3, expected=3, rejected=0, closed=True, published=True)
+    assert box.published() == expected_bytes(plan, messages)
+
+
+def test_a_conflict_at_the_deadline_counts_for_nobody(
+    plan: Plan, box: Any, coordinator: Coordinator, make_message: MakeMessage, clock: Clock
+) -> None:
+    messages = [make_message(plan, number) for number in range(3)]
+    for number, data in enumerate(messages):
+        box.put(f"site-{number}", data)
+    box.put("other", make_message(plan, 0, seed=55))
+    clock.now = DEADLINE
+    assert coordinator.step().published
+    assert box.published() == expected_bytes(plan, messages[1:])
+    coordinator.step()
+    assert [one.reason[:11] for one in coordinator.refused()] == ["RoundClosed"] * 2
+
+
+def test_a_full_round_takes_no_more(
+    plan: Plan, box: Any, coordinator: Coordinator, make_message: MakeMessage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("twofold.server.coordinator.MOST_MESSAGES", 2)
+    for number in range(3):
+        box.put(f"site-{number}", make_message(plan, number))
+    assert (coordinator.step().arrived, len(coordinator.refused())) == (2, 1)
+    assert "the round is full" in coordinator.refused()[0].reason
+
+
+def test_a_plan_that_names_nobody_is_remarked_on(make_plan: MakePlan, box: Any, tmp_path: Path) -> None:
+    open_to_all = Coordinator(make_plan(), box, state=tmp_path / "state").remark
+    assert "names no entities" in open_to_all
+    assert "not signed" in open_to_all
+    assert not Coordinator(make_plan(entities=("site-0",)), box, state=tmp_path / "state").remark
+
+
 def _flipped(data: bytes) -> bytes:
     """One bit of the header's beginning; bits of the arrays are caught by the receipt, which the sender compares."""
     return data[:12] + bytes([data[12] ^ 4]) + data[13:]
@@ -354,11 +406,13 @@ def test_over_folders_with_foreign_files_and_copies(plan: Plan, make_message: Ma
         EntityFolder(inbox, outbox, plan).submit(data, entity=f"site-{number}")
     (inbox / "copy of a message").write_bytes(messages[1])
     (inbox / "holiday.jpg").write_bytes(bytes(999))
-    (inbox / "second.round1").write_bytes(make_message(plan, 1, seed=31))
+    second = inbox / "second.round1"
+    second.write_bytes(make_message(plan, 1, seed=31))
     coordinator = Coordinator(plan, ServerFolder(inbox, outbox, plan), state=tmp_path / "state")
+    seen = coordinator.step()
+    assert (seen.arrived, seen.published, seen.rejected) == (2, False, 3)
+    second.unlink()
     seen = coordinator.run(poll=0)
-    assert (seen.arrived, seen.published, seen.rejected) == (3, True, 2)
-    published = EntityFolder(inbox, outbox, plan).fetch()
-    others = [make_message(plan, 1, seed=31), messages[1]]
-    assert published in [expected_bytes(plan, [messages[0], one, messages[2]]) for one in others]
+    assert (seen.arrived, seen.published, seen.rejected) == (3, True, 1)
+    assert EntityFolder(inbox, outbox, plan).fetch() == expected_bytes(plan, messages)
     assert coordinator.step() == seen

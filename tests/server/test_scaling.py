@@ -13,7 +13,7 @@ from twofold.protocol.plan import CatalogKey, Plan
 from twofold.prototypes.combine import weighted_rows
 from twofold.prototypes.message import Prototypes, WeightedRows
 from twofold.server.scaling import noise_edge, scaling
-from twofold.server.survey import survey
+from twofold.server.survey import Survey, survey
 
 MakePlan = Callable[..., Plan]
 
@@ -63,6 +63,26 @@ def test_the_edge_is_where_noise_ends(make_plan: MakePlan, weights: str) -> None
     edge = noise_edge(survey([rows], plan))
     largest = np.linalg.norm(values * np.sqrt(own)[:, None], ord=2)
     assert largest / np.sqrt(2) == pytest.approx(edge, rel=0.05)
+
+
+@pytest.mark.parametrize("shape", [(40, 60), (200, 30), (10, 200)])
+def test_the_edge_is_where_noise_lies_on_average_and_not_every_draw(shape: tuple[int, int]) -> None:
+    rng, seen = np.random.default_rng(4), Survey(n_items=shape[1], row_noise=float(shape[1]))
+    seen.item_noise += shape[0]
+    found = np.array([_best_direction(rng.normal(size=shape), rng) for _ in range(40)]) / noise_edge(seen)
+    assert 0.9 < np.median(found) < 1
+    assert 1 < found.max() < 1.5  # some draws pass it, none by much
+
+
+def _best_direction(noise: np.ndarray, rng: np.random.Generator) -> float:
+    """Largest u·Nv over unit vectors that are not negative, from several starts at once."""
+    v = rng.random((noise.shape[1], 10))
+    for _ in range(40):
+        u = np.maximum(noise @ v, 0)
+        u /= np.linalg.norm(u, axis=0)
+        v = np.maximum(noise.T @ u, 0)
+        v /= np.linalg.norm(v, axis=0)
+    return float((u * (noise @ v)).sum(axis=0).max())
 
 
 def test_the_noise_of_rated_entries_is_that_of_the_mechanism(make_plan: MakePlan) -> None:

@@ -16,7 +16,16 @@ from twofold.data.catalog import Catalog
 from twofold.data.federation import Federation
 from twofold.data.identifiers import Identifiers
 from twofold.data.ratings import Ratings
-from twofold.errors import BadParameter, BudgetExceeded, DataError, NotForRealUse, PlanMismatch, TooFewMessages
+from twofold.entity.agent import NewLedger
+from twofold.errors import (
+    BadParameter,
+    BudgetExceeded,
+    DataError,
+    LedgerBroken,
+    NotForRealUse,
+    PlanMismatch,
+    TooFewMessages,
+)
 from twofold.privacy.ledger import Ledger, StaleRelease
 from twofold.protocol.messages import decode_prototypes
 from twofold.protocol.plan import Plan
@@ -118,7 +127,7 @@ def test_an_entitys_noise_depends_on_its_name_only(federation: Federation) -> No
 def test_a_process_pool_gives_the_same_and_keeps_ledgers(
     done: Simulated, federation: Federation, tmp_path: Path
 ) -> None:
-    real: Any = {"plan": make_plan(simulation=False), "ledgers": tmp_path, **QUICK}
+    real: Any = {"plan": make_plan(simulation=False), "ledgers": tmp_path, "new_ledgers": True, **QUICK}
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         assert same(done, simulate(federation, make_plan(), rng=1, executor=pool))
         there = simulate(federation, executor=pool, **real)
@@ -168,7 +177,7 @@ def test_a_seed_is_refused_in_a_real_federation(federation: Federation, tmp_path
 
 def test_with_ledgers_the_stored_bytes_are_sent_again_for_nothing(federation: Federation, tmp_path: Path) -> None:
     plan, folder = make_plan(simulation=False), tmp_path / "new" / "ledgers"
-    runs = [simulate(federation, plan, ledgers=folder, **QUICK) for _ in range(2)]
+    runs = [simulate(federation, plan, ledgers=folder, new_ledgers=True, **QUICK) for _ in range(2)]
     assert same(*runs)
     assert runs[0].private
     assert sorted(path.stem for path in folder.glob("*.ledger")) == sorted(map(plan_name, LABELS))
@@ -179,35 +188,72 @@ def test_with_ledgers_the_stored_bytes_are_sent_again_for_nothing(federation: Fe
         assert not state.entries[0].request["seeded"]
 
 
+def test_new_ledgers_are_announced_once_by_the_calling_process(federation: Federation, tmp_path: Path) -> None:
+    plan = make_plan(simulation=False)
+    Ledger.create(tmp_path / "7.ledger", dataset="7", ceiling=plan.budget, unit=plan.unit)
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool, pytest.warns(NewLedger) as caught:
+        simulate(federation, plan, ledgers=tmp_path, executor=pool, **QUICK)
+    assert len(caught) == 1
+    assert f"2 of 3 ledgers are not in {tmp_path}" in str(caught[0].message)
+    assert caught[0].filename == __file__
+    simulate(federation, plan, ledgers=tmp_path, **QUICK)  # nothing new; a warning would be an error
+
+
+def test_the_warning_comes_before_anything_is_made(federation: Federation, tmp_path: Path) -> None:
+    with pytest.raises(NewLedger):  # warnings are errors here
+        simulate(federation, make_plan(simulation=False), ledgers=tmp_path, **QUICK)
+    assert not list(tmp_path.iterdir())
+
+
+def test_missing_ledgers_can_be_refused(federation: Federation, tmp_path: Path) -> None:
+    plan, folder = make_plan(simulation=False), tmp_path / "ledgers"
+    first = simulate(federation, plan, ledgers=folder, new_ledgers=True, **QUICK)
+    with pytest.raises(LedgerBroken, match=r"3 of 3 ledgers are not in .*typo[\s\S]*new_ledgers=True only for"):
+        simulate(federation, plan, ledgers=tmp_path / "typo", new_ledgers=False, **QUICK)
+    assert not (tmp_path / "typo").exists()
+    again = simulate(federation, plan, ledgers=folder, new_ledgers=False, **QUICK)
+    assert again.factors.hash == first.factors.hash
+    with pytest.raises(BadParameter, match="new_ledgers"):
+        simulate(federation, plan, ledgers=folder, new_ledgers="no", **QUICK)  # type: ignore[arg-type]
+
+
+def test_a_worker_that_does_not_see_the_ledger_makes_none(federation: Federation, tmp_path: Path) -> None:
+    path = tmp_path / "north.ledger"
+    plan = make_plan(simulation=False)
+    with pytest.raises(LedgerBroken, match="none may be made"):
+        first_round(Member(name="north", ratings=federation["north"], plan=plan, ledger=path, may_make=False))
+    assert not path.exists()
+
+
 def test_another_plan_does_not_fit_into_the_same_ledgers(federation: Federation, tmp_path: Path) -> None:
-    simulate(federation, make_plan(simulation=False), ledgers=tmp_path, **QUICK)
+    simulate(federation, make_plan(simulation=False), ledgers=tmp_path, new_ledgers=True, **QUICK)
     with pytest.raises(BudgetExceeded, match=r"entity .*refused.*2 other entities failed too"):
-        simulate(federation, make_plan(simulation=False, rank=2), ledgers=tmp_path, **QUICK)
+        simulate(federation, make_plan(simulation=False, rank=2), ledgers=tmp_path, new_ledgers=True, **QUICK)
 
 
 def test_one_entity_that_fails_loses_nothing_of_the_others(federation: Federation, tmp_path: Path) -> None:
     plan = make_plan(simulation=False)
     Ledger.create(tmp_path / "7.ledger", dataset="7", ceiling=make_plan(epsilon=1).budget, unit=plan.unit)
     with pytest.raises(BudgetExceeded, match="entity 7:"):
-        simulate(federation, plan, ledgers=tmp_path, **QUICK)
+        simulate(federation, plan, ledgers=tmp_path, new_ledgers=True, **QUICK)
     before = {p: Ledger(p).state().hash for p in tmp_path.glob("*.ledger") if p.stem != "7"}
     Ledger(tmp_path / "7.ledger").raise_ceiling(plan.budget, reason="a test")
-    simulate(federation, plan, ledgers=tmp_path, **QUICK)
+    simulate(federation, plan, ledgers=tmp_path, new_ledgers=True, **QUICK)
     assert {p: Ledger(p).state().hash for p in before} == before
     assert len(before) == 2
 
 
 def test_changed_data_get_the_stored_release_with_the_ledgers_warning(federation: Federation, tmp_path: Path) -> None:
     plan = make_plan(simulation=False)
-    first = simulate(federation, plan, ledgers=tmp_path, threads=1, **QUICK)
+    first = simulate(federation, plan, ledgers=tmp_path, new_ledgers=True, threads=1, **QUICK)
     changed = {label: counts(9) if label == 7 else federation[label] for label in federation}
     with pytest.warns(StaleRelease):
-        again = simulate(changed, plan, ledgers=tmp_path, threads=1, **QUICK)
+        again = simulate(changed, plan, ledgers=tmp_path, new_ledgers=True, threads=1, **QUICK)
     assert again.factors.hash == first.factors.hash
 
 
 def test_a_seeded_simulation_may_keep_ledgers_that_promise_nothing(federation: Federation, tmp_path: Path) -> None:
-    simulate(federation, make_plan(), rng=1, ledgers=tmp_path, **QUICK)
+    simulate(federation, make_plan(), rng=1, ledgers=tmp_path, new_ledgers=True, **QUICK)
     assert Ledger(tmp_path / "north.ledger").state().ceiling.epsilon == float("inf")
 
 

@@ -75,13 +75,73 @@ def test_a_full_disk_leaves_a_whole_file_or_none(tmp_path, monkeypatch, module, 
     assert put_once(path, b"one")
 
 
-def test_as_readable_as_its_folder(tmp_path):
-    for mode, expected in ((0o750, 0o640), (0o700, 0o600), (0o755, 0o644)):
-        folder = tmp_path / f"{mode:o}"
-        folder.mkdir()
-        folder.chmod(mode)
-        put_once(folder / "x", b"one")
-        assert stat.S_IMODE((folder / "x").stat().st_mode) == expected
+@pytest.fixture
+def umask():
+    """Set the umask of the process; put back afterwards."""
+    before = os.umask(0)
+    yield os.umask
+    os.umask(before)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="rights of files are another thing on Windows")
+@pytest.mark.parametrize(
+    ("folder_mode", "mask", "expected"),
+    [
+        (0o750, 0o022, 0o640),
+        (0o700, 0o022, 0o600),
+        (0o755, 0o022, 0o644),
+        (0o777, 0o022, 0o644),
+        (0o777, 0o000, 0o644),  # nobody else may write into a message, whatever they may do in the folder
+        (0o777, 0o077, 0o600),
+        (0o755, 0o027, 0o640),
+    ],
+)
+def test_as_readable_as_its_folder_within_the_umask(tmp_path, umask, folder_mode, mask, expected):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    folder.chmod(folder_mode)
+    umask(mask)
+    put_once(folder / "x", b"one")
+    assert stat.S_IMODE((folder / "x").stat().st_mode) == expected
+
+
+@pytest.mark.skipif(os.name == "nt", reason="rights of files are another thing on Windows")
+def test_a_link_that_takes_the_place_of_the_temporary_file_gains_nothing(tmp_path, monkeypatch):
+    folder, victim, honest = tmp_path / "folder", tmp_path / "key", once.write_whole
+    folder.mkdir()
+    folder.chmod(0o777)
+    victim.write_bytes(b"secret")
+    victim.chmod(0o600)
+
+    def swapped(path, data, **how):
+        honest(path, data, **how)
+        path.unlink()
+        path.symlink_to(victim)
+
+    monkeypatch.setattr(once, "write_whole", swapped)
+    assert not put_once(folder / "x", b"one")
+    assert stat.S_IMODE(victim.stat().st_mode) == 0o600
+    assert victim.read_bytes() == b"secret"
+
+
+@pytest.mark.parametrize("content", [b"one", None])
+def test_a_link_in_the_files_place_is_another_file(tmp_path, monkeypatch, content):
+    """Also one that leads to the same bytes, or to nothing: a name that may lead elsewhere tomorrow."""
+    target, path = tmp_path / "target", tmp_path / "x"
+    if content is not None:
+        target.write_bytes(content)
+    path.symlink_to(target)
+    for has_links in (True, False):
+        if not has_links:
+            monkeypatch.setattr(os, "link", full)
+        assert not put_once(path, b"one")
+    assert path.is_symlink()
+    assert target.exists() == (content is not None)
+
+
+def test_a_folder_in_the_files_place_is_not_the_file(tmp_path):
+    (tmp_path / "x").mkdir()
+    assert not put_once(tmp_path / "x", b"one")
 
 
 def test_old_temporary_files_are_cleared_and_young_ones_left(tmp_path):

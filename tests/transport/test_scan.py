@@ -9,7 +9,7 @@ import pytest
 
 from twofold.errors import TransportError
 from twofold.protocol.messages import receipt
-from twofold.transport import scan
+from twofold.transport import scan, walk
 from twofold.transport.scan import CHANGING, WAITING, Scanner, read_again
 
 LIMIT = 100_000
@@ -17,7 +17,7 @@ LIMIT = 100_000
 
 @pytest.fixture
 def look(tmp_path):
-    return Scanner(tmp_path, limit=LIMIT, refuse=lambda *_: None)
+    return Scanner(tmp_path, limit=LIMIT, refuse=lambda _: None, check=lambda *_: None)
 
 
 def found(look):
@@ -84,7 +84,7 @@ def test_a_file_over_the_limit_is_not_opened(tmp_path, look, monkeypatch):
     def never(*_):
         raise AssertionError("opened")
 
-    monkeypatch.setattr(scan, "_open", never)
+    monkeypatch.setattr(scan, "open_plain", never)
     assert found(look) == []
 
 
@@ -122,7 +122,7 @@ def test_a_link_that_takes_the_place_of_a_file_is_not_read(tmp_path, look, messa
 
 def test_very_deep_folders_end_somewhere(tmp_path, look, message):
     deep = tmp_path
-    for _ in range(scan.DEPTH + 2):
+    for _ in range(walk.DEPTH + 2):
         deep = deep / "d"
     deep.mkdir(parents=True)
     (deep / "x").write_bytes(message())
@@ -144,7 +144,7 @@ def test_an_unreadable_file_is_listed(tmp_path, look, message, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     with monkeypatch.context() as patch:  # not chmod: the tests may run as root
-        patch.setattr(scan, "_open", refuse)
+        patch.setattr(scan, "open_plain", refuse)
         assert found(look) == []
         assert reasons(look) == {"x": "cannot be read: Permission denied"}
     assert found(look) == ["x"]
@@ -158,21 +158,21 @@ def test_a_file_that_changes_while_it_is_read_is_waited_for(tmp_path, message):
     def touch(*_):
         os.utime(path, (1, 1))
 
-    look = Scanner(tmp_path, limit=LIMIT, refuse=touch)
+    look = Scanner(tmp_path, limit=LIMIT, refuse=touch, check=lambda *_: None)
     assert found(look) == []
     assert reasons(look) == {"x": CHANGING}
 
 
 def test_a_file_that_vanishes_while_it_is_looked_at(tmp_path, look, message, monkeypatch):
     (tmp_path / "x").write_bytes(message())
-    entries = look._entries
+    honest = scan.walk
 
-    def gone(folder):
-        seen = entries(folder)
+    def gone(*given):
+        seen = honest(*given)
         (tmp_path / "x").unlink()
         return seen
 
-    monkeypatch.setattr(look, "_entries", gone)
+    monkeypatch.setattr(scan, "walk", gone)
     assert found(look) == []
     assert "cannot be read" in reasons(look)["x"]
 
@@ -192,8 +192,8 @@ def test_a_resting_file_is_hashed_once(tmp_path, look, message, monkeypatch):
     (tmp_path / "x").write_bytes(message())
     monkeypatch.setattr(scan, "TICK", -10.0)
     calls = []
-    real = scan._hash
-    monkeypatch.setattr(scan, "_hash", lambda *given: calls.append(1) or real(*given))
+    real = scan.receipt
+    monkeypatch.setattr(scan, "receipt", lambda *given: calls.append(1) or real(*given))
     assert found(look) == found(look) == ["x"]
     assert len(calls) == 1
     os.utime(tmp_path / "x", (5, 5))
@@ -208,11 +208,49 @@ def test_a_missing_folder_is_an_error_of_ours(tmp_path, look):
 
 
 def test_too_many_files_end_somewhere(tmp_path, look, message, monkeypatch):
-    monkeypatch.setattr(scan, "MOST_FILES", 3)
+    monkeypatch.setattr(walk, "MOST_FILES", 3)
     for number in range(5):
         (tmp_path / f"{number}").write_bytes(message())
-    assert found(look) == ["0", "1", "2"]
-    assert "not looked at" in look.rejected[0].reason
+    assert len(found(look)) == 3
+    assert "not looked at" in reasons(look)["."]
+
+
+def test_the_bytes_that_are_checked_are_those_of_the_receipt(tmp_path, message):
+    data, checked = message(), []
+
+    def check(header, content):
+        checked.append((header.entity, content))
+        return "not to our taste" if len(checked) == 1 else None
+
+    look = Scanner(tmp_path, limit=LIMIT, refuse=lambda _: None, check=check)
+    (tmp_path / "x").write_bytes(data)
+    assert found(look) == []
+    assert reasons(look) == {"x": "not to our taste"}
+    assert [one.receipt for one in look.messages()] == [receipt(data)]
+    assert checked == [("st-anna", data)] * 2
+
+
+def test_what_the_header_refuses_is_not_read_on(tmp_path, message):
+    def never(*_):
+        raise AssertionError("read")
+
+    look = Scanner(tmp_path, limit=LIMIT, refuse=lambda header: f"from {header.entity}", check=never)
+    (tmp_path / "x").write_bytes(message())
+    assert found(look) == []
+    assert reasons(look) == {"x": "from st-anna"}
+
+
+def test_a_file_that_grew_before_it_was_opened_is_not_read(tmp_path, look, message, monkeypatch):
+    path, opened = tmp_path / "x", scan.open_plain
+    path.write_bytes(message())
+
+    def grown(*given):
+        os.truncate(path, LIMIT + 1)
+        return opened(*given)
+
+    monkeypatch.setattr(scan, "open_plain", grown)
+    assert found(look) == []
+    assert "larger than" in reasons(look)["x"]
 
 
 def test_names_are_safe_to_print(tmp_path, look):

@@ -125,7 +125,11 @@ def run_demo(demo: Demo, tell: Progress) -> FederationRun:
         plan = demo.plan(split.train)
     with clock.step("private federation", bar=False):
         private = simulate(
-            split.train, plan, ledgers=demo.ledgers / "private", progress=clock.within("private federation")
+            split.train,
+            plan,
+            ledgers=demo.ledgers / "private",
+            new_ledgers=True,
+            progress=clock.within("private federation"),
         )
     with clock.step("popularity, shared privately"):
         popular = Server(plan_of_popularity(plan)).factorize(

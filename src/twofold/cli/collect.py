@@ -73,6 +73,8 @@ def _print(found: Progress, coordinator: Coordinator, *, json: bool) -> None:
     done = "published" if found.published else "waiting"
     typer.echo(f"{done}: {found.arrived} of {found.expected} entities answered")
     _print_refused(coordinator)
+    if coordinator.remark:
+        typer.echo(f"note: {coordinator.remark}", err=True)
     if not found.published:
         plan = coordinator.plan
         ends = f"all have answered, or {plan.quorum} by {plan.deadline}" if plan.deadline else "all have answered"

@@ -45,6 +45,9 @@ def simulate(
     ledgers: Annotated[
         Path | None, typer.Option(help="Folder with a ledger per entity; needed unless the plan is a simulation.")
     ] = None,
+    new_ledgers: Annotated[
+        bool, typer.Option("--new-ledgers", help="Start the ledgers that are missing, for people who have none.")
+    ] = False,
     seed: Annotated[
         int | None, typer.Option(min=0, help="Repeatable noise, for a plan that is a simulation; not private.")
     ] = None,
@@ -79,6 +82,7 @@ def simulate(
             federation,
             agreed,
             ledgers=ledgers,
+            new_ledgers=new_ledgers,
             rng=seed,
             progress=progress,
             local=cast(Literal["auto", "factors", "item-item"], local),

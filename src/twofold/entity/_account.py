@@ -13,6 +13,7 @@ from twofold.errors import BudgetExceeded, LedgerBroken
 from twofold.privacy.budget import ApproxDP, NotPrivate, PureDP
 from twofold.privacy.events import Event, NonPrivateEvent, flatten, is_seeded
 from twofold.privacy.ledger import Ledger
+from twofold.privacy.rng import Source
 from twofold.protocol.expected import chosen_mechanism
 from twofold.protocol.messages import message_limit
 from twofold.protocol.plan import Plan
@@ -34,7 +35,7 @@ class Account:
     cost: PureDP | ApproxDP | None
     room: int
 
-    def release(self, *, data: str, version: str, draw: Callable[[], bytes]) -> bytes:
+    def release(self, *, data: str, version: str, draw: Callable[[], bytes] | Callable[[Source], bytes]) -> bytes:
         """Give the stored release of the plan, or pay for a new one and draw it; see `Ledger.release`."""
         try:
             return self.ledger.release(
@@ -49,13 +50,14 @@ class Account:
                 draw=draw,
             )
         except BudgetExceeded as error:
-            if self._lost(version):
-                raise _lost_before(error) from None
+            before = self._before(version)
+            if before:
+                raise _ended_before(error, waits="open" in before) from None
             raise
 
-    def _lost(self, version: str) -> bool:
+    def _before(self, version: str) -> set[str]:
         key = (self.plan.hash, version)
-        return any(entry.key == key and entry.status == "lost" for entry in self.ledger.state().entries)
+        return {entry.status for entry in self.ledger.state().entries if entry.key == key}
 
 
 def open_account(where: str | PathLike[str] | Ledger, plan: Plan, *, dataset: str, event: Event) -> Account:
@@ -99,12 +101,14 @@ def _found_or_made(path: Path, plan: Plan, dataset: str, cost: PureDP | ApproxDP
     return made
 
 
-def _lost_before(error: BudgetExceeded) -> BudgetExceeded:
+def _ended_before(error: BudgetExceeded, *, waits: bool) -> BudgetExceeded:
+    """Say what became of the cost; whether the ratings changed is private, and this is for the entity's screen."""
+    again = "ask with the ratings, plan and software of that draw, and it is finished without a cost; or "
     return BudgetExceeded(
         "an earlier draw for this plan was paid for and ended without a message; there is no room to pay for another.",
         found=error.found,
         expected=f"{error.expected}. What became of a draw that ended early is not known, so its cost stays spent",
-        fix=error.fix,
+        fix=again * waits + (error.fix or ""),
     )
 
 
@@ -137,4 +141,4 @@ def describe(plan: Plan) -> dict[str, Any]:
         "what": f"{size} prototype{'s' * (size != 1)} over {plan.n_items:,} items: {sums} and a noisy number of users "
         f"each ({mechanism.name}, plan {plan.name})",
         "public_numbers": numbers | ({"delta": float(plan.delta)} if plan.delta else {}),
-    }
+    } | ({"simulation": True} if plan.simulation else {})

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +17,11 @@ from twofold.entity._item_item_fit import ItemItemFit
 from twofold.entity.item_item import MAX_ITEMS, ItemItemScorer, residual_rows
 from twofold.entity.scorer import Scorer
 from twofold.entity.validation import Fold, Losses, folds, rounds_for
-from twofold.errors import BadParameter
+from twofold.errors import BadNumber, BadParameter
 from twofold.evaluate.ndcg import user_ndcg
 from twofold.protocol.factors import ItemFactors
 
-__all__ = ["LADDER", "Candidate", "Judged", "candidates", "fitted", "judge"]
+__all__ = ["LADDER", "Candidate", "Judged", "beyond_measure", "candidates", "fitted", "judge", "sound", "unusable"]
 
 #: Strengths that are tried, in users: of every kind for both kinds of feedback.
 LADDER: dict[str, dict[str, tuple[float, ...]]] = {
@@ -35,6 +36,10 @@ BLOCK = 512
 TOP = 10
 #: Largest gain of item-item weights for ratings, and how firmly it is held at 1.
 MOST_GAIN, GAIN_WEIGHT = 8.0, 1.0
+#: What the table says of a candidate that cannot be used.
+UNUSABLE = "its numbers are beyond all measure"
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,11 +52,20 @@ class Candidate:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Judged:
-    """A candidate with its losses on held-out entries (None where it is the only one), and the gain of its weights."""
+    """A candidate with its losses on held-out entries (None where it is the only one), and the gain of its weights.
+
+    The remark says why it must not be taken; its loss is infinite then.
+    """
 
     candidate: Candidate
     losses: Losses | None
     gain: float = 1.0
+    remark: str = ""
+
+
+def unusable(candidate: Candidate) -> Judged:
+    """A candidate whose numbers failed: shared factors may hold whatever a server wrote into them."""
+    return Judged(candidate=candidate, losses=Losses(values=np.zeros(0), owners=np.zeros(0, np.intp)), remark=UNUSABLE)
 
 
 def candidates(
@@ -100,17 +114,48 @@ def judge(
     seed: int,
     threads: int | None,
 ) -> list[Judged]:
-    """Fit every candidate to each round's training entries and judge it on the held-out ones."""
+    """Fit every candidate to each round's training entries and judge it on the held-out ones.
+
+    One that fails on its numbers, or says anything that is not finite, gets an infinite loss.
+    """
     needs_gain = feedback == "ratings" and any(one.kind == "item-item" for one in tried)
     if len(tried) == 1 and not needs_gain:
         return [Judged(candidate=tried[0], losses=None)]
     rounds = folds(rows, rounds=rounds_for(rows.shape[0]), rng=np.random.default_rng([seed, 6]))
-    seen: list[list[_Seen]] = [[] for _ in tried]
+    seen: dict[Candidate, list[_Seen]] = {candidate: [] for candidate in tried}
     for fold in rounds:
         fits = _Fits(fold.train, shared, feedback=feedback, rank=rank, seed=seed, threads=threads)
-        for number, candidate in enumerate(tried):
-            seen[number].append(_look(fits.scorer(candidate), fold, feedback))
-    return [_verdict(candidate, parts, feedback, lower, bound) for candidate, parts in zip(tried, seen, strict=True)]
+        for candidate in list(seen):
+            try:
+                seen[candidate].append(sound(lambda: _look(fits.scorer(candidate), fold, feedback)))  # noqa: B023
+            except BadNumber:
+                del seen[candidate]
+    return [_verdict(one, seen[one], feedback, lower, bound) if one in seen else unusable(one) for one in tried]
+
+
+def sound(compute: Callable[[], Result]) -> Result:
+    """Compute something; whatever way its numbers fail, in silence or loudly, it is BadNumber.
+
+    Examples
+    --------
+    >>> sound(lambda: np.linalg.inv(np.zeros((2, 2))))  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    twofold.errors.BadNumber: the local model cannot be computed: numbers are beyond all measure.
+    """
+    try:
+        with np.errstate(all="ignore"):
+            return compute()
+    except (np.linalg.LinAlgError, ArithmeticError, BadNumber):
+        raise beyond_measure() from None
+
+
+def beyond_measure() -> BadNumber:
+    """Give the error for numbers nothing can be computed with."""
+    return BadNumber(
+        "the local model cannot be computed: numbers are beyond all measure.",
+        expected="finite numbers of ordinary size in the shared factors and in the entity's own data",
+        fix='strength="own" to leave the shared factors out; ask the server how they were made',
+    )
 
 
 def fitted(
@@ -124,8 +169,30 @@ def fitted(
     threads: int | None,
     gain: float,
 ) -> Scorer:
-    """Fit the chosen one to all rows."""
-    return _Fits(rows, shared, feedback=feedback, rank=rank, seed=seed, threads=threads).scorer(candidate, gain)
+    """Fit the chosen one to all rows.
+
+    Raises
+    ------
+    BadNumber
+        It cannot be computed, or what it says is not finite.
+    """
+    fits = _Fits(rows, shared, feedback=feedback, rank=rank, seed=seed, threads=threads)
+
+    def made() -> Scorer:
+        scorer = fits.scorer(candidate, gain)
+        _finite(*scorer.arrays().values(), _of_nobody(scorer), scorer.scores(rows[:BLOCK]))
+        return scorer
+
+    return sound(made)
+
+
+def _of_nobody(scorer: Scorer) -> NDArray[np.float32]:
+    return scorer.one(np.zeros(0, np.intp), np.zeros(0, np.float32))
+
+
+def _finite(*arrays: NDArray[Any]) -> None:
+    if not all(np.isfinite(part).all() for part in arrays):
+        raise BadNumber("a score is NaN or infinite.")
 
 
 class _Fits:
@@ -162,6 +229,7 @@ class _Seen:
 
 
 def _look(scorer: Scorer, fold: Fold, feedback: str) -> _Seen:
+    _finite(_of_nobody(scorer))
     parts = [
         _look_block(scorer, fold, slice(start, start + BLOCK), feedback) for start in range(0, len(fold.users), BLOCK)
     ]
@@ -179,6 +247,7 @@ def _look(scorer: Scorer, fold: Fold, feedback: str) -> _Seen:
 def _look_block(scorer: Scorer, fold: Fold, span: slice, feedback: str) -> _Seen:
     history, held, users = fold.history[span], fold.held[span], fold.users[span]
     scores = scorer.scores(history)
+    _finite(scores)
     if feedback == "counts":
         return _Seen(owners=users, loss=1.0 - user_ndcg(scores, held, seen=history, n=TOP))
     lines = np.repeat(np.arange(held.shape[0]), np.diff(held.indptr))

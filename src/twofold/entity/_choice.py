@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from twofold.entity._candidates import Judged
+from twofold.entity._candidates import Judged, beyond_measure
 from twofold.entity.validation import Losses, paired
 
 __all__ = ["CAUTION", "Choice", "choose"]
@@ -31,15 +31,25 @@ def choose(judged: Sequence[Judged]) -> Choice:
     Gain and error are of the same held-out entries, so what makes some users harder than others drops out. The best one
     alone has gain and error 0: nothing that is only neutral, or better by luck as likely as not, takes its place. An
     entity too small for a model of its own still moves, because there the gain is many times its error.
+
+    A candidate with a remark is never taken.
+
+    Raises
+    ------
+    BadNumber
+        All of them have one.
     """
+    usable = [one for one in judged if not one.remark]
+    if not usable:
+        raise beyond_measure()
     if len(judged) == 1:
         return Choice(best=judged[0], gain=0.0, error=0.0, note="as asked for; nothing was compared")
-    base = min(judged, key=_order)
-    alone = min((one for one in judged if one.candidate.strength == 0), key=_order, default=base)
-    gains = [paired(_losses(alone), _losses(one)) for one in judged]
-    number = max(range(len(judged)), key=lambda at: (_cautious(*gains[at]), judged[at] is alone))
+    alone = min((one for one in usable if one.candidate.strength == 0), key=_order, default=min(usable, key=_order))
+    gains = [paired(_losses(alone), _losses(one)) for one in usable]
+    number = max(range(len(usable)), key=lambda at: (_cautious(*gains[at]), usable[at] is alone))
     gain, error = gains[number]
-    return Choice(best=judged[number], gain=gain, error=error, note=_words(judged[number], gain, error))
+    note = _words(usable[number], gain, error) + _left_out(len(judged) - len(usable), len(judged))
+    return Choice(best=usable[number], gain=gain, error=error, note=note)
 
 
 def _cautious(gain: float, error: float) -> float:
@@ -61,3 +71,7 @@ def _words(best: Judged, gain: float, error: float) -> str:
         return f"{kind}, alone: nothing shared was better on held-out entries"
     much = "the shared model as it came" if math.isinf(strength) else f"the shared model weighs {strength:g} users"
     return f"{kind}, {much}: held-out loss smaller than alone by {gain:.4f} (standard error {error:.4f})"
+
+
+def _left_out(number: int, tried: int) -> str:
+    return f"; {number} of {tried} models left out, their numbers are beyond all measure" if number else ""

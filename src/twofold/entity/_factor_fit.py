@@ -74,32 +74,35 @@ class FactorFit:
     ) -> None:
         self.rows, self.shared, self.feedback = rows, shared, cast(Feedback, feedback)
         self.rank, self.threads, self.seed = rank, threads, seed
-        self.usual = self._usual()
 
     def scorer(self, strength: float) -> FactorScorer:
         """Item factors of one strength, with the way users are folded in."""
         power = POWER[self.feedback]
         if self.shared is None or strength == 0:
-            return self._made(self._own(damped_rows(self.rows, power)), "own", power)
+            return self._made(self._own(damped_rows(self.rows, power)), "own", power, self._usual(None))
+        usual = self._usual(self.shared)
         if math.isinf(strength):
-            return self._made(self._as_sent(), "shared", 1.0)
-        return self._made(self._drawn(damped_rows(self.rows, power), strength), "shared", power)
+            return self._made(self._as_sent(), "shared", 1.0, usual)
+        return self._made(self._drawn(damped_rows(self.rows, power), strength), "shared", power, usual)
 
-    def _made(self, factors: Factors, stage: str, power: float) -> FactorScorer:
+    def _made(self, factors: Factors, stage: str, power: float, usual: NDArray[np.float64]) -> FactorScorer:
         return FactorScorer(
             factors,
             feedback=self.feedback,
             zero_weight=ZERO_WEIGHT,
             regularization=PENALTY[self.feedback][stage],
             power=power,
-            usual=self.usual,
+            usual=usual,
             threads=self.threads,
         )
 
-    def _usual(self) -> NDArray[np.float64]:
-        """What an item gets from somebody without a history: for counts the mean, for ratings the mean rating."""
+    def _usual(self, shared: ItemFactors | None) -> NDArray[np.float64]:
+        """What an item gets from somebody without a history: for counts the mean, for ratings the mean rating.
+
+        Alone, nothing shared may steer it: `shared` is None then.
+        """
         if self.feedback == "ratings":
-            return rating_means(self.rows, self.shared, 1.0)
+            return rating_means(self.rows, shared, 1.0)
         users, items = self.rows.shape
         return np.asarray(np.bincount(self.rows.indices, self.rows.data, items) / max(users, 1))
 

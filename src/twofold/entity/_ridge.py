@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
+from twofold.errors import BadNumber
+
 __all__ = ["DenseWeights", "LowRankWeights", "Weights", "weights_from_gram", "weights_from_rows"]
 
 Floats = NDArray[np.floating[Any]]
@@ -87,6 +89,11 @@ Weights = DenseWeights | LowRankWeights
 def weights_from_gram(gram: Floats, ridge: Floats) -> DenseWeights:
     """Invert the Gram matrix plus the ridge of each item.
 
+    Raises
+    ------
+    BadNumber
+        The sum has no inverse in double precision.
+
     Examples
     --------
     >>> weights_from_gram(np.array([[2.0, 1.0], [1.0, 2.0]]), np.zeros(2)).matrix.round(3).tolist()
@@ -94,9 +101,7 @@ def weights_from_gram(gram: Floats, ridge: Floats) -> DenseWeights:
     """
     matrix = np.array(gram, dtype=np.float64)
     matrix[np.diag_indices_from(matrix)] += ridge
-    factor, _ = linalg.lapack.dpotrf(matrix, lower=1)
-    inverse, _ = linalg.lapack.dpotri(factor, lower=1)
-    inverse = np.tril(inverse) + np.tril(inverse, -1).T
+    inverse = _inverse(matrix)
     result = inverse / -np.diag(inverse)
     np.fill_diagonal(result, 0.0)
     return DenseWeights(matrix=result.astype(np.float32))
@@ -104,6 +109,11 @@ def weights_from_gram(gram: Floats, ridge: Floats) -> DenseWeights:
 
 def weights_from_rows(rows: Floats, ridge: Floats) -> LowRankWeights:
     """Do the same from fewer rows than items; the ridge must be above 0.
+
+    Raises
+    ------
+    BadNumber
+        There is no solution in double precision.
 
     Examples
     --------
@@ -116,9 +126,31 @@ def weights_from_rows(rows: Floats, ridge: Floats) -> LowRankWeights:
     scaled = np.asarray(rows * left, dtype=np.float64)
     kernel = scaled @ scaled.T
     kernel[np.diag_indices_from(kernel)] += 1.0
-    factor = linalg.cholesky(kernel, lower=True, check_finite=False)
+    factor = _cholesky(kernel)
     basis = linalg.solve_triangular(factor, scaled, lower=True, check_finite=False)
     rest = np.maximum(1.0 - np.einsum("ki,ki->i", basis, basis), 1e-9)
     return LowRankWeights(
         basis=basis.astype(np.float32), left=left.astype(np.float32), right=(1.0 / (left * rest)).astype(np.float32)
+    )
+
+
+def _cholesky(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Factor a positive definite matrix; LAPACK says in its last answer whether it was one, but overlooks NaN."""
+    factor, failed = linalg.lapack.dpotrf(matrix, lower=1)
+    if failed or not (np.diag(factor) > 0).all():
+        raise _no_inverse()
+    return np.asarray(factor)
+
+
+def _inverse(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    lower, failed = linalg.lapack.dpotri(_cholesky(matrix), lower=1)
+    if failed or not (np.diag(lower) > 0).all():
+        raise _no_inverse()
+    return np.asarray(np.tril(lower) + np.tril(lower, -1).T)
+
+
+def _no_inverse() -> BadNumber:
+    return BadNumber(
+        "item-item weights cannot be solved for: a matrix is not positive definite.",
+        expected="numbers that are finite and not too far apart in size",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -11,8 +12,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from twofold.algorithms._blas_threads import one_blas_thread
-from twofold.entity._candidates import Judged, candidates, fitted, judge
-from twofold.entity._choice import choose
+from twofold.entity._candidates import Judged, candidates, fitted, judge, unusable
+from twofold.entity._choice import Choice, choose
 from twofold.entity.scorer import Scorer
 from twofold.errors import BadNumber, BadParameter, BadShape
 from twofold.protocol.factors import ItemFactors
@@ -39,7 +40,7 @@ class Adapted:
         By how much the validation loss is smaller than that of the best model alone, and the standard error of that;
         0 when nothing was compared.
     table : tuple of dict
-        All that was compared: kind, strength, loss and its standard error.
+        All that was compared: kind, strength, loss and its standard error; a remark where one could not be used.
     note : str
         The choice in plain words.
     """
@@ -97,6 +98,9 @@ def adapt(
     ------
     FactorsChanged
         The shared factors are not the same afterwards.
+    BadNumber
+        Numbers too large or too small to compute with, and no candidate without them: with ``strength="auto"`` shared
+        factors like that are left out instead, and the entity is alone.
 
     Privacy
     -------
@@ -125,11 +129,12 @@ def adapt(
         judged = judge(
             rows, shared, tried, feedback=feedback, lower=lower, bound=bound, rank=rank, seed=seed, threads=threads
         )
-        chosen = choose(judged)
-        scorer = fitted(
-            chosen.best.candidate, rows, shared, feedback=feedback, rank=rank, seed=seed, threads=threads,
-            gain=chosen.best.gain,
-        )  # fmt: skip
+        judged, chosen, scorer = _best(
+            judged,
+            lambda one: fitted(
+                one.candidate, rows, shared, feedback=feedback, rank=rank, seed=seed, threads=threads, gain=one.gain
+            ),
+        )
     if shared is not None and before is not None:
         shared.check_unchanged(before)
     return Adapted(
@@ -143,9 +148,22 @@ def adapt(
     )
 
 
+def _best(judged: list[Judged], fit: Callable[[Judged], Scorer]) -> tuple[list[Judged], Choice, Scorer]:
+    """Fit the best one to all rows; if its numbers fail only there, the best of the others."""
+    while True:
+        chosen = choose(judged)
+        try:
+            return judged, chosen, fit(chosen.best)
+        except BadNumber:
+            if len(judged) == 1:
+                raise
+            judged = [unusable(one.candidate) if one is chosen.best else one for one in judged]
+
+
 def _line(one: Judged) -> dict[str, Any]:
     loss, error = (one.losses.mean, one.losses.error) if one.losses is not None else (math.nan, math.nan)
-    return {"kind": one.candidate.kind, "strength": one.candidate.strength, "loss": loss, "error": error}
+    line = {"kind": one.candidate.kind, "strength": one.candidate.strength, "loss": loss, "error": error}
+    return line | ({"remark": one.remark} if one.remark else {})
 
 
 def _checked(rows: Any, shared: ItemFactors | None, rank: int) -> sparse.csr_array:

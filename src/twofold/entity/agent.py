@@ -11,7 +11,7 @@ from twofold.entity._account import NewLedger, open_account
 from twofold.errors import DataError, NotForRealUse, PlanMismatch, PrivacyError
 from twofold.privacy.events import Event, is_seeded
 from twofold.privacy.ledger import Ledger
-from twofold.privacy.rng import Source, source
+from twofold.privacy.rng import OperatingSystem, Source, source
 from twofold.protocol.factors import ItemFactors
 from twofold.protocol.messages import PrototypesMessage, decode_prototypes, encode_prototypes
 from twofold.protocol.plan import Plan
@@ -52,7 +52,8 @@ class Entity:
     -------
     One message leaves, by `prototypes`. All that shapes it (bounds, sizes, noise) comes from the plan. The cost is on
     disk before anything is drawn, and the bytes are stored before they are handed out: asking again gives the same
-    bytes and spends nothing. `personalize` sends nothing.
+    bytes and spends nothing. So does asking again after a kill, at whatever instant: a draw that was cut short is made
+    again from the same key (`twofold.privacy.ledger.keys`), if the ratings are the same. `personalize` sends nothing.
 
     Examples
     --------
@@ -90,7 +91,7 @@ class Entity:
             raise PlanMismatch("the plan does not name this entity.", found=name, expected="a name in plan.entities")
 
     def __repr__(self) -> str:
-        return f"Entity({self.name!r}, {self._ratings!r}, plan {self.plan.hash[:12]})"
+        return f"Entity({self.name!r}, plan {self.plan.hash[:12]})"  # how many users there are is private
 
     @property
     def ratings(self) -> Ratings:
@@ -165,10 +166,10 @@ class Entity:
     def _refuse_what_is_not_real(self) -> None:
         if self.plan.simulation:
             return
-        if self._source.seeded:
+        if type(self._source) is not OperatingSystem:  # whatever a stranger's source says of itself
             raise NotForRealUse(
                 "repeatable noise protects nobody; nothing was drawn.",
-                found="a seed",
+                found="a seed, or a source of noise of your own",
                 fix="leave rng out, or Plan(..., simulation=True), which marks everything 'not private'",
             )
         if self._ledger is None:
@@ -182,15 +183,18 @@ class Entity:
         event = self.plan.release_mechanism.price(self.plan.public, seeded=self._source.seeded)
         if self._ledger is None:
             if self._made is None:
-                self._made = self._draw(event)
+                self._made = self._draw(event, self._source)
             return self._made
         account = open_account(self._ledger, self.plan, dataset=self.name, event=event)
-        return account.release(data=self._ratings.digest(), version=self.version, draw=lambda: self._draw(event))
+        digest, version = self._ratings.digest(), self.version
+        if isinstance(self._source, OperatingSystem):  # through a key of the ledger, so that a kill costs nothing
+            return account.release(data=digest, version=version, draw=lambda noise: self._draw(event, noise))
+        return account.release(data=digest, version=version, draw=lambda: self._draw(event, self._source))
 
-    def _draw(self, event: Event) -> bytes:
-        """Run the mechanism once; what it says it did must be what was paid for."""
+    def _draw(self, event: Event, noise: Source) -> bytes:
+        """Run the mechanism; what it says it did must be what was paid for. The same noise gives the same bytes."""
         rows = bounded(self._ratings, self.plan).matrix
-        drawn = self.plan.release_mechanism.release(rows, self.plan.public, rng=self._source)
+        drawn = self.plan.release_mechanism.release(rows, self.plan.public, rng=noise)
         if drawn.event != event or drawn.value.seeded != is_seeded(event):
             raise PrivacyError(
                 "the mechanism did something else than what was paid for; nothing is sent.",

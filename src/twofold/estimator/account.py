@@ -1,8 +1,9 @@
 """Who pays for a fit: ledgers the caller names, or an account that lives as long as this process.
 
 `fit` looks harmless, and a search over parameters calls it again and again. So a fit in a federation that is not a
-simulation is paid for once per plan and data; anything that would spend a second time is refused with the sum it
-would reach.
+simulation is paid for once per plan, data and entity name; anything that would spend a second time is refused with the
+sum it would reach. People are told apart by the text of their ids alone: neither the name of their entity nor the type
+of the column makes them somebody else.
 """
 
 from __future__ import annotations
@@ -18,6 +19,10 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
 
 from twofold.data.federation import Federation
 from twofold.data.identifiers import Identifiers
@@ -36,17 +41,25 @@ _WAYS_OUT = (
 
 @dataclass(frozen=True, kw_only=True)
 class _Paid:
-    """One release of one entity in this process."""
+    """One release of one entity in this process: drawn once its ledger is there."""
 
     ledger: Path
-    users: Identifiers
+    name: str
+    users: pl.Series
     plan: str
     data: str
     epsilon: Fraction
 
-    def concerns(self, users: Identifiers) -> bool:
-        """Whether it was drawn, and anyone of these people was in it."""
-        return self.ledger.exists() and bool((self.users.encode(users.to_polars()) >= 0).any())
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What has to be the same for the stored message to be the right one."""
+        return self.name, self.plan, self.data
+
+    def met(self, users: pl.Series) -> NDArray[np.bool_]:
+        """Which of these people were in it."""
+        if not self.ledger.exists():
+            return np.zeros(len(users), np.bool_)
+        return users.is_in(self.users.implode()).to_numpy()
 
 
 @dataclass
@@ -58,7 +71,7 @@ class Account:
     Forgets when the process ends: running a script twice spends twice. For data of real people give ledgers.
     """
 
-    _paid: dict[str, list[_Paid]] = field(default_factory=dict)
+    _paid: list[_Paid] = field(default_factory=list)
     _folder: Path | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -77,9 +90,8 @@ class Account:
             )
         with self._lock:
             wanted = {label: self._wanted(names[label], federation[label], plan) for label in federation}
-            for label, paid in wanted.items():
-                if paid not in (known := self._paid.setdefault(names[label], [])):
-                    known.append(paid)
+            known = {paid.key for paid in self._paid}
+            self._paid += [paid for paid in wanted.values() if paid.key not in known]
         return {label: paid.ledger for label, paid in wanted.items()}
 
     def forget(self) -> None:
@@ -91,15 +103,20 @@ class Account:
             self._folder = None
 
     def _wanted(self, name: str, ratings: Ratings, plan: Plan) -> _Paid:
-        data, before = ratings.digest(), self._paid.get(name, [])
-        for paid in before:
-            if (paid.plan, paid.data) == (plan.hash, data):
-                return paid
-        concerned = [paid for paid in before if paid.concerns(ratings.user_ids)]
+        """Find or plan the release of one entity; people of the same fit are different people, whatever their ids."""
+        key = (name, plan.hash, ratings.digest())
+        again = next((paid for paid in self._paid if paid.key == key), None)
+        if again is not None and again.ledger.exists():
+            return again
+        users = _texts(ratings.user_ids)
+        concerned = [(paid, met) for paid in self._paid if (met := paid.met(users)).any()]
         if concerned:
-            raise _refused(name, plan, concerned, same_plan=any(paid.plan == plan.hash for paid in concerned))
-        path = self._home() / f"{name}.{len(before)}.ledger"
-        return _Paid(ledger=path, users=ratings.user_ids, plan=plan.hash, data=data, epsilon=Fraction(plan.epsilon))
+            spent = sum(float(paid.epsilon) * met for paid, met in concerned)
+            raise _refused(key, plan, [paid for paid, _ in concerned], float(np.max(spent)))
+        if again is not None:  # planned before, and failed before anything was drawn
+            return again
+        path = self._home() / f"{name}.{len(self._paid)}.ledger"
+        return _Paid(ledger=path, name=name, users=users, plan=plan.hash, data=key[2], epsilon=Fraction(plan.epsilon))
 
     def _home(self) -> Path:
         if self._folder is None:
@@ -114,14 +131,28 @@ def _remove(folder: Path, owner: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _refused(name: str, plan: Plan, concerned: list[_Paid], *, same_plan: bool) -> SilentSpending:
-    spent = sum((paid.epsilon for paid in concerned), Fraction(0))
-    what = "with other data" if same_plan else "with another plan"
+def _texts(ids: Identifiers) -> pl.Series:
+    """Ids as text, the same for every type a column may have been read as: 7, 7.0 and "7", or b"ann" and "ann"."""
+    return pl.Series([_text(value) for value in ids], dtype=pl.String)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value).strip()
+
+
+def _refused(key: tuple[str, str, str], plan: Plan, concerned: list[_Paid], spent: float) -> SilentSpending:
+    """Say in public words what is different from the releases there were; `spent` is the most of any one person."""
+    kinds = ("under another entity name", "with another plan", "with other data")
+    other = [any(paid.key[at] != key[at] for paid in concerned) for at in range(3)]
+    other[2] &= not any(other[:2])  # other data are news only where the rest is the same
+    what = " and ".join(kind for kind, differs in zip(kinds, other, strict=True) if differs)
     return SilentSpending(
-        f"entity {name}: this process already released its people {what}, and this fit would spend again. "
+        f"entity {key[0]}: this process already released user ids of it {what}, and this fit would spend again. "
         "Nothing was drawn.",
-        found=f"ε {float(spent):g} spent; ε {float(spent + Fraction(plan.epsilon)):g} after this fit",
-        expected="one release per entity, or a budget that somebody has agreed to",
+        found=f"ε {spent:g} spent; ε {spent + float(plan.epsilon):g} after this fit",
+        expected="one release per person, or a budget that somebody has agreed to",
         fix=_WAYS_OUT,
     )
 

@@ -23,9 +23,10 @@ from twofold.estimator.conventions import Conventions
 from twofold.estimator.fitted import not_fitted
 from twofold.estimator.score import mean_gain, negative_error, predicted_rows
 from twofold.protocol.plan import Plan
+from twofold.simulate.ledgers import ledger_paths
 from twofold.simulate.names import plan_names
 from twofold.simulate.read import read_federation
-from twofold.simulate.run import Manner, ledger_paths, refuse_what_is_not_real, run_members
+from twofold.simulate.run import Manner, refuse_what_is_not_real, run_members
 from twofold.simulate.tasks import Local, Strength
 
 __all__ = ["FederatedRecommender"]
@@ -41,8 +42,8 @@ class FederatedRecommender(Conventions):
     catalog : Catalog, optional
         The public item list, if the plan was not made with it in this process (a plan keeps only its hash).
     ledgers : path, optional
-        Folder with one ledger per entity. Without it a plan that is not a simulation is accounted for until this
-        process ends, and no longer.
+        Folder with one ledger per entity; where one is missing it is made, with a `NewLedger` warning. Without a folder
+        a plan that is not a simulation is accounted for until this process ends, and no longer.
     local, strength
         As for `Entity.personalize`.
     executor : concurrent.futures.Executor, optional
@@ -70,8 +71,9 @@ class FederatedRecommender(Conventions):
     Privacy
     -------
     A fit in a plan that is not a simulation releases one message per entity, with real noise. Fitting the same plan to
-    the same data again hands out the stored messages and costs nothing. Another plan, or other data of people who were
-    in a release already, raises SilentSpending: a grid search would otherwise spend at every step.
+    the same data again hands out the stored messages and costs nothing. Another plan, other data or another entity
+    name for user ids that were in a release already raises SilentSpending: a grid search would otherwise spend at every
+    step.
 
     Examples
     --------
@@ -142,6 +144,11 @@ class FederatedRecommender(Conventions):
             The fit would spend a budget again. Nothing was drawn.
         BudgetExceeded
             A ledger in `ledgers` has no room for this plan.
+
+        Warns
+        -----
+        NewLedger
+            Once, if ledgers were missing in `ledgers` and are made.
         """
         refuse_what_is_not_real(self.plan, self.rng, accounted=True)
         columns = Columns(
@@ -150,8 +157,9 @@ class FederatedRecommender(Conventions):
         federation = self._read(X, columns, self._catalog(catalog))
         names = plan_names(federation)
         how = Manner(
-            executor=self.executor, rng=self.rng, local=self.local, strength=self.strength, threads=self.threads
-        )
+            executor=self.executor, rng=self.rng, local=self.local, strength=self.strength, threads=self.threads,
+            new_ledgers=True if self.ledgers is None else None,  # those of the account are new by nature
+        )  # fmt: skip
         done = run_members(federation, self.plan, names, self._accounts(federation, names), how)
         self.simulated_, self.models_, self.factors_ = done, done.models, done.factors
         self.entities_, self.private_, self.columns_ = tuple(federation), done.private, columns

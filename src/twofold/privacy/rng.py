@@ -3,25 +3,33 @@
 Every sampler asks a `Source` for random 64-bit words and for nothing else. `source()` gives the operating
 system's randomness, read in large blocks. `source(seed)` gives repeatable words for tests and experiments;
 its events carry ``seeded=True``, artefacts made from them say "not private", and a real federation refuses
-them.
+them. `Keyed` stretches one secret key from the operating system; only the ledger makes such keys, so that a draw
+that was killed can be made again, the same.
 
 There is no seed argument anywhere else, and no module-level generator.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from twofold.errors import BadPrivacyParameter
+from twofold.errors import BadPrivacyParameter, PrivacyError
 
-__all__ = ["OperatingSystem", "Seeded", "Source", "Words", "source"]
+__all__ = ["KEY_BYTES", "Keyed", "OperatingSystem", "Seeded", "Source", "Words", "source"]
 
 Words = NDArray[np.uint64]
+
+#: Length of a key.
+KEY_BYTES = 32
+#: Bytes of one block of a keyed stream; part of what a key means, so it never changes under the same domain.
+_BLOCK = 1 << 16
+_DOMAIN = b"twofold keyed noise 1\0"
 
 
 class Source(Protocol):
@@ -29,7 +37,7 @@ class Source(Protocol):
 
     @property
     def seeded(self) -> bool:
-        """True when the words can be repeated, which makes what they touch not private."""
+        """True when anybody can repeat the words, which makes what they touch not private."""
         ...
 
     def words(self, count: int) -> Words:
@@ -64,6 +72,81 @@ class OperatingSystem:
     def bits(self, count: int) -> int:
         """Give a uniform integer of `count` bits."""
         return int.from_bytes(os.urandom(-(-count // 8)), "little") >> (-count % 8)
+
+
+class Keyed:
+    """Words stretched from a secret key: whoever has the key has the noise, and nobody else.
+
+    Parameters
+    ----------
+    key : bytes
+        32 bytes of the operating system's randomness, used for one draw from one data set and then destroyed.
+
+    Privacy
+    -------
+    **Not a way to choose noise.** Only `twofold.privacy.ledger` makes keys: it keeps one beside its reservation until
+    the release is stored, so that a draw that was killed gives the same bytes when it is made again. A key that is
+    used for two different data sets breaks the promise: both carry the same noise, and their difference is exact. A
+    key that is known breaks it too: the noise can be taken off. Hence a key is not shown, copied or pickled.
+
+    The words are the blocks SHAKE-256(domain ‖ key ‖ counter). The domain and both lengths are fixed, so no two inputs
+    coincide. With a secret prefix of 256 bits SHAKE-256 is a pseudo-random function (FIPS 202; Bertoni, Daemen,
+    Peeters and Van Assche 2011 on keyed sponges): telling its blocks from uniform ones takes about 2^256 evaluations,
+    and so does telling a release that uses them from one with perfect noise. Differential privacy then holds against
+    everybody who cannot do that. It is the same kind of promise as that of ``os.urandom``, which also stretches a
+    key, the one of the system's generator.
+
+    Examples
+    --------
+    >>> key = os.urandom(KEY_BYTES)
+    >>> bool((Keyed(key).words(5) == Keyed(key).words(5)).all()), Keyed(key).seeded, Keyed(key)
+    (True, False, Keyed(secret))
+    """
+
+    __slots__ = ("_block", "_counter", "_key")
+
+    def __init__(self, key: bytes) -> None:
+        if not isinstance(key, bytes) or len(key) != KEY_BYTES:
+            raise BadPrivacyParameter("a key is 32 random bytes, made by the ledger.", fix="leave rng out")
+        self._key: bytes | None = key
+        self._counter = 0
+        self._block = b""
+
+    def __repr__(self) -> str:
+        return "Keyed(secret)"
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("a key is not copied or pickled: its words must not be used twice")
+
+    @property
+    def seeded(self) -> bool:
+        """Never: the key is secret."""
+        return False
+
+    def words(self, count: int) -> Words:
+        """Give the next `count` words of the stream, the same on every machine."""
+        return np.frombuffer(self._take(8 * count), dtype="<u8").astype(np.uint64, copy=False)
+
+    def bits(self, count: int) -> int:
+        """Give a uniform integer of `count` bits from the stream."""
+        return int.from_bytes(self._take(-(-count // 8)), "little") >> (-count % 8)
+
+    def close(self) -> None:
+        """Forget the key; no more words come."""
+        self._key, self._block = None, b""
+
+    def _take(self, size: int) -> bytes:
+        if self._key is None:
+            raise PrivacyError("this draw is over; its noise may not be used for another one.", fix="leave rng out")
+        parts = [self._block]
+        missing = size - len(self._block)
+        while missing > 0:
+            parts.append(hashlib.shake_256(_DOMAIN + self._key + self._counter.to_bytes(8, "little")).digest(_BLOCK))
+            self._counter += 1
+            missing -= _BLOCK
+        stream = b"".join(parts)
+        self._block = stream[size:]
+        return stream[:size]
 
 
 @dataclass(frozen=True)

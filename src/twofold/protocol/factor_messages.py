@@ -17,8 +17,13 @@ from twofold.protocol.header import FACTORS, check_header, common_record, field,
 from twofold.protocol.plan import Plan
 from twofold.protocol.seal import check_seal, pack_sealed
 
-__all__ = ["decode_factors", "encode_factors", "factors_limit", "load_factors", "save_factors"]
+__all__ = ["MOST_USERS", "decode_factors", "encode_factors", "factors_limit", "load_factors", "save_factors"]
 
+#: Of users, and of the weight behind an item: what messages of 10,000 entities can add up to.
+MOST_USERS: Final = 1e15
+# Times the largest value of the plan. Noise takes honest means far outside the bounds, never so far; and squares, sums
+# and products of numbers below it stay finite.
+_FARTHEST: Final = 1e9
 _MOST_ENTITIES: Final = 10_000_000
 # Of the largest moment: what summation in another order leaves between the two halves of a symmetric matrix.
 _ROUNDING: Final = 1e-6
@@ -81,7 +86,7 @@ def decode_factors(data: bytes, plan: Plan) -> ItemFactors:
     users, entities = _counts(record)
     arrays = unpack(data, container, _layouts(container, plan))
     check_seal(data, record)
-    _check_values(arrays)
+    _check_values(arrays, plan)
     return ItemFactors(
         plan=plan.hash,
         catalog=plan.catalog.hash,
@@ -129,7 +134,7 @@ def _check_private(private: bool, plan: Plan) -> bool:
 
 def _counts(record: Mapping[str, Any]) -> tuple[float, int]:
     users, entities = finite(record, "users"), int(field(record, "entities", int))
-    if users < 0 or not 0 <= entities <= _MOST_ENTITIES:
+    if not 0 <= users <= MOST_USERS or not 0 <= entities <= _MOST_ENTITIES:
         raise BadMessage("the item factors speak for an impossible number of users or entities.")
     return users, entities
 
@@ -148,11 +153,25 @@ def _layouts(container: Container, plan: Plan) -> dict[str, Layout]:
     }
 
 
-def _check_values(arrays: Mapping[str, NDArray[Any]]) -> None:
+def _check_values(arrays: Mapping[str, NDArray[Any]], plan: Plan) -> None:
     for name in ("factors", "support"):
         if (arrays[name] < 0).any():
             raise BadMessage(f"the {name} of the message is negative somewhere.", expected="numbers from 0")
-    moments = arrays["moments"]
+    most = _FARTHEST * max(1.0, abs(plan.bound), abs(plan.lower))
+    limits = {"factors": most, "means": most, "moments": most**2, "support": MOST_USERS}
+    for name, limit in limits.items():
+        if float(np.abs(arrays[name]).max(initial=0.0)) > limit:
+            raise BadMessage(
+                f"the {name} of the message is too large somewhere.", expected=f"numbers within {limit:.3g}"
+            )
+    _check_moments(arrays["moments"])
+
+
+def _check_moments(moments: NDArray[Any]) -> None:
+    """Refuse what is no mean of u uᵀ."""
     largest = float(np.abs(moments).max())
     if not np.allclose(moments, moments.T, rtol=0.0, atol=_ROUNDING * largest):
         raise BadMessage("the moments of the message are not symmetric.")
+    # Divided first: eigenvalues of very large or very small numbers are not reliable.
+    if largest and float(np.linalg.eigvalsh(moments / largest)[0]) < -_ROUNDING * len(moments):
+        raise BadMessage("the moments of the message are not those of any users.", expected="eigenvalues from 0")

@@ -13,7 +13,7 @@ from pathlib import Path
 from twofold.errors import BadMessage, TransportError
 from twofold.privacy.ledger.disk import step, sync_folder, write_all
 
-__all__ = ["read_limited", "write_whole"]
+__all__ = ["open_plain", "read_limited", "write_whole"]
 
 
 def write_whole(path: str | PathLike[str], data: bytes, *, mode: int = 0o666) -> None:
@@ -26,7 +26,8 @@ def write_whole(path: str | PathLike[str], data: bytes, *, mode: int = 0o666) ->
     data : bytes
         What.
     mode : int
-        Rights of the file before the umask; ``0o600`` for what is private.
+        Rights of the file before the umask; ``0o600`` for what is private. Set when the file is made, never by its
+        name afterwards: in a folder of many users another file could have that name by then.
 
     Examples
     --------
@@ -54,6 +55,7 @@ def _write_new(path: Path, data: bytes, mode: int) -> None:
     step("file: open")
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
     try:
+        _narrow(descriptor, mode)
         step("file: write")
         write_all(descriptor, data)
         step("file: sync")
@@ -62,8 +64,28 @@ def _write_new(path: Path, data: bytes, mode: int) -> None:
         os.close(descriptor)
 
 
-def read_limited(path: str | PathLike[str], limit: int) -> bytes:
+def _narrow(descriptor: int, mode: int) -> None:
+    """Take rights away that nobody asked for: shares with inherited rights give new files more than their mode."""
+    if not hasattr(os, "fchmod"):
+        return
+    given = stat.S_IMODE(os.fstat(descriptor).st_mode)
+    if given & ~mode:
+        with suppress(OSError):  # a stick without rights of files has none to take away
+            os.fchmod(descriptor, given & mode)
+
+
+def read_limited(path: str | PathLike[str], limit: int, *, links: bool = True) -> bytes:
     """Read a file that may have at most `limit` bytes; a larger one is refused before it is read.
+
+    Parameters
+    ----------
+    path : path
+        Which file.
+    limit : int
+        Most bytes.
+    links : bool
+        Whether a link may stand in for the file. False in folders that strangers fill, where a link could lead to
+        what is not theirs to read.
 
     Examples
     --------
@@ -73,10 +95,7 @@ def read_limited(path: str | PathLike[str], limit: int) -> bytes:
     """
     source = Path(path)
     try:
-        # Opening a pipe that lies in a shared folder would wait for ever.
-        if not stat.S_ISREG(source.stat().st_mode):
-            raise OSError(errno.EINVAL, "not a plain file")
-        with source.open("rb") as file:
+        with os.fdopen(open_plain(source, links=links), "rb") as file:
             # A file that grows while it is read still ends at the limit.
             found = os.fstat(file.fileno()).st_size
             data = b"" if found > limit else file.read(limit + 1)
@@ -89,6 +108,36 @@ def read_limited(path: str | PathLike[str], limit: int) -> bytes:
             expected=f"at most {limit:,}",
         )
     return data
+
+
+def open_plain(path: Path, *, links: bool = False) -> int:
+    """Open a plain file to read, and nothing else; gives its descriptor.
+
+    A pipe is not waited for and a device not touched. With `links` False a link is not followed, also if it takes the
+    file's place at the last moment.
+
+    Examples
+    --------
+    >>> open_plain(Path("."))
+    Traceback (most recent call last):
+    OSError: [Errno 22] not a plain file
+    """
+    _check_plain(path.stat() if links else path.lstat())
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, flags if links else flags | getattr(os, "O_NOFOLLOW", 0))
+    try:
+        _check_plain(os.fstat(descriptor))
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _check_plain(found: os.stat_result) -> None:
+    if stat.S_ISLNK(found.st_mode):
+        raise OSError(errno.ELOOP, "a link; links are not followed here")
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "not a plain file")
 
 
 def _cannot(done: str, path: Path, error: OSError) -> TransportError:

@@ -212,6 +212,14 @@ def _check_together(plan: Plan) -> None:
         raise BadPlan(
             "max_items is larger than the catalog.", found=f"{plan.max_items}", expected=f"at most {plan.n_items}"
         )
+    # The rules of twofold.data.Bounds, which sees the same numbers only after the ledger has reserved their price.
+    if plan.bound <= 0:
+        raise BadPlan(
+            "bound is not usable.",
+            found=f"{plan.bound:g}",
+            expected="bound > 0; absent entries lie at 0 or, for ratings, at the centre",
+            fix="shift the values so that the largest is above 0",
+        )
     if plan.bound - plan.lower < 1 / LARGEST:
         raise BadPlan("the values have no room.", expected="lower < bound")
     expected = len(plan.entities) or plan.n_entities

@@ -9,6 +9,8 @@ Weights. The mean of a prototype of n users has variance v/n from its users, who
 its sum; v is taken as the largest a bounded row allows, (l2 cap)²/items. Its weight is the inverse, in units of users:
 w = n/(1 + σ²/(n·v)). Without noise that is n. Where noise rules it falls with n², so that a cell with hardly
 anyone in it says hardly anything.
+
+Both ways believe a message only as far as public numbers allow (`claims`): one sender cannot speak for any number.
 """
 
 from __future__ import annotations
@@ -16,14 +18,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
 from twofold.errors import BadParameter, BadShape
 from twofold.prototypes.base import Public
+from twofold.prototypes.claims import believed
 from twofold.prototypes.message import Floats, Noise, Prototypes, WeightedRows
 
-__all__ = ["added_up", "joined", "stacked", "weighted_rows"]
+__all__ = ["MOST_MESSAGES", "added_up", "joined", "stacked", "weighted_rows"]
+
+#: So many messages of the largest numbers that decode add up in 64 bits (`twofold.protocol.expected.LARGEST_NUMBER`).
+MOST_MESSAGES: Final = 10_000
 
 
 def added_up(messages: Iterable[Prototypes], public: Public) -> WeightedRows:
@@ -38,12 +45,14 @@ def added_up(messages: Iterable[Prototypes], public: Public) -> WeightedRows:
     array([6.])
     """
     total: Prototypes | None = None
-    for message in messages:
+    for number, message in enumerate(messages):
         _check_message(message, public)
-        total = message if total is None else _sum(total, message)
+        _check_number(number)
+        counted = believed(message, public)
+        total = counted if total is None else _sum(total, counted)
     if total is None:
         raise BadParameter("no message came in.", fix="wait for at least one entity")
-    return weighted_rows([total], public)
+    return _rows(total, public)
 
 
 def stacked(messages: Iterable[Prototypes], public: Public) -> WeightedRows:
@@ -78,7 +87,7 @@ def weighted_rows(messages: Sequence[Prototypes], public: Public) -> WeightedRow
     >>> weighted_rows([message], public).row_weights.sum()
     np.float64(3.0)
     """
-    return joined([_rows(message, public) for message in messages])
+    return joined([_rows(believed(message, public), public) for message in messages])
 
 
 def joined(parts: Sequence[WeightedRows]) -> WeightedRows:
@@ -164,6 +173,15 @@ def _sum(total: Prototypes, message: Prototypes) -> Prototypes:
         noise=added,
         seeded=total.seeded or message.seeded,
     )
+
+
+def _check_number(before: int) -> None:
+    if before >= MOST_MESSAGES:
+        raise BadParameter(
+            "more messages came in than can be added up without overflow.",
+            expected=f"at most {MOST_MESSAGES:,} messages",
+            fix="add up groups of entities in federations of their own",
+        )
 
 
 def _check_message(message: Prototypes, public: Public) -> None:

@@ -9,18 +9,36 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
+from typing import Final
 
-from twofold.errors import BadMessage, NotReady, PrivacyError, ProtocolError, RoundClosed, TransportError, TwofoldError
+from twofold.errors import (
+    BadMessage,
+    ConflictingMessage,
+    NotReady,
+    PrivacyError,
+    ProtocolError,
+    RoundClosed,
+    TransportError,
+    TwofoldError,
+)
 from twofold.privacy.ledger.disk import step as announce
 from twofold.protocol.files import read_limited
 from twofold.protocol.messages import decode_factors, decode_prototypes, encode_factors, message_limit, receipt
 from twofold.protocol.plan import Plan
+from twofold.prototypes.combine import MOST_MESSAGES
 from twofold.server.factorize import MEMORY_LIMIT, Server
 from twofold.server.sources import Arrived, check_quorum, checked, conflict
 from twofold.server.state import State
 from twofold.transport.base import Rejected, ServerMailbox, Submission
 
-__all__ = ["Coordinator", "Progress"]
+__all__ = ["ANYBODY", "Coordinator", "Progress"]
+
+#: Said of a plan whose list of entities is empty.
+ANYBODY: Final = (
+    "The plan names no entities: any sender's made-up name counts, and can complete the round. "
+    "Messages are not signed, so whoever can write into the folder can pose as an entity. "
+    "A real federation should list its entities in the plan."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,8 +84,12 @@ class Coordinator:
     reached. A message that comes late still counts while the round is open: its sender has paid for it. Below the
     quorum nothing is published.
 
-    Of two different messages from one entity the one that was stored first counts (of two found in one look, that with
-    the smaller receipt), and the other is refused.
+    Of two different messages from one entity the one that was stored first counts, and the other is refused. Of two
+    found in one look neither is taken: nothing in them says which is the entity's, and any rule of ours could be met by
+    a forger who tries long enough. Both are reported, and the round waits until a person removes one.
+
+    Messages are not signed. Whoever can write into the mailbox can pose as an entity that has not answered yet, and
+    where the plan names no entities, as one that was made up; see `remark`.
 
     A coordinator that is started again goes on from what is in its folder, and publishes the same bytes.
 
@@ -103,6 +125,23 @@ class Coordinator:
         self._state = State(Path(state), plan)
         self._server = Server(plan, memory_limit=memory_limit, scratch=state, threads=threads)
         self._holding = False
+        self._conflicts: list[Rejected] = []
+
+    @property
+    def remark(self) -> str:
+        """What whoever runs the round should know about the plan, in words; empty when there is nothing to say.
+
+        Examples
+        --------
+        >>> from twofold.protocol.plan import CatalogKey
+        >>> from twofold.transport.inprocess import InProcess
+        >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=3), feedback="counts", bound=5, max_items=3)
+        >>> Coordinator(plan, InProcess(), state="state").remark[:38]
+        'The plan names no entities: any sender'
+        >>> Coordinator(plan.with_(entities=["st-anna"]), InProcess(), state="state").remark
+        ''
+        """
+        return "" if self.plan.entities else ANYBODY
 
     @property
     def expected(self) -> int:
@@ -110,9 +149,12 @@ class Coordinator:
         return len(self.plan.entities) or self.plan.n_entities
 
     def refused(self) -> list[Rejected]:
-        """What was not taken, with the reason in public words; what the mailbox itself refused comes last."""
+        """What was not taken, with the reason in public words.
+
+        First what is refused for good, then what the last look found in conflict, then what the mailbox refused.
+        """
         kept = [Rejected(name, reason) for name, reason in self._state.refused().values()]
-        return [*kept, *self.mailbox.rejected()]
+        return [*kept, *self._conflicts, *self.mailbox.rejected()]
 
     def step(self) -> Progress:
         """Look once: take what is new, and finish the round if it can be finished.
@@ -183,8 +225,29 @@ class Coordinator:
     def _collect(self) -> None:
         """Store every new message that is sound, and remember why the others are not."""
         taken, refused = self._state.messages(), self._state.refused()
-        known, before = set(taken.values()) | set(refused), len(refused)
-        final = self._state.closed() is not None
+        before, found = len(refused), self._found(taken, refused)
+        self._conflicts = [
+            _undecided(one, entity) for entity, several in found.items() if several[1:] for one in several
+        ]
+        for entity, (one, *others) in found.items():
+            if others:
+                continue
+            if len(taken) >= MOST_MESSAGES:
+                refused[one.receipt] = (one.entity, _reason(_full()))
+                continue
+            try:
+                data = _unchanged(one)
+            except TransportError:  # it could not be read again this time
+                continue
+            self._state.store(one.receipt, data)
+            taken[entity] = one.receipt
+        if len(refused) != before:
+            self._state.refuse(refused)
+
+    def _found(self, taken: dict[str, str], refused: dict[str, tuple[str, str]]) -> dict[str, list[Submission]]:
+        """New messages that are sound, by entity; adds those that are not to the refused ones."""
+        known, final = set(taken.values()) | set(refused), self._state.closed() is not None
+        found: dict[str, list[Submission]] = {}
         for submission in sorted(self.mailbox.submissions(), key=lambda one: one.receipt):
             if submission.receipt in known:
                 continue
@@ -192,27 +255,19 @@ class Coordinator:
             try:
                 if final:
                     raise RoundClosed("the round is closed; this message came too late.")
-                data, entity = self._sound(submission, taken)
+                found.setdefault(self._sender(submission, taken), []).append(submission)
             except (ProtocolError, PrivacyError, RoundClosed) as error:
                 refused[submission.receipt] = (submission.entity, _reason(error))
-                continue
             except TransportError:  # it could not be read this time
-                known.discard(submission.receipt)
                 continue
-            self._state.store(submission.receipt, data)
-            taken[entity] = submission.receipt
-        if len(refused) != before:
-            self._state.refuse(refused)
+        return found
 
-    def _sound(self, submission: Submission, taken: dict[str, str]) -> tuple[bytes, str]:
-        """Read and check one message."""
-        data = submission.read()
-        if receipt(data) != submission.receipt:
-            raise TransportError("a message changed after it was found.", found=submission.entity)
-        entity = decode_prototypes(data, self.plan).entity
+    def _sender(self, submission: Submission, taken: dict[str, str]) -> str:
+        """Read and check one message, and let go of it."""
+        entity = decode_prototypes(_unchanged(submission), self.plan).entity
         if entity in taken:
             raise conflict(entity)
-        return data, entity
+        return entity
 
     def _close(self) -> bool:
         """Write down which messages count, if it is time; say whether it was."""
@@ -262,6 +317,29 @@ class Coordinator:
             closed=self._state.closed() is not None,
             published=out is not None and self.mailbox.published() == out,
         )
+
+
+def _unchanged(submission: Submission) -> bytes:
+    data = submission.read()
+    if receipt(data) != submission.receipt:
+        raise TransportError("a message changed after it was found.", found=submission.entity)
+    return data
+
+
+def _undecided(submission: Submission, entity: str) -> Rejected:
+    """Say that nobody here can tell which of several messages is the entity's."""
+    error = ConflictingMessage(
+        "different messages under one name arrived together, and none is taken.",
+        found=f"this one of {entity} has receipt {submission.receipt[:12]}.",
+    )
+    todo = f"Ask {entity} which receipt its ledger holds, and remove the other; the round waits meanwhile."
+    return Rejected(submission.entity, f"{_reason(error)} {todo}")
+
+
+def _full() -> RoundClosed:
+    return RoundClosed(
+        "the round is full.", found=f"{MOST_MESSAGES:,} messages; more could not be added up without overflow."
+    )
 
 
 def _reason(error: TwofoldError) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from twofold.errors import BadParameter
+from twofold.protocol.factor_messages import MOST_USERS
 from twofold.protocol.factors import ItemFactors
 from twofold.protocol.plan import Plan
 from twofold.prototypes.combine import joined, weighted_rows
@@ -148,8 +149,9 @@ class Server:
             factors=shared.factors.astype(np.float32),
             moments=shared.moments,
             means=shared.means,
-            support=shared.support,
-            users=shared.users,
+            # Beyond what a message may say only liars get, and they are not to keep the factors from going out.
+            support=np.minimum(shared.support, MOST_USERS),
+            users=min(shared.users, MOST_USERS),
             entities=len(taken),
             private=sound and not plan.simulation,
             note=shared.note,

@@ -70,7 +70,9 @@ def factorize_rows(rows: WeightedRows, plan: Plan, *, threads: int | None = None
     -----
     1. Rows are weighted by inverse variance and never clipped at zero (`Scaling`).
     2. V comes from masked NMF under a penalty raised by the noise edge (`noise_edge`), which takes that much off every
-       singular value: what noise alone could have made does not enter. Without noise it is plain NMF.
+       singular value. The edge is where the largest direction of pure noise lies on average, not in every draw: in
+       simulations a quarter to two fifths of draws lay above it, most by a few hundredths of it, the farthest by a
+       quarter. Only that excess enters, which is small in size. Without noise it is plain NMF.
     3. The moments are the mean of u uᵀ over rows, each counted by its weight in users, with what the raised penalty
        took off the strong patterns given back (`unshrunk`).
 

@@ -15,7 +15,7 @@ __all__ = ["Scaling", "noise_edge", "scaling"]
 
 
 def noise_edge(seen: Survey) -> float:
-    r"""Size that noise alone reaches along the best non-negative direction, in weighted rows.
+    r"""Size that noise alone reaches on average along the best non-negative direction, in weighted rows.
 
     Notes
     -----
@@ -47,7 +47,8 @@ class Scaling:
     -----
     Counts: Y has rows :math:`\sqrt{w_r/\bar w}\,x_r`, so that a row counts as often as it can be trusted. For any
     factors, :math:`\tau(|U|^2 + |V|^2) \ge 2\tau\,|UV^T|_*`, equal at the best split: the penalty takes τ off every
-    singular value of Y. Directions that noise alone explains do not reach τ when τ is at least the noise edge.
+    singular value of Y. With τ at least the noise edge, directions of noise alone stay below it on average, and of
+    those that do not only the excess is left.
 
     Ratings: with E the weight of an entry, R and C its sums over rows and columns, a row of the sum form
     :math:`\sum E (x - uv)^2 + \lambda(\sum R|u|^2 + \sum C|v|^2)` is divided by R and C, which leaves the same

@@ -14,7 +14,7 @@ _DEAD = 0.01
 
 
 def above_noise(V: Floats, gram: Floats, edge: float) -> NDArray[np.int64]:
-    """Numbers of the factors that hold more than a hundredth of what noise alone could have made.
+    """Numbers of the factors that hold more than a hundredth of the noise edge.
 
     Parameters
     ----------

@@ -14,16 +14,17 @@ from typing import Any
 
 from twofold.data.federation import Federation
 from twofold.data.ratings import Ratings
-from twofold.errors import BadParameter, BadPlan, NotForRealUse, TooFewMessages, TransportError
+from twofold.errors import BadParameter, BadPlan, NotForRealUse, TooFewMessages
 from twofold.protocol.messages import encode_factors
 from twofold.protocol.plan import Plan
 from twofold.server.factorize import Server
+from twofold.simulate.ledgers import check_new_ledgers, ledger_paths, settle_missing
 from twofold.simulate.names import plan_names
 from twofold.simulate.pool import Crew, run_each
 from twofold.simulate.result import Simulated
 from twofold.simulate.tasks import Local, Member, Strength, first_round, second_round
 
-__all__ = ["Manner", "Progress", "ledger_paths", "refuse_what_is_not_real", "run_members", "simulate"]
+__all__ = ["Manner", "Progress", "refuse_what_is_not_real", "run_members", "simulate"]
 
 Progress = Callable[[str, int, int], object]
 
@@ -34,6 +35,7 @@ def simulate(
     *,
     executor: Executor | None = None,
     ledgers: str | PathLike[str] | None = None,
+    new_ledgers: bool | None = None,
     rng: int | None = None,
     progress: Progress | None = None,
     local: Local = "auto",
@@ -52,8 +54,11 @@ def simulate(
         Where the entities' work runs: a process pool, ``dask.distributed.Client(...).get_executor()``, or any other.
         By default threads of this process. The server's work is always done here.
     ledgers : path, optional
-        Folder with one ledger per entity, made when missing, each with room for this plan's one release. Running
-        again hands out the stored messages and spends nothing. An executor on another machine must see this folder.
+        Folder with one ledger per entity, each with room for this plan's one release. Running again hands out the
+        stored messages and spends nothing. An executor on another machine must see this folder.
+    new_ledgers : bool, optional
+        What to do where a ledger is missing, which is how a wrong folder looks: by default make it and warn, once, with
+        the folder and the number; True makes it without a warning; False refuses before anyone draws.
     rng : int, optional
         Seed of the noise, for simulations only. Each entity's noise depends on this seed and its own name.
     progress : callable, optional
@@ -73,9 +78,16 @@ def simulate(
     ------
     NotForRealUse
         A plan that is not a simulation, without ledgers or with a seed. Nothing was drawn.
+    LedgerBroken
+        A ledger is missing and ``new_ledgers=False``. Nothing was drawn.
     TwofoldError
         An entity failed. The others of that round finish first, so that with `ledgers` nothing paid for is lost; then
         the first failure is raised with the entity's name in front.
+
+    Warns
+    -----
+    NewLedger
+        Ledgers were missing and are made: these people's budget is double if they have others elsewhere.
 
     Privacy
     -------
@@ -98,10 +110,16 @@ def simulate(
     (False, ['hospital-001'], 3)
     """
     refuse_what_is_not_real(plan, rng, accounted=ledgers is not None)
+    check_new_ledgers(new_ledgers)
     everyone = federation if isinstance(federation, Federation) else Federation(federation)
     names = plan_names(everyone)
-    paths: Mapping[Any, Path | None] = dict.fromkeys(names) if ledgers is None else ledger_paths(ledgers, names)
-    how = Manner(executor=executor, rng=rng, progress=progress, local=local, strength=strength, threads=threads)
+    paths: Mapping[Any, Path | None] = dict.fromkeys(names)
+    if ledgers is not None:
+        paths = ledger_paths(ledgers, names, make=new_ledgers is not False)
+    how = Manner(
+        executor=executor, rng=rng, progress=progress, local=local, strength=strength, threads=threads,
+        new_ledgers=new_ledgers,
+    )  # fmt: skip
     return run_members(everyone, plan, names, paths, how)
 
 
@@ -115,16 +133,18 @@ class Manner:
     local: Local = "auto"
     strength: Strength = "auto"
     threads: int | None = None
+    new_ledgers: bool | None = None
 
 
 def run_members(
     federation: Federation, plan: Plan, names: Mapping[Any, str], ledgers: Mapping[Any, Path | None], how: Manner
 ) -> Simulated:
-    """Run both rounds when names and ledgers are settled; see `simulate`."""
+    """Run both rounds when names and ledgers are settled; see `simulate`. Called by what the user calls."""
     tell = how.progress or _silent
     seconds: dict[str, float] = {}
     with Crew.of(how.executor, how.threads, len(federation)) as crew:
-        members = _members(federation, plan, names, ledgers, how.rng, crew.inner)
+        members = _members(federation, plan, names, ledgers, how, crew.inner)
+        settle_missing(ledgers.values(), how.new_ledgers)
         with _phase("round 1", seconds, tell, len(members)) as done:
             sent = run_each(first_round, {n: (m,) for n, m in members.items()}, executor=crew.executor, done=done)
         with _phase("server", seconds, tell, 1) as done:
@@ -151,7 +171,7 @@ def _members(
     plan: Plan,
     names: Mapping[Any, str],
     ledgers: Mapping[Any, Path | None],
-    rng: int | None,
+    how: Manner,
     threads: int,
 ) -> dict[str, Member]:
     """Everyone, checked before anyone draws; the largest first, so that nobody waits for a late giant."""
@@ -168,7 +188,8 @@ def _members(
             ratings=federation[label],
             plan=plan,
             ledger=ledgers[label],
-            seed=None if rng is None else _seed(rng, names[label]),
+            may_make=how.new_ledgers is not False,
+            seed=None if how.rng is None else _seed(how.rng, names[label]),
             threads=threads,
         )
         for label in largest_first
@@ -213,15 +234,3 @@ def refuse_what_is_not_real(plan: Plan, rng: object, *, accounted: bool) -> None
             "this plan is not a simulation, and there are no ledgers to count what it spends; nothing was drawn.",
             fix='simulate(..., ledgers="ledgers"), or Plan(..., simulation=True), which marks everything "not private"',
         )
-
-
-def ledger_paths(folder: str | PathLike[str], names: Mapping[Any, str]) -> dict[Any, Path]:
-    """Name every entity's ledger in a folder, which is made when missing."""
-    home = Path(folder)
-    try:
-        home.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise TransportError(
-            "the folder for the ledgers cannot be made.", found=type(error).__name__, expected="a folder to write to"
-        ) from None
-    return {label: home / f"{name}.ledger" for label, name in names.items()}

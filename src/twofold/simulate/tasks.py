@@ -35,7 +35,9 @@ class Member:
     plan : Plan
         The public parameters.
     ledger : Path, optional
-        Its ledger; made when it does not exist.
+        Its ledger; made when it does not exist, without a word: the calling process has warned (`settle_missing`).
+    may_make : bool
+        Whether a missing ledger is made.
     seed : int, optional
         Of its noise; None draws from the operating system.
     threads : int
@@ -46,6 +48,7 @@ class Member:
     ratings: Ratings
     plan: Plan
     ledger: Path | None = None
+    may_make: bool = True
     seed: int | None = None
     threads: int = 1
 
@@ -71,6 +74,11 @@ def _open_ledger(member: Member) -> None:
     """Make the ledger of an entity that has none, with room for this plan's one release."""
     if member.ledger is None or member.ledger.exists():
         return
+    if not member.may_make:  # it was there a moment ago, or this is a machine that does not see the folder
+        raise LedgerBroken(
+            "the ledger is not here, and none may be made; nothing was drawn.",
+            fix="give a folder that every process of the executor can see",
+        )
     plan, priced = member.plan, member.seed is None and member.plan.release_mechanism.private
     ceiling: Any = plan.budget if priced else NotPrivate(reason="a simulation")
     try:

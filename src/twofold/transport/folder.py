@@ -12,7 +12,8 @@ receipt is held to them, so that a copy which has its full length and not yet it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -62,7 +63,12 @@ class EntityFolder:
 
     def __init__(self, outbox: str | PathLike[str], inbox: str | PathLike[str], plan: Plan) -> None:
         self.outbox, self.inbox, self.plan = Path(outbox), Path(inbox), plan
-        self._arrived = Scanner(self.inbox, limit=factors_limit(plan), refuse=partial(_refuse_factors, plan))
+        self._arrived = Scanner(
+            self.inbox,
+            limit=factors_limit(plan),
+            refuse=partial(_other_round, FACTORS),
+            check=partial(_unsound, partial(decode_factors, plan=plan)),
+        )
 
     def submit(self, data: bytes, *, entity: str) -> str:
         """Put the message into the outbox, whole; see `EntityMailbox`."""
@@ -70,8 +76,7 @@ class EntityFolder:
         check_sender(content, entity)
         decode_prototypes(content, self.plan)
         _make(self.outbox)
-        own = Scanner(self.outbox, limit=message_limit(self.plan), refuse=partial(_refuse_others, self.plan, entity))
-        if any(found.receipt != mark for found in own.messages()):
+        if any(found.receipt != mark for found in self._own(entity).messages()):
             raise conflict(entity)
         path = self.outbox / f"{entity}.{mark[:16]}.round1"
         if not put_once(path, content):
@@ -94,6 +99,15 @@ class EntityFolder:
         if not found:
             raise self._nothing()
         return read_again(found[0], factors_limit(self.plan))
+
+    def _own(self, entity: str) -> Scanner:
+        """Look for this entity's messages in the outbox; a damaged one is none."""
+        return Scanner(
+            self.outbox,
+            limit=message_limit(self.plan),
+            refuse=partial(_not_own, self.plan, entity),
+            check=partial(_unsound, partial(decode_prototypes, plan=self.plan)),
+        )
 
     def _nothing(self) -> NotReady:
         other = [f"{one.name}: {one.reason}" for one in self._arrived.rejected[:3]]
@@ -121,7 +135,12 @@ class ServerFolder:
         self._shown = ""
         _make(self.inbox)
         _make(self.outbox)
-        self._arrived = Scanner(self.inbox, limit=message_limit(plan), refuse=partial(_refuse_prototypes, plan))
+        self._arrived = Scanner(
+            self.inbox,
+            limit=message_limit(plan),
+            refuse=partial(_other_round, PROTOTYPES),
+            check=partial(_other_plan, plan),
+        )
 
     def submissions(self) -> Iterator[Submission]:
         """Give what arrived whole, by entity; see `ServerMailbox`."""
@@ -140,16 +159,39 @@ class ServerFolder:
         content = as_bytes(data)
         decode_factors(content, self.plan)
         if not put_once(self._kept, content):
+            self._recorded()  # closed by a publication, not by whatever else may lie there
             raise closed()
         self._show(content)
         return receipt(content)
 
     def published(self) -> bytes | None:
-        """Give what was published, or None; also puts the visible file back if a crash came before it."""
-        if not self._kept.exists():
+        """Give what was published, or None; also puts the visible file back if a crash came before it.
+
+        Raises
+        ------
+        TransportError
+            Something else has the name of the first copy: a link, or what is not item factors of this plan. It is
+            neither shown nor given.
+        """
+        content = self._recorded()
+        if content is not None:
+            self._show(content)
+        return content
+
+    def _recorded(self) -> bytes | None:
+        """Read the first copy, from a folder where others may write."""
+        if not os.path.lexists(self._kept):
             return None
-        content = read_limited(self._kept, factors_limit(self.plan))
-        self._show(content)
+        try:
+            content = read_limited(self._kept, factors_limit(self.plan), links=False)
+            decode_factors(content, self.plan)
+        except TwofoldError as error:
+            raise TransportError(
+                "the server's copy of what it published cannot be used.",
+                found=_words(error),
+                expected=f"item factors of plan {self.plan.hash[:12]}, in a plain file",
+                fix=f"see who may write into the folder, take {self._kept.name} away, then run the same again",
+            ) from None
         return content
 
     @property
@@ -174,33 +216,29 @@ def _make(folder: Path) -> None:
         raise unreadable(folder, error) from None
 
 
-def _refuse_prototypes(plan: Plan, header: Header, path: Path) -> str | None:
-    if header.schema != PROTOTYPES:
-        return "a message of the other round"
-    if header.plan_hash == plan.hash:
-        return None
-    try:
-        decode_prototypes(read_limited(path, message_limit(plan)), plan)
-    except TwofoldError as error:
-        return _words(error)
-    return "a message of another plan"
+def _other_round(schema: str, header: Header) -> str | None:
+    return None if header.schema == schema else "a message of the other round"
 
 
-def _refuse_factors(plan: Plan, header: Header, path: Path) -> str | None:
-    if header.schema != FACTORS:
-        return "a message of the other round"
-    if header.plan_hash == plan.hash:
-        return None
-    try:
-        decode_factors(read_limited(path, factors_limit(plan)), plan)
-    except TwofoldError as error:
-        return _words(error)
-    return "a message of another plan"
-
-
-def _refuse_others(plan: Plan, entity: str, header: Header, _: Path) -> str | None:
+def _not_own(plan: Plan, entity: str, header: Header) -> str | None:
     own = header.schema == PROTOTYPES and header.plan_hash == plan.hash and header.entity == entity
     return None if own else "not this entity's message for this plan"
+
+
+def _other_plan(plan: Plan, header: Header, data: bytes) -> str | None:
+    """Name what differs in a message of another plan; those of this one the server decodes, and remembers the worse."""
+    if header.plan_hash == plan.hash:
+        return None
+    return _unsound(partial(decode_prototypes, plan=plan), header, data) or "a message of another plan"
+
+
+def _unsound(decode: Callable[[bytes], object], _: Header, data: bytes) -> str | None:
+    """Say why bytes are not a message of the plan; a header alone proves nothing."""
+    try:
+        decode(data)
+    except TwofoldError as error:
+        return _words(error)
+    return None
 
 
 def _words(error: TwofoldError) -> str:

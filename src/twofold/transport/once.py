@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import stat
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -24,7 +25,8 @@ def put_once(path: Path, data: bytes) -> bool:
     """Write a file if nothing is there; True when these bytes are there afterwards, False when others were.
 
     Two processes that try at once agree on one winner. A process killed at any point leaves a whole file or none,
-    beside temporary names that begin with a dot and are cleared away later.
+    beside temporary names that begin with a dot and are cleared away later. A link in the file's place is another
+    file, wherever it leads.
 
     Examples
     --------
@@ -35,7 +37,7 @@ def put_once(path: Path, data: bytes) -> bool:
     (True, True, False)
     """
     try:
-        if not path.exists():
+        if not os.path.lexists(path):
             _clear(path)
             _place(path, data)
         return _same(path, data)
@@ -46,9 +48,9 @@ def put_once(path: Path, data: bytes) -> bool:
 def _place(path: Path, data: bytes) -> None:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     try:
-        write_whole(temporary, data)
-        # As readable as its folder: whoever carries files out of it may be another user of the machine.
-        temporary.chmod(0o600 | path.parent.stat().st_mode & 0o666)
+        # As readable as its folder, within the umask: whoever carries files out of it may be another user of the
+        # machine. Carrying needs no right to write, however open the folder is.
+        write_whole(temporary, data, mode=0o600 | path.parent.stat().st_mode & 0o044)
         _name(temporary, path)
         sync_folder(path.parent)
     finally:
@@ -63,13 +65,15 @@ def _name(temporary: Path, path: Path) -> None:
     except FileExistsError:
         return
     except OSError:  # a stick or share without hard links: the last moment to look is just before
-        if not path.exists():
+        if not os.path.lexists(path):
             temporary.replace(path)
 
 
 def _same(path: Path, data: bytes) -> bool:
+    if not stat.S_ISREG(path.lstat().st_mode):
+        return False
     try:
-        return read_limited(path, len(data)) == data
+        return read_limited(path, len(data), links=False) == data
     except BadMessage:  # longer
         return False
 

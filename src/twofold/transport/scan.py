@@ -7,35 +7,28 @@ file's identity, size and times, so that looking again costs a `stat` per file a
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from twofold.errors import BadMessage, TransportError, TwofoldError
 from twofold.protocol.codec import LARGEST_HEADER
-from twofold.protocol.messages import Header, is_cut, read_header
+from twofold.protocol.files import open_plain
+from twofold.protocol.messages import Header, is_cut, read_header, receipt
 from twofold.protocol.strict_json import printable
 from twofold.transport.base import Rejected
+from twofold.transport.walk import walk
 
 __all__ = ["Found", "Scanner", "read_again"]
 
-#: Folders inside folders are looked into, as SFTP gives every sender one; not without end.
-DEPTH: Final = 4
-#: Most files looked at in one pass.
-MOST_FILES: Final = 100_000
-_TEMPORARY: Final = re.compile(
-    r"[.~].*|.*(?:~|\.(?:part|partial|filepart|tmp|temp|crdownload|download|swp|new))", re.I | re.S
-)
 _PROMISE: Final = re.compile(r".+\.([0-9a-f]{16})\.round[12]")
 #: Seconds within which a disk with a coarse clock may not show a second write.
 TICK: Final = 2.0
-_CHUNK: Final = 1 << 20
 WAITING: Final = "not whole yet; waiting for the rest"
 CHANGING: Final = "changed while it was read; waiting until it rests"
 
@@ -59,19 +52,28 @@ class Scanner:
     limit : int
         Larger files are not read.
     refuse : callable
-        Says why a message with this header, read from this file, is not taken; None takes it. Asked before the file
-        is hashed.
+        Says why a message with this header is not taken, or None. Asked before the rest of the file is read.
+    check : callable
+        Says why a message with this header and these bytes is not taken, or None.
     """
 
-    def __init__(self, folder: Path, *, limit: int, refuse: Callable[[Header, Path], str | None]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        limit: int,
+        refuse: Callable[[Header], str | None],
+        check: Callable[[Header, bytes], str | None],
+    ) -> None:
         self.folder = folder
         self.rejected: list[Rejected] = []
         self._limit = limit
         self._refuse = refuse
+        self._check = check
         self._known: dict[Path, tuple[tuple[int, ...], Found | str]] = {}
 
     def messages(self) -> list[Found]:
-        """Give the whole messages, copies once, in the order of their names; `rejected` then says what else was there.
+        """Give the whole messages, copies once, by name, a folder's files first; `rejected` says what else was there.
 
         Raises
         ------
@@ -80,7 +82,7 @@ class Scanner:
         """
         taken: dict[str, Found] = {}
         self.rejected, known = [], {}
-        for path in self._files(self.folder, DEPTH):
+        for path in self._files():
             mark, seen = self._look(path)
             if mark:
                 known[path] = (mark, seen)
@@ -91,31 +93,11 @@ class Scanner:
         self._known = known
         return list(taken.values())
 
-    def _files(self, folder: Path, depth: int) -> Iterator[Path]:
-        """Walk in the order of names; links are never followed."""
-        for number, entry in enumerate(self._entries(folder)):
-            path = Path(entry.path)
-            if number >= MOST_FILES:
-                self._reject(folder, f"more than {MOST_FILES:,} files; the rest is not looked at")
-                return
-            if _TEMPORARY.fullmatch(entry.name):
-                self._reject(path, "a temporary name; looked at once it has its own")
-            elif not _is_folder(entry):
-                yield path
-            elif depth:
-                yield from self._files(path, depth - 1)
-            else:
-                self._reject(path, "a folder too deep to look into")
-
-    def _entries(self, folder: Path) -> list[os.DirEntry[str]]:
+    def _files(self) -> list[Path]:
         try:
-            with os.scandir(folder) as entries:
-                return sorted(entries, key=lambda entry: entry.name)
+            return walk(self.folder, self._reject)
         except OSError as error:
-            if folder == self.folder:
-                raise unreadable(folder, error) from None
-            self._reject(folder, f"a folder that cannot be read: {error.strerror}")
-            return []
+            raise unreadable(self.folder, error) from None
 
     def _look(self, path: Path) -> tuple[tuple[int, ...], Found | str]:
         """Judge a file; also give what tells whether it is still the same, empty when that cannot be told."""
@@ -130,27 +112,38 @@ class Scanner:
             return (), f"cannot be read: {error.strerror or type(error).__name__}"
 
     def _read(self, path: Path) -> Found | str:
-        kind = path.lstat()
-        if stat.S_ISLNK(kind.st_mode):
-            return "a link; links are not followed"
-        if not stat.S_ISREG(kind.st_mode):
-            return "not a file"
-        if kind.st_size > self._limit:
-            return f"larger than any message of this plan ({self._limit:,} bytes); not read"
-        with os.fdopen(_open(path), "rb") as file:
+        if (reason := self._unfit(path.lstat())) is not None:
+            return reason
+        with os.fdopen(open_plain(path), "rb") as file:
             before = os.fstat(file.fileno())
-            if not stat.S_ISREG(before.st_mode):
-                return "not a file"
-            head = file.read(LARGEST_HEADER + 8)
-            header = _header(head, before.st_size)
+            if (reason := self._unfit(before)) is not None:
+                return reason
+            header = _header(file.read(LARGEST_HEADER + 8), before.st_size)
             if isinstance(header, str):
                 return header
-            if (reason := self._refuse(header, path)) is not None:
+            if (reason := self._refuse(header)) is not None:
                 return reason
-            found = _hash(head, file, header.size)
+            file.seek(0)
+            data = file.read(header.size)
             if _mark(os.fstat(file.fileno())) != _mark(before):
                 return CHANGING
-        return _promised(path, header, found)
+        return self._judge(path, header, data)
+
+    def _unfit(self, found: os.stat_result) -> str | None:
+        """Say why a file need not be read at all."""
+        if stat.S_ISLNK(found.st_mode):
+            return "a link; links are not followed"
+        if not stat.S_ISREG(found.st_mode):
+            return "not a file"
+        if found.st_size > self._limit:
+            return f"larger than any message of this plan ({self._limit:,} bytes); not read"
+        return None
+
+    def _judge(self, path: Path, header: Header, data: bytes) -> Found | str:
+        """Check the very bytes of which the receipt is taken."""
+        mark = receipt(data)
+        reason = _broken_promise(path, mark) or self._check(header, data)
+        return Found(path=path, header=header, receipt=mark) if reason is None else reason
 
     def _reject(self, path: Path, reason: str) -> None:
         self.rejected.append(Rejected(printable(path.relative_to(self.folder)), reason))
@@ -167,11 +160,11 @@ def read_again(found: Found, limit: int) -> bytes:
         Most bytes to read.
     """
     try:
-        with os.fdopen(_open(found.path), "rb") as file:
+        with os.fdopen(open_plain(found.path), "rb") as file:
             data = file.read(limit + 1)
     except OSError as error:
         raise unreadable(found.path, error) from None
-    if hashlib.sha256(data).hexdigest() != found.receipt:
+    if receipt(data) != found.receipt:
         raise TransportError(
             "a message changed after it was found.",
             found=printable(found.path.name),
@@ -202,36 +195,15 @@ def _header(head: bytes, size: int) -> Header | str:
     return header if size == header.size else "a message with bytes after its end"
 
 
-def _promised(path: Path, header: Header, found: str) -> Found | str:
+def _broken_promise(path: Path, mark: str) -> str | None:
     """Hold a file to the digest in its name, if it still has the name we gave it.
 
     Some programs claim the whole size first and fill it later: such a copy has its full length, and zeros in it.
     """
     promise = _PROMISE.fullmatch(path.name)
-    if promise is not None and not found.startswith(promise[1]):
+    if promise is not None and not mark.startswith(promise[1]):
         return "not yet the bytes its name promises: still being copied, or damaged"
-    return Found(path=path, header=header, receipt=found)
-
-
-def _hash(head: bytes, rest: object, size: int) -> str:
-    state, left = hashlib.sha256(head), size - len(head)
-    while left > 0 and (chunk := rest.read(min(_CHUNK, left))):  # type: ignore[attr-defined]
-        state.update(chunk)
-        left -= len(chunk)
-    return state.hexdigest()
-
-
-def _open(path: Path) -> int:
-    """Open without following a link that took the file's place, and without waiting for a pipe."""
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    return os.open(path, flags)
-
-
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_dir(follow_symlinks=False)
-    except OSError:
-        return False
+    return None
 
 
 def _rests(path: Path, before: tuple[int, ...]) -> bool:

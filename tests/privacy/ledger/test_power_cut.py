@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,10 +12,13 @@ import pytest
 from twofold.privacy.budget import PureDP
 from twofold.privacy.events import ThresholdEvent
 from twofold.privacy.ledger import Ledger, digest, disk
+from twofold.privacy.rng import Source
 from twofold.privacy.unit import Unit
 
 UNIT = Unit.person()
 EVENT = ThresholdEvent(unit=UNIT, scale=10, threshold=5)
+#: Room for the two releases and not one more.
+TWICE = Fraction(2, 10)
 
 
 class PowerCut(BaseException):
@@ -60,18 +64,24 @@ class Disk:
                 (target / name).write_bytes(self.content.get(number, b""))
 
 
-def release(path: Path, name: str, seen: list[str]) -> bytes:
+def release(path: Path, name: str, seen: list[str], *, keyed: bool = False) -> bytes:
     def draw() -> bytes:
         seen.append(f"draw {name}")
         return os.urandom(50)
 
+    def draw_from(source: Source) -> bytes:
+        content = source.words(6).tobytes()
+        seen.append(f"draw {name} {content.hex()}")
+        return content
+
+    draw = draw_from if keyed else draw
     return Ledger(path).release(
         plan=digest(b"p"), data=digest(b"d"), version=name, events=[EVENT], unit=UNIT, draw=draw
     )
 
 
 def run(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, cut: int, model: Disk | None = None
+    folder: Path, monkeypatch: pytest.MonkeyPatch, cut: int, model: Disk | None = None, *, keyed: bool = False
 ) -> tuple[Disk, list[str], dict[str, bytes]]:
     """Create a ledger if need be and release twice; stop at step `cut`. Give what the disk and the world know."""
     seen, sent = [], {}
@@ -84,10 +94,11 @@ def run(
         patch.setattr(disk, "os", SimpleNamespace(**{**vars(os), "fsync": model.fsync}))
         try:
             if not (folder / "x").exists():
-                Ledger.create(folder / "x", dataset="x", ceiling=PureDP(epsilon=1), unit=UNIT)
+                ceiling = PureDP(epsilon=TWICE if keyed else 1)
+                Ledger.create(folder / "x", dataset="x", ceiling=ceiling, unit=UNIT)
             seen.append("created")
             for name in ("a", "b"):
-                sent[name] = release(folder / "x", name, seen)
+                sent[name] = release(folder / "x", name, seen, keyed=keyed)
         except PowerCut:
             pass
     return model, seen, sent
@@ -162,6 +173,47 @@ def test_a_second_cut_during_the_mending_loses_nothing_either(tmp_path, monkeypa
         Ledger(after / "x").verify()
         assert state.spent.epsilon * 10 >= sum(one.startswith("draw") for one in seen)
         assert sorted(sent) == ["a", "b"]
+
+
+def finish(folder: Path, seen: list[str], sent: dict[str, bytes], where: str) -> None:
+    """Start again on what the cut left, with room for what was paid and no more: nothing is paid or drawn anew."""
+    for name in ("a", "b"):
+        content = release(folder / "x", name, seen, keyed=True)
+        assert sent.get(name, content) == content, where
+        drawn = {one.split()[2] for one in seen if one.startswith(f"draw {name}")}
+        assert drawn == {content.hex()}, where
+    state = Ledger(folder / "x").state()
+    assert [entry.status for entry in state.entries] == ["released", "released"], where
+    assert state.spent.epsilon == TWICE, where
+    assert not list(folder.rglob("*.key")), where
+    Ledger(folder / "x").verify()
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+def test_after_a_cut_anywhere_a_keyed_draw_is_made_again_the_same(tmp_path, monkeypatch):
+    redrawn, cut, sent = 0, 0, {}
+    while len(sent) < 2:
+        cut += 1
+        folder, after = tmp_path / str(cut), tmp_path / f"{cut} after"
+        folder.mkdir()
+        model, seen, sent = run(folder, monkeypatch, cut, keyed=True)
+        model.survivors(folder, after)
+        if "created" in seen:
+            finish(after, seen, sent, f"cut at step {cut}")
+            redrawn += len(set(seen)) < len(seen)
+    assert redrawn > 8
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+def test_after_a_kill_and_then_a_cut_a_keyed_draw_is_made_again_the_same(tmp_path, monkeypatch):
+    for first in range(11, 80, 4):
+        for second in (3, 7, 9, 12, 16, 21, 27, 34):
+            folder, after = tmp_path / f"{first} {second}", tmp_path / f"{first} {second} after"
+            folder.mkdir()
+            model, seen, sent = run(folder, monkeypatch, first, keyed=True)
+            _, later, more = run(folder, monkeypatch, second, model, keyed=True)
+            model.survivors(folder, after)
+            finish(after, seen + later, {**more, **sent}, f"kill at {first}, cut at {second}")
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")

@@ -6,6 +6,9 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -13,14 +16,15 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 # Runs in its own small process: forking one that has threads (polars, numba) is not safe.
 BROKEN = """
-import sys
+import os, sys
 from pathlib import Path
-from twofold.privacy.ledger import torture
+from twofold.privacy.ledger import keys, reservation, torture
 from twofold.privacy.ledger.book import Ledger
+from twofold.privacy.rng import Keyed, OperatingSystem
 
 class DrawsFirst(Ledger):
     def release(self, *, draw, **asked):
-        content = draw()
+        content = draw(OperatingSystem()) if reservation.takes_source(draw) else draw()
         return super().release(draw=lambda: content, **asked)
 
 class Forgets(Ledger):
@@ -30,9 +34,24 @@ class Forgets(Ledger):
         self._files.release(entry, entry.digest).write_bytes(b"other")
         return sent
 
-torture.Ledger = {"draws first": DrawsFirst, "forgets": Forgets}[sys.argv[2]]
-print(torture.torture(Path(sys.argv[1]), kills=60, seed=1).failures)
+torture.Ledger = {"draws first": DrawsFirst, "forgets": Forgets}.get(sys.argv[2], Ledger)
+if sys.argv[2] == "draws anew":
+    keys.Keys.source = lambda self, entry: Keyed(os.urandom(32))
+if sys.argv[2] == "resumes with any data":
+    reservation.resumes, torture.CHANGES = (lambda entry, body: entry.status == "open"), 0.7
+if sys.argv[2] == "pays again":
+    reservation.resumes = lambda entry, body: False
+tally = torture.torture(Path(sys.argv[1]), kills=60, seed=1)
+print(tally.failures, tally.double_spends, tally.changed_releases, tally.reused_keys)
 """
+
+
+@pytest.fixture
+def fast_disk(tmp_path) -> Iterator[Path]:
+    """A folder in memory where there is one: every step waits for the disk."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else tmp_path) as folder:
+        yield Path(folder)
 
 
 def run(folder, kills: int, seed: int) -> dict[str, object]:
@@ -44,14 +63,16 @@ def run(folder, kills: int, seed: int) -> dict[str, object]:
 
 def check(tally: dict[str, object], kills: int) -> None:
     assert tally["kills"] == kills
-    assert (tally["double_spends"], tally["lost_releases"], tally["changed_releases"]) == (0, 0, 0)
+    must_be_zero = ("double_spends", "lost_releases", "changed_releases", "reused_keys")
+    assert [tally[name] for name in must_be_zero] == [0, 0, 0, 0]
 
 
-def test_kills_spend_nothing_twice_and_lose_nothing(tmp_path):
-    tally = run(tmp_path, 200, 7)
+def test_kills_spend_nothing_twice_and_lose_nothing(fast_disk):
+    tally = run(fast_disk, 200, 7)
     check(tally, 200)
     # The run must have met the hard cases, or it shows nothing.
-    assert min(tally["recovered"], tally["torn_lines"], tally["draws_lost"], tally["releases"]) > 0
+    hard = ("recovered", "torn_lines", "draws_lost", "releases", "resumed")
+    assert min(tally[name] for name in hard) > 0
     places = {"inside a write", "append: write", "append: sync", "replace: rename", "sync folder", "drawn"}
     assert places <= set(tally["where"])
 
@@ -62,8 +83,13 @@ def test_thousands_of_kills(tmp_path, seed):
     check(run(tmp_path, 1000, seed), 1000)
 
 
-def test_the_torture_notices_a_ledger_that_draws_before_it_reserves(tmp_path):
-    assert int(_broken(tmp_path, "draws first").stdout) > 0
+def test_the_torture_notices_a_ledger_that_draws_before_it_reserves(fast_disk):
+    assert _tallied(fast_disk, "draws first")[0] > 0
+
+
+@pytest.mark.parametrize(("kind", "place"), [("pays again", 1), ("draws anew", 2), ("resumes with any data", 3)])
+def test_the_torture_notices_a_ledger_that_resumes_wrongly(fast_disk, kind, place):
+    assert _tallied(fast_disk, kind)[place] > 0
 
 
 def test_the_torture_notices_a_ledger_that_forgets(tmp_path):
@@ -72,3 +98,9 @@ def test_the_torture_notices_a_ledger_that_forgets(tmp_path):
 
 def _broken(folder, kind: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", BROKEN, str(folder), kind], capture_output=True, text=True)
+
+
+def _tallied(folder, kind: str) -> list[int]:
+    done = _broken(folder, kind)
+    assert done.stdout, done.stderr
+    return [int(count) for count in done.stdout.split()]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twofold import __version__
 from twofold.errors import BadPrivacyParameter, LedgerBroken, PrivacyError
@@ -17,15 +17,19 @@ from twofold.privacy.ledger.chain import Chain
 from twofold.privacy.ledger.cost import Guarantee, cost_of, words
 from twofold.privacy.ledger.files import Files, guarded
 from twofold.privacy.ledger.head import RESTORE, head_of, read_head
+from twofold.privacy.ledger.keys import Keys
 from twofold.privacy.ledger.reader import Reader
 from twofold.privacy.ledger.record import FORMAT, START, encode, seal
 from twofold.privacy.ledger.request import FIRST, Request, check_names
-from twofold.privacy.ledger.reservation import Reservation, reserving
+from twofold.privacy.ledger.reservation import Reservation, reserving, takes_source
 from twofold.privacy.ledger.stale import warn_if_stale
 from twofold.privacy.ledger.state import Entry, LedgerState
 from twofold.privacy.ledger.verify import Verdict, verify
 from twofold.privacy.ledger.writer import Writer, now, writing
 from twofold.privacy.unit import Unit
+
+if TYPE_CHECKING:
+    from twofold.privacy.rng import Source
 
 __all__ = ["Ledger"]
 
@@ -48,9 +52,11 @@ class Ledger:
     Privacy
     -------
     A release is written in this order, each step durable before the next: the reservation, the draw, the bytes,
-    their digest. Bytes are handed out only after the last step. A crash anywhere counts as spent; asked again for
-    the same plan and version of the data the ledger hands out the stored bytes and spends nothing, even if the data
-    changed meanwhile: bytes that differ, or a cost, would tell that they did (docs/decisions/0007).
+    their digest. Bytes are handed out only after the last step. A crash anywhere counts as spent, and a draw whose
+    noise the ledger handed out is made again from the same key, byte for byte, if nothing of the request changed
+    (`twofold.privacy.ledger.keys` says why that is sound); then the key is destroyed. Asked again for the same plan and
+    version of the data the ledger hands out the stored bytes and spends nothing, even if the data changed meanwhile:
+    bytes that differ, or a cost, would tell that they did (docs/decisions/0007).
 
     Examples
     --------
@@ -141,7 +147,7 @@ class Ledger:
         data: str,
         events: Sequence[Event],
         unit: Unit,
-        draw: Callable[[], bytes],
+        draw: Callable[[], bytes] | Callable[[Source], bytes],
         version: str = FIRST,
         cost: Guarantee | None = None,
         about: Mapping[str, Any] | None = None,
@@ -154,7 +160,10 @@ class Ledger:
         plan, data, events, unit, version, cost, about
             See `Request`.
         draw : callable
-            Runs the mechanisms and gives the bytes to send. Called at most once, after the cost is on disk.
+            Runs the mechanisms and gives the bytes to send, after the cost is on disk. ``draw(source)`` takes all its
+            noise from the source and nothing else that is random: if the process is killed before the bytes are
+            stored, the next call with the same request draws the same bytes and pays nothing. ``draw()`` brings its
+            own noise and is called at most once: a kill before its bytes are stored stays spent.
         room : int
             Public size of the release in bytes; that much disk is claimed before anything is spent.
 
@@ -170,6 +179,7 @@ class Ledger:
                 found=f"a {type(draw).__name__}",
                 fix="draw=lambda: ... , which returns bytes",
             )
+        keyed = takes_source(draw)
         if (entry := self.state().released(plan, version)) is not None:
             return self._again(entry, data)
         request = Request(plan=plan, data=data, events=events, unit=unit, version=version, cost=cost, about=about or {})
@@ -177,8 +187,8 @@ class Ledger:
             entry = writer.state.released(plan, version)
             if entry is not None:  # another process was faster, or a crash had left it
                 return self._again(entry, data)
-            with reserving(writer, request, room=room) as reservation:
-                return reservation.commit(draw())
+            with reserving(writer, request, room=room, keyed=keyed) as reservation:
+                return reservation.commit(reservation.drawn(draw) if keyed else draw())  # type: ignore[call-arg]
 
     @contextmanager
     def reserve(
@@ -225,11 +235,15 @@ class Ledger:
 
     def _again(self, entry: Entry, data: str) -> bytes:
         warn_if_stale(entry, data)
-        return self._files.fetch(entry)
+        content = self._files.fetch(entry)
+        if Keys(self._files).left(entry):  # the process that released it was killed before it destroyed the key
+            with suppress(LedgerBroken), self._writing(wait=0.0):
+                pass
+        return content
 
     @contextmanager
-    def _writing(self) -> Iterator[Writer]:
-        with writing(self._reader, wait=self._wait) as writer:
+    def _writing(self, *, wait: float | None = None) -> Iterator[Writer]:
+        with writing(self._reader, wait=self._wait if wait is None else wait) as writer:
             with guarded(self._files, "nothing was drawn and nothing was spent"):
                 writer.settle()
             yield writer

@@ -12,6 +12,7 @@ from pathlib import Path
 
 __all__ = [
     "add_to_end",
+    "destroy",
     "make_folder",
     "remove",
     "replace",
@@ -110,3 +111,19 @@ def remove(path: Path) -> None:
     """Take a left-over temporary file away, if it is there."""
     step("remove")
     path.unlink(missing_ok=True)
+
+
+def destroy(path: Path) -> None:
+    """Overwrite a small secret, then take its name away; what a disk keeps besides is beyond us."""
+    if not path.exists():
+        return
+    step("destroy: open")
+    descriptor = os.open(path, os.O_WRONLY | getattr(os, "O_BINARY", 0))
+    try:
+        step("destroy: write")
+        write_all(descriptor, bytes(os.fstat(descriptor).st_size))
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    remove(path)
+    sync_folder(path.parent)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,10 +108,18 @@ class Files:
             raise LedgerBroken("a stored release was changed.", found=path.name, fix=RESTORE)
         return content
 
-    def sweep(self) -> None:
-        """Remove temporary files that a crash left; no record names them."""
+    def tried(self, entry: Entry) -> str | None:
+        """Give the digest of the bytes that a crash kept from being stored whole, if storing them had begun."""
+        found = sorted(self.releases.glob(f"{entry.number:06d}-{entry.hash[:16]}-*.release.new"))
+        return found[0].name.removesuffix(".release.new").rpartition("-")[2] if found else None
+
+    def sweep(self, waiting: Sequence[Entry] = ()) -> None:
+        """Remove temporary files that a crash left; of a reservation that waits to be drawn again, keep the name."""
+        kept = tuple(f"{entry.number:06d}-{entry.hash[:16]}-" for entry in waiting)
         for left in [*self.releases.glob("*.new"), self._room]:
-            if left.exists():
+            if left.name.startswith(kept):
+                os.truncate(left, 0)
+            elif left.exists():
                 disk.remove(left)
 
     @property

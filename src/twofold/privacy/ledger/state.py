@@ -19,7 +19,8 @@ class Entry:
 
     `status` is "released" (committed), "lost" (spent, nothing left) or "open" (a process is drawing, or died drawing).
     `request` is the body of the reserve record: plan, version, unit, events, about, seeded, software, time; also
-    `data` and `nonce`, which stay at the entity.
+    `data` and `nonce`, which stay at the entity, and `draw` if a killed draw can be made again: the name of its key.
+    `recovered` and `resumed` say that a process died on the way: after the bytes were stored, or before.
     """
 
     number: int
@@ -30,6 +31,7 @@ class Entry:
     digest: str = ""
     size: int = 0
     recovered: bool = False
+    resumed: bool = False
 
     @property
     def key(self) -> tuple[str, str]:
@@ -147,7 +149,8 @@ def _entered(record: Record, entries: Mapping[int, Entry]) -> Entry:
     entry = entries[body["reserve"]]
     if record.kind == "lost":
         return replace(entry, status="lost")
-    return replace(entry, status="released", digest=body["digest"], size=body["bytes"], recovered=body["recovered"])
+    how = {"recovered": body["recovered"], "resumed": body.get("resumed", False)}
+    return replace(entry, status="released", digest=body["digest"], size=body["bytes"], **how)
 
 
 def _entry(entry: Entry) -> dict[str, Any]:

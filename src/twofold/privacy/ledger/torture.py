@@ -3,7 +3,9 @@
 ``python -m twofold.privacy.ledger.torture FOLDER --kills 1000`` runs it on any folder, for instance on the network
 share where a ledger is to live. A child process asks for releases and is killed with SIGKILL at the n-th step on the
 disk, in the middle of a write, or at a random time; the parent then reopens the ledger and compares it with what the
-outside world has seen. Needs `os.fork`.
+outside world has seen. Most draws take their noise from the ledger, and must be paid once however often they are
+killed; every fourth brings its own, and a killed one stays spent. Now and then the data change between a kill and the
+restart, and no noise that was drawn before may be drawn again. Needs `os.fork`.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import random
 import signal
 import sys
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -27,6 +30,8 @@ from twofold.privacy.events import ThresholdEvent
 from twofold.privacy.ledger import disk
 from twofold.privacy.ledger.book import Ledger
 from twofold.privacy.ledger.record import digest
+from twofold.privacy.ledger.stale import StaleRelease
+from twofold.privacy.rng import OperatingSystem, Source
 from twofold.privacy.unit import Unit
 
 __all__ = ["Tally", "torture"]
@@ -34,23 +39,29 @@ __all__ = ["Tally", "torture"]
 EPSILON = Fraction(1, 10)
 EVENT = ThresholdEvent(unit=Unit.person(), scale=Fraction(10), threshold=5)
 #: More steps than one release takes, so that some children come through.
-STEPS = 36
+STEPS = 52
+#: Every so many versions one is drawn with noise of its own, as a program does that knows nothing of keys.
+OWN_NOISE = 4
+#: How often the data change after a child died before it had sent anything.
+CHANGES = 0.1
 #: A new ledger after so many kills: every opening reads the whole file.
 KILLS_PER_LEDGER = 25
 
 
 @dataclass
 class Tally:
-    """Counts of one run; the three that must be zero come first."""
+    """Counts of one run; the four that must be zero come first."""
 
     double_spends: int = 0
     lost_releases: int = 0
     changed_releases: int = 0
+    reused_keys: int = 0
     kills: int = 0
     children: int = 0
     releases: int = 0
     draws_lost: int = 0
     recovered: int = 0
+    resumed: int = 0
     torn_lines: int = 0
     ledgers: int = 0
     where: Counter[str] = field(default_factory=Counter)
@@ -58,7 +69,7 @@ class Tally:
     @property
     def failures(self) -> int:
         """Everything that must not happen."""
-        return self.double_spends + self.lost_releases + self.changed_releases
+        return self.double_spends + self.lost_releases + self.changed_releases + self.reused_keys
 
 
 def torture(folder: Path, *, kills: int, seed: int = 0) -> Tally:
@@ -84,10 +95,17 @@ def torture(folder: Path, *, kills: int, seed: int = 0) -> Tally:
 
 @dataclass
 class _World:
-    """What was seen outside the ledger: draws made, and bytes handed out, per version of the data."""
+    """What was seen outside the ledger: draws made, and bytes handed out, per version of the data.
+
+    `changes` counts how often the data of a version changed, `noise` says for which version and change a digest was
+    drawn: draws show their noise bare, so that a key used for two data sets gives the same digest twice.
+    """
 
     draws: Counter[str] = field(default_factory=Counter)
     sent: dict[str, str] = field(default_factory=dict)
+    changes: Counter[str] = field(default_factory=Counter)
+    noise: dict[str, tuple[str, int]] = field(default_factory=dict)
+    known: dict[tuple[str, int], str] = field(default_factory=dict)
 
 
 def _one_ledger(path: Path, tally: Tally, rng: random.Random, until: int) -> None:
@@ -102,12 +120,15 @@ def _one_ledger(path: Path, tally: Tally, rng: random.Random, until: int) -> Non
         seen = _check(path, version, world, tally, seen)
         if version in world.sent and rng.random() < 0.8:
             key += 1
+        elif version not in world.sent and rng.random() < CHANGES:
+            world.changes[version] += 1
     if path.exists():
         state = Ledger(path).state()
         tally.lost_releases += any(state.released(digest(b"plan"), version) is None for version in world.sent)
         tally.releases += sum(one.status == "released" for one in state.entries)
         tally.draws_lost += sum(one.status == "lost" for one in state.entries)
         tally.recovered += sum(one.recovered for one in state.entries)
+        tally.resumed += sum(one.resumed for one in state.entries)
         tally.torn_lines += state.repaired
 
 
@@ -125,7 +146,7 @@ def _child(path: Path, version: str, kill: tuple[str, int], rng: random.Random, 
     child = os.fork()
     if child == 0:
         os.close(reader)
-        _work(path, version, kill, share, writer)
+        _work(path, version, world.changes[version], kill, share, writer)
     os.close(writer)
     if kill[0] == "time":
         time.sleep(share * 0.02)
@@ -142,31 +163,44 @@ def _hear(message: str, version: str, world: _World, tally: Tally) -> None:
     kind, _, content = message.partition(" ")
     if kind == "draw":
         world.draws[version] += 1
+        drawn_for = (version, world.changes[version])
+        tally.reused_keys += world.noise.setdefault(content, drawn_for) != drawn_for
+        if not _own_noise(version):
+            tally.changed_releases += world.known.setdefault(drawn_for, content) != content
     elif kind == "sent":
         tally.changed_releases += world.sent.setdefault(version, content) != content
     else:
         tally.where[content] += 1
 
 
-def _work(path: Path, version: str, kill: tuple[str, int], share: float, pipe: int) -> None:
+def _own_noise(version: str) -> bool:
+    return int(version) % OWN_NOISE == OWN_NOISE - 1
+
+
+def _work(path: Path, version: str, change: int, kill: tuple[str, int], share: float, pipe: int) -> None:
     """Be the process that dies: create the ledger if need be, ask for a release, tell the world."""
     code = 1
     try:
         _arm(kill, share, pipe)
+        warnings.simplefilter("ignore", StaleRelease)  # the data are made to change
         if not path.exists():
             Ledger.create(path, dataset="torture", ceiling=PureDP(epsilon=10**6), unit=Unit.person())
 
+        def draw_from(source: Source) -> bytes:
+            content = source.words(250).tobytes()
+            os.write(pipe, f"draw {digest(content)}\n".encode())
+            return content
+
         def draw() -> bytes:
-            os.write(pipe, b"draw \n")
-            return os.urandom(2000)
+            return draw_from(OperatingSystem())
 
         sent = Ledger(path).release(
             plan=digest(b"plan"),
-            data=digest(version.encode()),
+            data=digest(f"{version} {change}".encode()),
             version=version,
             events=[EVENT],
             unit=Unit.person(),
-            draw=draw,
+            draw=draw if _own_noise(version) else draw_from,
             room=2000,
         )
         os.write(pipe, f"sent {digest(sent)}\n".encode())
@@ -216,8 +250,11 @@ def _check(path: Path, version: str, world: _World, tally: Tally, seen: bytes) -
     state = ledger.state()
     entries = [one for one in state.entries if one.key[1] == version]
     released = [one for one in entries if one.status == "released"]
-    # Every draw was paid for before it was made, and a key is released once; whatever comes after it costs nothing.
-    tally.double_spends += len(entries) < world.draws[version]
+    # Every draw was paid for before it was made, and a version is released once; what comes after it costs nothing.
+    if _own_noise(version):
+        tally.double_spends += len(entries) < world.draws[version]
+    else:  # one price for the data as they were first, and one for each change, however many died
+        tally.double_spends += len(entries) > 1 + world.changes[version] or len(entries) < bool(world.draws[version])
     tally.double_spends += len(released) > 1 or (bool(released) and entries[-1] is not released[0])
     tally.double_spends += state.spent.epsilon != EPSILON * len(state.entries)
     if version in world.sent:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from twofold.errors import LedgerBroken
 from twofold.privacy.ledger.files import Files
 from twofold.privacy.ledger.head import RESTORE, Standing
+from twofold.privacy.ledger.keys import Keys
 from twofold.privacy.ledger.reader import Reader
 from twofold.privacy.ledger.record import Record
 from twofold.privacy.ledger.state import LedgerState
@@ -44,7 +45,8 @@ def verify(files: Files, *, head: str | None = None) -> Verdict:
             expected=f"a record with hash {head}",
             fix=RESTORE,
         )
-    return Verdict(records=len(chain.records), releases=len(released), head=chain.hash, notes=tuple(_notes(how, state)))
+    notes = tuple(_notes(how, state, Keys(files)))
+    return Verdict(records=len(chain.records), releases=len(released), head=chain.hash, notes=notes)
 
 
 def _named(record: Record, head: str) -> bool:
@@ -73,11 +75,14 @@ def _impossible(record: Record) -> LedgerBroken:
     )
 
 
-def _notes(how: Standing, state: LedgerState) -> Iterator[str]:
+def _notes(how: Standing, state: LedgerState, keys: Keys) -> Iterator[str]:
     if how is not Standing.CLEAN:
         yield f"{how.value}; the next write mends it and records the repair where bytes were torn"
     for entry in state.open:
-        yield f"record {entry.number} is reserved and not committed: a process is drawing, or died; it counts as spent"
+        yield (
+            f"record {entry.number} is reserved and not committed: a process is drawing, or died; it counts as spent"
+            + ("; asking for the same release with the same data resumes it" if keys.whole(entry) else "")
+        )
     lost = sum(entry.status == "lost" for entry in state.entries)
     if lost:
         yield f"{lost} reservation(s) spent without a release"

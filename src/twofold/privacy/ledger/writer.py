@@ -13,6 +13,7 @@ from twofold.privacy.ledger import disk
 from twofold.privacy.ledger.chain import Chain, read_chain
 from twofold.privacy.ledger.files import guarded
 from twofold.privacy.ledger.head import Standing, head_of
+from twofold.privacy.ledger.keys import Keys
 from twofold.privacy.ledger.lock import locked
 from twofold.privacy.ledger.reader import Reader
 from twofold.privacy.ledger.record import Record, digest, encode, new_nonce, seal
@@ -51,6 +52,7 @@ class Writer:
 
     def __init__(self, reader: Reader) -> None:
         self.files = reader.files
+        self.keys = Keys(reader.files)
         self._reader = reader
         self._chain: Chain | None = None
         self._holder: int | None = os.getpid()
@@ -80,27 +82,38 @@ class Writer:
         self._write(chain, record, encode(record))
         return record
 
-    def settle(self, *, reason: str = CRASHED) -> None:
+    def settle(self, *, reason: str = CRASHED, given_up: Entry | None = None) -> None:
         """Decide every reservation that is still open: left by a dead process, or given up by this one.
 
         Whole bytes on disk are adopted and committed: that release was drawn and paid for, and is not lost.
-        Without them the reservation is closed as lost. It stays spent, because what became of the draw is not known.
+        Without them, a reservation with a whole key stays open: its draw can be made again, the same. Without a key, or
+        given up, it is closed as lost. It stays spent, because what became of the draw is not known.
         """
         for entry in self.state.open:
             found = self.files.find(entry)
-            if found is None:
-                self.append({"kind": "lost", "reserve": entry.number, "reason": reason})
-            else:
+            if found is not None:
                 disk.sync_folder(self.files.releases)  # its name may have been new when the writer died
                 self.commit(entry, digest(found), len(found), recovered=True)
-        self.files.sweep()
+            elif entry == given_up or not self.keys.whole(entry):
+                self.lose(entry, reason)
+        waiting = self.state.open
+        self.files.sweep(waiting)
+        self.keys.sweep(waiting)
 
-    def commit(self, entry: Entry, fingerprint: str, size: int, *, recovered: bool = False) -> None:
+    def lose(self, entry: Entry, reason: str) -> None:
+        """Close a reservation without a release, its key first: from here on nothing can be drawn from it."""
+        self.check_holder()  # a forked child must not take the key away from its parent
+        self.keys.destroy(entry)
+        self.append({"kind": "lost", "reserve": entry.number, "reason": reason})
+
+    def commit(
+        self, entry: Entry, fingerprint: str, size: int, *, recovered: bool = False, resumed: bool = False
+    ) -> None:
         """Record the digest of what was stored; again for the same bytes changes nothing, for others is refused."""
         (known,) = (one for one in self.state.entries if one.number == entry.number)
         if known.status == "open":
             body = {"reserve": entry.number, "digest": fingerprint, "bytes": size, "recovered": recovered}
-            self.append({"kind": "commit", **body})
+            self.append({"kind": "commit", **body, **({"resumed": True} if resumed else {})})
         elif known.digest != fingerprint:
             raise LedgerBroken(
                 "this reservation was settled otherwise; these bytes may not be sent.",
