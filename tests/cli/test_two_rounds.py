@@ -138,6 +138,7 @@ def test_another_catalog_and_another_plan_are_named(folder: Path) -> None:
     call("plan new other.toml --catalog items.csv --n-entities 2 --n-users 25 --bound 4 --rank 2")
     error = refused("factorize anna.round1 --plan other.toml -o items.round2", PlanMismatch)
     assert "bound" in str(error)
+    assert str(error).startswith("anna.round1: ")
     assert not (folder / "items.round2").exists()
 
 

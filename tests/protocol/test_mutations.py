@@ -105,6 +105,7 @@ def splice(sources: Sources, chance: random.Random) -> bytes:
 
 def length(sources: Sources, chance: random.Random) -> bytes:
     said = chance.choice((0, 1, 8, 16, 2**16, 2**16 + 8, 2**31, 2**32, 2**63, 2**64 - 1, chance.randrange(5_000)))
+    said += said == int.from_bytes(sources[0][:8], "little")  # the true one would change nothing
     return struct.pack("<Q", said) + sources[0][8:]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 
-from twofold.errors import BadMessage, ConflictingMessage, TooFewMessages
+from twofold.errors import BadMessage, ConflictingMessage, ProtocolError, TooFewMessages
 from twofold.protocol.files import read_limited, write_whole
 from twofold.protocol.messages import PrototypesMessage, decode_prototypes, message_limit, receipt
 from twofold.protocol.plan import Plan
@@ -71,10 +71,22 @@ def arrived(messages: Iterable[MessageLike], plan: Plan, keep: Callable[[bytes],
     """
     found: dict[str, Arrived] = {}
     for message in _several(messages):
-        one = _check(message, plan, keep, found)
+        try:
+            one = _check(message, plan, keep, found)
+        except ProtocolError as error:
+            raise _named(error, message) from None
         if found.setdefault(one.entity, one).receipt != one.receipt:
             raise conflict(one.entity)
     return sorted(found.values(), key=lambda one: one.receipt)
+
+
+def _named(error: ProtocolError, message: MessageLike) -> ProtocolError:
+    """Say which file it was; among forty, nobody finds it otherwise."""
+    if not isinstance(message, str | PathLike):
+        return error
+    return type(error)(
+        f"{Path(message).name}: {error.summary}", found=error.found, expected=error.expected, fix=error.fix
+    )
 
 
 def check_quorum(number: int, plan: Plan) -> None:
