@@ -19,6 +19,7 @@ from twofold.cli import (
     plan,
     prototypes,
     recommend,
+    reproduce,
     simulate,
 )
 from twofold.errors import TwofoldError
@@ -52,6 +53,7 @@ app.command("collect")(collect.collect)
 app.command("personalize")(personalize.personalize)
 app.command("recommend")(recommend.recommend)
 app.command("simulate")(simulate.simulate)
+app.command("reproduce")(reproduce.reproduce)
 app.add_typer(ledger.app, name="ledger")
 app.command("audit")(audit.audit)
 
