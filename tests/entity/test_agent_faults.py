@@ -140,14 +140,15 @@ def test_ratings_that_changed_are_refused_without_room_and_the_old_ones_still_se
     assert book.state().spent.epsilon == EPSILON
 
 
-def test_seeded_and_foreign_noise_is_used_as_it_is(tmp_path):
+def test_in_a_simulation_foreign_noise_is_used_as_it_is(tmp_path):
     class Other:
         seeded = False
         words = staticmethod(lambda count: np.zeros(count, dtype=np.uint64))
         bits = staticmethod(lambda count: 0 * count)
 
+    plan = agreed(simulation=True)
     first, second = (
-        Entity("st-anna", table(), agreed(), ledger=tight(tmp_path / name), rng=Other()).prototypes() for name in "ab"
+        Entity("st-anna", table(), plan, ledger=tight(tmp_path / name), rng=Other()).prototypes() for name in "ab"
     )
     assert first.data == second.data
     assert "draw" not in Ledger(tmp_path / "a").state().entries[0].request
