@@ -146,7 +146,7 @@ def test_in_a_simulation_foreign_noise_is_used_as_it_is(tmp_path):
         words = staticmethod(lambda count: np.zeros(count, dtype=np.uint64))
         bits = staticmethod(lambda count: 0 * count)
 
-    plan = agreed(simulation=True)
+    plan = agreed().with_(simulation=True)
     first, second = (
         Entity("st-anna", table(), plan, ledger=tight(tmp_path / name), rng=Other()).prototypes() for name in "ab"
     )
