@@ -116,6 +116,13 @@ def test_the_stronger_the_nearer_to_the_shared_model(feedback):
     assert gaps[0] > gaps[1] > gaps[2]
 
 
+def test_a_strength_that_was_given_is_not_said_to_beat_alone():
+    made = run(people("counts", 20, 5), shared_model("counts"), "counts", strength=100.0)
+    assert made.strength == 100.0
+    assert "not compared with alone" in made.note
+    assert "smaller than alone" not in made.note
+
+
 def test_shared_only_for_counts_are_the_factors_as_they_came():
     shared = shared_model("counts")
     made = run(people("counts", 20, 5), shared, "counts", local="factors", strength="shared")

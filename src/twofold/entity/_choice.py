@@ -48,7 +48,8 @@ def choose(judged: Sequence[Judged]) -> Choice:
     gains = [paired(_losses(alone), _losses(one)) for one in usable]
     number = max(range(len(usable)), key=lambda at: (_cautious(*gains[at]), usable[at] is alone))
     gain, error = gains[number]
-    note = _words(usable[number], gain, error) + _left_out(len(judged) - len(usable), len(judged))
+    said = _words(usable[number], gain, error) if alone.candidate.strength == 0 else _asked(usable[number])
+    note = said + _left_out(len(judged) - len(usable), len(judged))
     return Choice(best=usable[number], gain=gain, error=error, note=note)
 
 
@@ -68,9 +69,14 @@ def _losses(one: Judged) -> Losses:
 def _words(best: Judged, gain: float, error: float) -> str:
     kind, strength = best.candidate.kind, best.candidate.strength
     if strength == 0:
-        return f"{kind}, alone: nothing shared was better on held-out entries"
+        return f"{kind}, alone: nothing shared was better on held-out entries by more than half a standard error"
     much = "the shared model as it came" if math.isinf(strength) else f"the shared model weighs {strength:g} users"
     return f"{kind}, {much}: held-out loss smaller than alone by {gain:.4f} (standard error {error:.4f})"
+
+
+def _asked(best: Judged) -> str:
+    """Where the strength was given there is nothing to say about alone: only kinds were compared, with each other."""
+    return f"{best.candidate.kind}, the better kind at the strength asked for; not compared with alone"
 
 
 def _left_out(number: int, tried: int) -> str:

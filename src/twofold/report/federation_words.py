@@ -137,12 +137,18 @@ def plan_words(run: FederationRun) -> tuple[tuple[str, str], ...]:
         ),
         ("Item list", f"{plan.n_items:,} {nouns.items}, public"),
         ("Cut before release", cut),
-        ("Prototypes", f"{plan.n_prototypes} per {nouns.entity}; {run.choice or plan.mechanism}"),
+        ("Prototypes", f"{plan.n_prototypes} asked for, {_rows(plan)} leave; {run.choice or plan.mechanism}"),
         ("Shared factors", f"rank {plan.rank}"),
         ("Promised", f"about {plan.n_users:,} {nouns.users} each, {plan.n_entities} {nouns.entities}; never counted"),
         ("Plan SHA-256", plan.hash),
         ("Item list SHA-256", plan.catalog.hash),
     )
+
+
+def _rows(plan: Plan) -> str:
+    """How many rows of sums leave an entity: cells, or one profile, where the mechanism does not cluster."""
+    size = plan.release_mechanism.size(plan.public)
+    return "as many as it has users" if size is None else f"{size:,}"
 
 
 def _rank_words(gap: Difference) -> str:
