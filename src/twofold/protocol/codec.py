@@ -29,7 +29,12 @@ __all__ = ["LARGEST_HEADER", "Container", "Layout", "as_bytes", "is_cut", "open_
 #: Bytes; ours are a few thousand.
 LARGEST_HEADER: Final = 64 * 1024
 _KEY: Final = "twofold"
-_TYPES: Final[dict[str, np.dtype[Any]]] = {"I64": np.dtype("<i8"), "F32": np.dtype("<f4"), "F64": np.dtype("<f8")}
+_TYPES: Final[dict[str, np.dtype[Any]]] = {
+    "U8": np.dtype("u1"),
+    "I64": np.dtype("<i8"),
+    "F32": np.dtype("<f4"),
+    "F64": np.dtype("<f8"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)

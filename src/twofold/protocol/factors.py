@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +39,14 @@ class ItemFactors:
         False when any message came from a simulation, from seeded noise, or from a mechanism without a proof.
     note : str
         What the server decided from public numbers, in words.
+    patterns : float32 array (items, patterns), optional
+        Directions of the users' common second moments that rose above the noise; signed, columns of unit length. None
+        where the messages held no second moments (prototypes).
+    strengths : float64 array (patterns,), optional
+        Mean square along each pattern, per user: ``patterns @ diag(strengths) @ patterns.T`` is the denoised mean of
+        x xᵀ, x a user's row as the mechanism measures it (`twofold.prototypes.bilinear`).
+    squares : float64 array (items,), optional
+        Diagonal of that mean before anything was left out: mean square of each item, at least 0.
 
     Privacy
     -------
@@ -58,6 +67,9 @@ class ItemFactors:
     entities: int
     private: bool
     note: str = ""
+    patterns: NDArray[np.float32] | None = None
+    strengths: NDArray[np.float64] | None = None
+    squares: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         items, rank = self.factors.shape if self.factors.ndim == 2 else (-1, -1)
@@ -66,11 +78,22 @@ class ItemFactors:
             raise BadShape(
                 "the parts of the item factors do not fit together.", found=f"factors of {self.factors.shape}"
             )
-        arrays = (self.factors, self.moments, self.means, self.support)
+        arrays: tuple[NDArray[Any], ...] = (self.factors, self.moments, self.means, self.support, *self._second(items))
         if not all(np.isfinite(part).all() for part in arrays) or not np.isfinite(self.users):
             raise BadNumber("the item factors hold NaN or infinity.", expected="finite numbers")
         for part in arrays:
             part.flags.writeable = False
+
+    def _second(self, items: int) -> tuple[NDArray[Any], ...]:
+        """The parts of the second moments: all or none of them."""
+        given = (self.patterns, self.strengths, self.squares)
+        if all(part is None for part in given):
+            return ()
+        parts = tuple(np.asarray(part) for part in given if part is not None)
+        width = parts[0].shape[1] if len(parts) == 3 and parts[0].ndim == 2 else -1
+        if [part.shape for part in parts] != [(items, width), (width,), (items,)]:
+            raise BadShape("the second moments of the item factors do not fit together.")
+        return parts
 
     @property
     def n_items(self) -> int:
@@ -94,6 +117,8 @@ class ItemFactors:
             (np.array([self.users, self.entities]), "<f8"),
         ):
             state.update(np.ascontiguousarray(part, dtype=kind).tobytes())
+        for second in self._second(self.n_items):
+            state.update(np.ascontiguousarray(second, dtype=second.dtype.newbyteorder("<")).tobytes())
         return state.hexdigest()
 
     def check_unchanged(self, before: str) -> None:

@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from twofold.errors import BadPlan, TwofoldError
 from twofold.privacy.budget import ApproxDP, Number, PureDP
 from twofold.privacy.unit import Unit
+from twofold.protocol.features_key import FeaturesKey
 from twofold.protocol.plan_checks import CatalogKey, CatalogLike, check_names, check_plan
+from twofold.protocol.secure import SecureSum
 from twofold.protocol.strict_json import canonical_json, printable
 from twofold.prototypes.base import Mechanism, Public
+from twofold.prototypes.features import Features
 from twofold.prototypes.registry import mechanism
 
 __all__ = ["SCHEMA", "CatalogKey", "Plan"]
@@ -63,6 +66,11 @@ class Plan:
         λ of the server's factorization, before the noise adds to it.
     seed : int
         Public seed of projections and starts. Never a seed of noise.
+    features : Features or FeaturesKey, optional
+        Public table of what the items are (genres, classes), in the catalog's order; only its hash and width are kept.
+    secure : SecureSum, optional
+        The server sees only the sum of the messages, and every entity adds only its share of the noise. Without it
+        every message has the whole noise.
     simulation : bool
         True allows seeds, missing ledgers and mechanisms without a proof, and marks everything "not private".
 
@@ -101,6 +109,8 @@ class Plan:
     name: str = "federation"
     regularization: float = 0.08
     seed: int = 0
+    features: FeaturesKey | None = None
+    secure: SecureSum | None = None
     simulation: bool = False
 
     if TYPE_CHECKING:  # the fields again, with all that is taken for them; what is kept is narrower
@@ -130,6 +140,8 @@ class Plan:
             name: str = "federation",
             regularization: float = 0.08,
             seed: int = 0,
+            features: FeaturesKey | Features | None = None,
+            secure: SecureSum | None = None,
             simulation: bool = False,
         ) -> None: ...
 
@@ -145,6 +157,11 @@ class Plan:
     def catalog_items(self) -> Any:
         """The Catalog this plan was made with, or None when only its hash was given; not part of the plan."""
         return getattr(self, "_catalog_items", None)
+
+    @property
+    def features_table(self) -> Features | None:
+        """The table of features this plan was made with, or None when only its hash was given; not part of the plan."""
+        return getattr(self, "_features_table", None)
 
     @property
     def public(self) -> Public:
@@ -165,6 +182,8 @@ class Plan:
             unit=self.unit,
             n_entities=self.n_entities,
             seed=self.seed,
+            honest=0 if self.secure is None else self.secure.honest,
+            features=self.features_table,
         )
 
     @property
@@ -202,6 +221,10 @@ class Plan:
         record["unit"] = self.unit.as_dict()
         record["entities"] = list(self.entities)
         record["epsilon"], record["delta"] = str(self.epsilon), str(self.delta)
+        # Younger than the format: left out where there are none, so that older plans keep their hashes.
+        table, secure = record.pop("features"), record.pop("secure")
+        record |= {} if table is None else {"features": {"hash": table.hash, "n_features": table.n_features}}
+        record |= {} if secure is None else {"secure": secure.as_dict()}
         return {"schema": SCHEMA, **record}
 
     @classmethod
@@ -216,10 +239,14 @@ class Plan:
                 expected=SCHEMA,
                 fix="update twofold, or write the plan anew: twofold plan new",
             )
-        check_names(rest, (one.name for one in fields(cls)))
+        check_names(rest, (one.name for one in fields(cls)), optional=("features", "secure"))
         try:
             rest["catalog"] = CatalogKey(**rest["catalog"])
             rest["unit"] = Unit.from_dict(rest["unit"])
+            if rest.get("features") is not None:
+                rest["features"] = FeaturesKey(**rest["features"])
+            if rest.get("secure") is not None:
+                rest["secure"] = SecureSum.from_dict(rest["secure"])
             return cls(**rest)
         except TypeError as error:
             raise BadPlan("a part of the plan has another form.", found=printable(error)) from None
@@ -242,7 +269,8 @@ class Plan:
     def with_(self, **changes: Any) -> Plan:
         """Return the same plan with some fields changed."""
         same = {one.name: getattr(self, one.name) for one in fields(self)}
-        return type(self)(**{**same, "catalog": self.catalog_items or self.catalog, **changes})
+        given = {"catalog": self.catalog_items or self.catalog, "features": self.features_table or self.features}
+        return type(self)(**{**same, **given, **changes})
 
     def differences(self, other: Plan | Mapping[str, Any]) -> tuple[str, ...]:
         """Name the fields in which another plan (or its record in a message) differs."""

@@ -20,7 +20,16 @@ from twofold.prototypes.registry import mechanism
 if TYPE_CHECKING:
     from twofold.protocol.plan import Plan
 
-__all__ = ["CatalogKey", "CatalogLike", "check_entity_name", "check_names", "check_plan"]
+__all__ = [
+    "CatalogKey",
+    "CatalogLike",
+    "check_entity_name",
+    "check_names",
+    "check_plan",
+    "check_time",
+    "is_hash",
+    "whole",
+]
 
 #: Also a file name on every system, and safe to print.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -133,6 +142,7 @@ def check_plan(plan: Plan) -> None:
     _set(plan, "catalog", CatalogKey.of(given))
     # Not a field: kept for those who made the plan with the whole list, never hashed, compared or written.
     _set(plan, "_catalog_items", None if isinstance(given, CatalogKey) else given)
+    _check_features(plan)
     for name in ("max_items", "n_prototypes", "rank", "n_users", "n_entities", "quorum"):
         whole(name, getattr(plan, name), most=MOST)
     whole("seed", plan.seed, least=0, most=MOST)
@@ -193,11 +203,28 @@ def _check_texts(plan: Plan) -> None:
     if len(set(plan.entities)) != len(plan.entities):
         raise BadPlan("an entity is named twice.", expected="each name once")
     if plan.deadline is not None:
-        _set(plan, "deadline", _deadline(plan.deadline))
+        _set(plan, "deadline", check_time(plan.deadline))
 
 
-def _deadline(text: object) -> str:
-    """Bring a time to one form, in UTC."""
+def is_hash(text: object) -> bool:
+    """Say whether something is a SHA-256 in hexadecimal.
+
+    Examples
+    --------
+    >>> is_hash("0" * 64), is_hash("0")
+    (True, False)
+    """
+    return isinstance(text, str) and _HASH.fullmatch(text) is not None
+
+
+def check_time(text: object) -> str:
+    """Bring a time to one form, in UTC.
+
+    Examples
+    --------
+    >>> check_time("2027-01-31T13:00:00+01:00")
+    '2027-01-31T12:00:00Z'
+    """
     try:
         when = datetime.fromisoformat(text) if isinstance(text, str) else None
         if when is not None and when.tzinfo is not None:
@@ -222,6 +249,8 @@ def _check_together(plan: Plan) -> None:
         )
     if plan.bound - plan.lower < 1 / LARGEST:
         raise BadPlan("the values have no room.", expected="lower < bound")
+    if plan.secure is not None and plan.secure.keys is not None and not plan.entities:
+        _set(plan, "entities", tuple(plan.secure.keys))
     expected = len(plan.entities) or plan.n_entities
     if plan.quorum > expected:
         raise BadPlan(
@@ -230,6 +259,9 @@ def _check_together(plan: Plan) -> None:
             expected=f"at most {expected}",
             fix="lower quorum, or name more entities" if plan.entities else "lower quorum, or raise n_entities",
         )
+    if plan.secure is not None:
+        plan.secure.check(expected)
+        _check_roster(plan)
     if plan.regularization < 0:
         raise BadPlan("regularization is out of range.", expected="at least 0")
     try:
@@ -243,6 +275,27 @@ def _check_together(plan: Plan) -> None:
             found=plan.mechanism,
             expected="a mechanism with a proof",
             fix='mechanism="auto", or simulation=True, which marks everything "not private"',
+        )
+
+
+def _check_features(plan: Plan) -> None:
+    """Keep hash and width; the table itself stays with those who made the plan with it."""
+    from twofold.protocol.features_key import FeaturesKey
+
+    given: Any = plan.features
+    _set(plan, "_features_table", None if given is None or isinstance(given, FeaturesKey) else given)
+    if given is not None:
+        _set(plan, "features", FeaturesKey.of(given))
+
+
+def _check_roster(plan: Plan) -> None:
+    """Entities and keys are the same names; a plan made with the keys alone takes its names from them."""
+    keys = plan.secure.keys if plan.secure is not None else None
+    if keys is not None and tuple(keys) != plan.entities:
+        raise BadPlan(
+            "the entities of the plan are not those of the list of keys.",
+            found=f"{len(plan.entities)} names and {len(keys)} keys",
+            expected="a key of every entity, and no other",
         )
 
 

@@ -1,9 +1,10 @@
 """A plan as a file a person can read, write and argue about: TOML, one comment per field.
 
 How the file is written (order, spaces, comments, ``0.1`` or ``"1/10"``) does not change the plan, nor its hash. Every
-field must be there, so that a plan never depends on the defaults of a version; only `centre`, `l1_cap`, `l2_cap` and
-`deadline` may be left out, which means "none". The file may also say where the item list is (``catalog.file``, seen
-from the plan's folder); that differs from place to place and is no part of the plan: the list's hash is.
+field must be there, so that a plan never depends on the defaults of a version; only `centre`, `l1_cap`, `l2_cap`,
+`deadline` and the tables `features` and `secure` may be left out, which means "none". The file may also say where the
+item list is (``catalog.file``, seen from the plan's folder), the table of features and the list of keys; that differs
+from place to place and is no part of the plan: their hashes are.
 """
 
 from __future__ import annotations
@@ -19,16 +20,19 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Final
 
-from twofold.errors import BadPlan, UnreadableSource
+from twofold.errors import BadPlan, PlanMismatch, UnreadableSource
 from twofold.privacy.unit import ADJACENCY
+from twofold.protocol.features_file import load_features
 from twofold.protocol.files import write_whole
 from twofold.protocol.plan import SCHEMA, Plan
 from twofold.protocol.plan_checks import check_names
+from twofold.protocol.secure import SecureSum
 
-__all__ = ["catalog_path", "parse_plan", "plan_text", "read_plan", "read_toml", "write_plan"]
+__all__ = ["catalog_path", "parse_plan", "plan_text", "read_plan", "read_toml", "with_tables", "write_plan"]
 
 _LARGEST: Final = 1_000_000
-_OPTIONAL: Final = ("centre", "l1_cap", "l2_cap", "deadline")
+_OPTIONAL: Final = ("centre", "l1_cap", "l2_cap", "deadline", "features", "secure")
+_SECURE: Final = ("survivors", "colluders", "threshold", "roster")
 _TOP: Final = """\
 # Plan of a federation: every public parameter, the same file at every entity and at the server.
 # Nothing in here may come from looking at private data: a bound chosen by the data tells something about the people
@@ -51,7 +55,10 @@ _COMMENTS: Final[tuple[tuple[str, str], ...]] = (
     ("regularization", "Penalty of the server's factorization; the noise adds to it by itself."),
     ("epsilon", 'Price of the one release, per unit; smaller is more private. Exact: 0.1, or "1/3".'),
     ("delta", "Allowed failure of that promise; 0 for pure epsilon. Well below one over the number of users."),
-    ("mechanism", '"auto" chooses by the public numbers here; balcan, sulq, buckets or popularity insist on one.'),
+    (
+        "mechanism",
+        '"auto" chooses by public numbers. By name: gram, sketch, features, balcan, sulq, buckets, popularity.',
+    ),
     ("n_users", "Users an entity promises to have. Never count them for this: a wrong number costs accuracy only."),
     ("n_entities", "Entities expected to answer."),
     ("quorum", "Fewest entities with whose messages the server goes on."),
@@ -75,10 +82,18 @@ def read_plan(path: str | PathLike[str]) -> Plan:
     Traceback (most recent call last):
     twofold.errors.UnreadableSource: the plan could not be read...
     """
-    return parse_plan(read_toml(path))
+    record = read_toml(path)
+    return with_tables(parse_plan(record), record, Path(path).parent)
 
 
-def write_plan(plan: Plan, path: str | PathLike[str], *, catalog_file: str | PathLike[str] | None = None) -> None:
+def write_plan(
+    plan: Plan,
+    path: str | PathLike[str],
+    *,
+    catalog_file: str | PathLike[str] | None = None,
+    features_file: str | PathLike[str] | None = None,
+    keys_file: str | PathLike[str] | None = None,
+) -> None:
     """Write a plan file with a comment at every field, whole or not at all.
 
     Parameters
@@ -87,18 +102,50 @@ def write_plan(plan: Plan, path: str | PathLike[str], *, catalog_file: str | Pat
         What.
     path : path
         Where.
-    catalog_file : path, optional
-        The item list, to be named in the file as seen from its folder.
+    catalog_file, features_file, keys_file : path, optional
+        The item list, the table of features and the list of keys, to be named in the file as seen from its folder.
     """
-    seen = None if catalog_file is None else _seen_from(Path(catalog_file), Path(path).parent)
-    write_whole(path, plan_text(plan, catalog_file=seen).encode())
+    folder = Path(path).parent
+    named = {"catalog": catalog_file, "features": features_file, "secure": keys_file}
+    seen = {table: _seen_from(Path(file), folder) for table, file in named.items() if file is not None}
+    write_whole(path, plan_text(plan, files=seen).encode())
 
 
 def catalog_path(path: str | PathLike[str]) -> Path | None:
     """Say where a plan file says the item list is; None when it does not say."""
-    table = read_toml(path).get("catalog")
-    named = table.get("file") if isinstance(table, dict) else None
-    return Path(path).parent / named if isinstance(named, str) and named else None
+    return _named(read_toml(path), "catalog", Path(path).parent)
+
+
+def with_tables(plan: Plan, record: Mapping[str, Any], folder: Path) -> Plan:
+    """Give a plan the public tables that its file names: features and keys, if they are there and have its hashes."""
+    changes: dict[str, Any] = {}
+    table, keys = _named(record, "features", folder), _named(record, "secure", folder)
+    if plan.features is not None and table is not None and table.exists():
+        changes["features"] = load_features(table)
+        _check_hash("table of features", table, changes["features"].hash, plan.features.hash)
+    if plan.secure is not None and keys is not None and keys.exists():
+        from twofold.protocol.roster import Roster  # loads the library of ciphers, which other plans do without
+
+        roster = Roster.read(keys)
+        _check_hash("list of keys", keys, roster.hash, plan.secure.roster)
+        changes["secure"] = plan.secure.with_(roster=roster)
+    return plan.with_(**changes) if changes else plan
+
+
+def _check_hash(what: str, path: Path, found: str, due: str) -> None:
+    if found != due:
+        raise PlanMismatch(
+            f"this is another {what} than the plan's.",
+            found=f"{path.name}, hash {found[:12]}",
+            expected=f"hash {due[:12]}",
+            fix="put the agreed file there",
+        )
+
+
+def _named(record: Mapping[str, Any], table: str, folder: Path) -> Path | None:
+    given = record.get(table)
+    named = given.get("file") if isinstance(given, dict) else None
+    return folder / named if isinstance(named, str) and named else None
 
 
 def read_toml(path: str | PathLike[str]) -> dict[str, Any]:
@@ -140,9 +187,16 @@ def parse_plan(record: Mapping[str, Any]) -> Plan:
         check_names(record, [one.name for one in fields(Plan)] + ["schema"], optional=_OPTIONAL)
         _check_table(record, "catalog", ("hash", "n_items"), optional=("file",))
         _check_table(record, "unit", ("holder", "entities"), optional=("adjacency",))
+        if record.get("features") is not None:
+            _check_table(record, "features", ("hash", "n_features"), optional=("file",))
+        if record.get("secure") is not None:
+            _check_table(record, "secure", _SECURE, optional=("most_alone", "share_deadline", "file"))
     given = {**dict.fromkeys(_OPTIONAL), **record}
-    if isinstance(given.get("catalog"), dict):  # where the list lies is no part of what was agreed
-        given["catalog"] = {name: value for name, value in given["catalog"].items() if name != "file"}
+    for table in ("catalog", "features", "secure"):  # where a list lies is no part of what was agreed
+        if isinstance(given.get(table), dict):
+            given[table] = {name: value for name, value in given[table].items() if name != "file"}
+    if isinstance(given["secure"], dict) and isinstance(given["secure"].get("share_deadline"), datetime):
+        given["secure"]["share_deadline"] = given["secure"]["share_deadline"].isoformat()
     if isinstance(given["deadline"], datetime):
         given["deadline"] = given["deadline"].isoformat()
     if isinstance(given.get("unit"), dict):
@@ -150,7 +204,7 @@ def parse_plan(record: Mapping[str, Any]) -> Plan:
     return Plan.from_dict(given)
 
 
-def plan_text(plan: Plan, *, catalog_file: str | None = None) -> str:
+def plan_text(plan: Plan, *, files: Mapping[str, str | None] | None = None) -> str:
     """Write a plan as TOML, with what each field means.
 
     Examples
@@ -160,19 +214,49 @@ def plan_text(plan: Plan, *, catalog_file: str | None = None) -> str:
     >>> parse_plan(tomllib.loads(plan_text(plan))) == plan
     True
     """
+    named = dict(files or {})
     record = plan.as_dict() | {"epsilon": plan.epsilon, "delta": plan.delta}
     parts = [_TOP] + [_lines(name, comment, record[name]) for name, comment in _COMMENTS]
     parts.append(
         "# The item list all sides agreed on, in its order: hash and length. Where it lies, seen from this file, may\n"
         "# differ from place to place and is no part of the plan.\n"
-        f"[catalog]\nhash = {_literal(plan.catalog.hash)}\nn_items = {plan.n_items}\n{_file_line(catalog_file)}\n"
+        f"[catalog]\nhash = {_literal(plan.catalog.hash)}\nn_items = {plan.n_items}\n"
+        f"{_file_line(named.get('catalog'))}\n"
     )
     parts.append(
         '# Whose presence is hidden: a "person" with everything recorded about them, or one "visit" only; and in how\n'
         "# many entities the same one may be found (each of them spends the price again).\n"
         f"[unit]\nholder = {_literal(plan.unit.holder)}\nentities = {plan.unit.entities}\n"
     )
+    if plan.features is not None:
+        parts.append(_features_text(plan, named.get("features")))
+    if plan.secure is not None:
+        parts.append(_secure_text(plan.secure, named.get("secure")))
     return "\n".join(parts)
+
+
+def _features_text(plan: Plan, file: str | None) -> str:
+    assert plan.features is not None
+    return (
+        "# Public table of what the items are, in the catalog's order: hash and width.\n"
+        f"[features]\nhash = {_literal(plan.features.hash)}\nn_features = {plan.features.n_features}\n"
+        f"{_file_line(file, 'items.features')}\n"
+    )
+
+
+def _secure_text(secure: SecureSum, file: str | None) -> str:
+    """Write the table of the secure sum."""
+    alone = "# most_alone = 30" if secure.most_alone is None else f"most_alone = {_literal(secure.most_alone)}"
+    until = secure.share_deadline
+    deadline = '# share_deadline = "2027-01-15T12:00:00Z"' if until is None else f"share_deadline = {_literal(until)}"
+    return (
+        "# Secure sum: the server sees only the sum over at least so many survivors, of which so many may work with\n"
+        "# it; each entity adds its share of one common noise. threshold: answers that take the masks off, 0 for the\n"
+        "# least safe number. most_alone: largest epsilon of one entity's message seen alone, should all others\n"
+        "# collude. roster: hash of everybody's public keys; share_deadline: until when key shares are waited for.\n"
+        f"[secure]\nsurvivors = {secure.survivors}\ncolluders = {secure.colluders}\nthreshold = {secure.threshold}\n"
+        f"{alone}\n{deadline}\nroster = {_literal(secure.roster)}\n{_file_line(file, 'federation.keys')}\n"
+    )
 
 
 def _check_table(
@@ -196,9 +280,9 @@ def _seen_from(file: Path, folder: Path) -> str | None:
     return name
 
 
-def _file_line(file: str | None) -> str:
+def _file_line(file: str | None, example: str = "items.csv") -> str:
     # JSON writes a text with escapes that TOML reads alike.
-    return '# file = "items.csv"' if file is None else f"file = {json.dumps(file, ensure_ascii=False)}"
+    return f'# file = "{example}"' if file is None else f"file = {json.dumps(file, ensure_ascii=False)}"
 
 
 def _lines(name: str, comment: str, value: object) -> str:

@@ -25,6 +25,7 @@ from twofold.privacy.events import Event
 from twofold.privacy.mechanisms.released import Released
 from twofold.privacy.rng import Source
 from twofold.privacy.unit import Unit
+from twofold.prototypes.features import Features
 from twofold.prototypes.message import Prototypes, WeightedRows
 
 __all__ = ["Feedback", "Mechanism", "Public", "check_whole"]
@@ -63,6 +64,11 @@ class Public:
         How many entities are expected to answer.
     seed : int
         Public seed of projections and starts. Never a seed of noise.
+    honest : int
+        Entities that are taken to add their share of one common noise, when only the sum of the messages is seen
+        (secure sum); 0: every entity adds the whole noise.
+    features : Features, optional
+        Public table of what the items are.
 
     Examples
     --------
@@ -89,6 +95,8 @@ class Public:
     unit: Unit = field(default_factory=Unit.person)
     n_entities: int = 1
     seed: int = 0
+    honest: int = 0
+    features: Features | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", positive(self.epsilon, name="epsilon"))
@@ -189,6 +197,13 @@ def _check(public: Public) -> None:
     for name in ("n_items", "n_users", "max_items", "n_prototypes", "n_entities"):
         check_whole(name, getattr(public, name))
     check_whole("seed", public.seed, least=0)
+    check_whole("honest", public.honest, least=0)
+    if public.features is not None and public.features.n_items != public.n_items:
+        raise BadParameter(
+            "the table of features does not fit the catalog.",
+            found=f"{public.features.n_items:,} items",
+            expected=f"{public.n_items:,} items",
+        )
     if public.feedback not in ("counts", "ratings"):
         raise BadParameter("feedback is unknown.", found=repr(public.feedback), expected="'counts' or 'ratings'")
     for name in ("bound", "lower", "centre"):

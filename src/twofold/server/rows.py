@@ -40,6 +40,8 @@ class SharedFactors:
         Users less what the noise takes away.
     note : str
         What was decided, in words.
+    patterns, strengths, squares : arrays (items, patterns), (patterns,) and (items,), optional
+        The denoised second moments, where the messages hold any.
     """
 
     factors: Floats = field(repr=False)
@@ -48,6 +50,9 @@ class SharedFactors:
     support: Floats = field(repr=False)
     users: float
     note: str = ""
+    patterns: Floats | None = field(default=None, repr=False)
+    strengths: Floats | None = field(default=None, repr=False)
+    squares: Floats | None = field(default=None, repr=False)
 
 
 def factorize_rows(rows: WeightedRows, plan: Plan, *, threads: int | None = None) -> SharedFactors:

@@ -6,7 +6,7 @@ import math
 from typing import Final
 
 from twofold.experiments.reproduce.judge import Judge
-from twofold.experiments.reproduce.results import Results
+from twofold.experiments.reproduce.results import Point, Results
 from twofold.experiments.reproduce.verdicts import Judgement, said
 
 __all__ = ["JUDGES"]
@@ -29,9 +29,24 @@ def _alike(results: Results) -> Judgement:
     return Judgement(
         holds=said(told),
         ours=f"ℓ = {x:g}. RMSE: twofold {own}, {', '.join(numbers)}. nDCG@10: twofold {ranked}, {', '.join(ranks)}",
-        why="Asked as: no more than 2% above the best error and no less than 95% of the best nDCG. A dash is a library "
-        "that is not installed.",
+        rule="error no more than 2% above the best of the others and nDCG@10 no less than 95% of the best, at the "
+        "largest ℓ; both limits are our choice",
+        why=f"{_verdict_of_error(own.mean, best)} {_verdict_of_rank(ranked.mean, top)}{_missing(errors | gains)}",
     )
+
+
+def _verdict_of_error(own: float, best: float) -> str:
+    return f"Our error is {100 * (own / best - 1):+.1f}% next to the best of the others."
+
+
+def _verdict_of_rank(own: float, best: float) -> str:
+    return f"Our nDCG@10 is {100 * own / best:.0f}% of the best; nothing was tuned for it."
+
+
+def _missing(points: dict[str, Point]) -> str:
+    """Libraries without a number."""
+    names = sorted({name.split(",")[0] for name, point in points.items() if not point.seeds})
+    return f" Not installed: {', '.join(names)}." if names else ""
 
 
 JUDGES: Final[dict[str, Judge]] = {"peers-alike": _alike}

@@ -1,191 +1,93 @@
-"""Fig. 1, synthetic counts: what holds of section 5.3."""
+"""Fig. 1a and 1b, synthetic counts without privacy: what holds of section 5.3; the private half is beside it."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from twofold.experiments.reproduce.fig1_private import PRIVATE_JUDGES
 from twofold.experiments.reproduce.judge import Judge
 from twofold.experiments.reproduce.results import Results, compare
+from twofold.experiments.reproduce.rules import COMPARABLE, LOWER, gaps, limit, near
+from twofold.experiments.reproduce.synthetic_lines import FRESH, KMEANS, MEANS, MF, NOISE, RANDOM, TABLE, fresh_words
 from twofold.experiments.reproduce.told import line
 from twofold.experiments.reproduce.verdicts import Judgement, all_of, said
 
-__all__ = ["JUDGES", "SMALL", "TINY"]
-
-MF: Final = "MF"
-KMEANS: Final = "MF + k-means"
-RANDOM: Final = "MF + k-random"
-NOISE: Final = "MF + uniform noise"
-MEANS: Final = "item means"
-EPSILONS: Final = ("0.005", "0.05", "0.5", "5")
-PRIVATE: Final = tuple(f"MF + private, ε = {epsilon}" for epsilon in EPSILONS)
-PUBLISHED: Final = tuple(f"as published, ε = {epsilon}, no DP" for epsilon in EPSILONS)
-TABLE: Final = "rmse_table"
-FRESH: Final = "rmse_fresh"
-#: Errors within this share of each other are called alike: the paper's plots show no less.
-SMALL: Final = 0.01
-#: Below this share a difference is no difference, however sure it is.
-TINY: Final = 0.002
-
-
-def _fresh(results: Results, names: tuple[str, ...]) -> str:
-    last = results.x[-1]
-    return ", ".join(f"{name} {results.at(name, last, FRESH)}" for name in names)
+__all__ = ["JUDGES"]
 
 
 def _mf_lowest(results: Results) -> Judgement:
-    others = (KMEANS, RANDOM, NOISE)
-    orders = [order for other in others for order in results.orders(MF, other, TABLE)]
+    orders = [order for other in (KMEANS, RANDOM) for order in results.orders(MF, other, TABLE)]
     return Judgement(
         holds=said(all_of(list(orders), ("lower",))),
-        ours=line(results, (MF, *others), TABLE),
-        why="It is the only one fitted to this table itself. On a fresh draw of the same rates, at the last point: "
-        f"{_fresh(results, (MF, KMEANS, RANDOM, NOISE, MEANS))}; there is next to nothing to learn.",
+        ours=line(results, (MF, KMEANS, RANDOM, NOISE), TABLE),
+        rule=f"MF {LOWER} than k-means and k-random, on the table that was fitted",
+        why="It is the only one of them whose V is fitted to this very table. On a fresh draw of the same rates, at "
+        f"the last point: {fresh_words(results, (MF, KMEANS, RANDOM, NOISE, MEANS))}.",
     )
 
 
 def _random_second(results: Results) -> Judgement:
-    orders = results.orders(RANDOM, KMEANS, TABLE, within=TINY)
+    orders = [*results.orders(RANDOM, KMEANS, TABLE), *results.orders(MF, RANDOM, TABLE)]
     return Judgement(
-        holds=said(None if set(orders) == {"alike"} else all_of(list(orders), ("lower", "alike"))),
+        holds=said(all_of(list(orders), ("lower",))),
         ours=line(results, (RANDOM, KMEANS, NOISE), TABLE),
-        why="What counts on this data is how many directions V spans, whatever they are: uniform noise is the last "
-        "line.",
+        rule=f"k-random {LOWER} than k-means, and MF {LOWER} than k-random",
+        why=f"k-random against k-means, point by point: {', '.join(results.orders(RANDOM, KMEANS, TABLE))}. Uniform "
+        "noise in place of exemplars is the last line.",
     )
 
 
 def _differences_small(results: Results) -> Judgement:
-    gaps = [
-        abs(results.at(name, x, TABLE).mean / results.at(MF, x, TABLE).mean - 1)
-        for name in (KMEANS, RANDOM)
-        for x in results.x
-    ]
+    apart = [gap for name in (KMEANS, RANDOM) for gap in gaps(results, name, MF, TABLE)]
+    noise = max(gaps(results, NOISE, MF, TABLE))
     return Judgement(
-        holds=said(max(gaps) <= 0.1),
-        ours=f"at most {100 * max(gaps):.1f}% from MF; uniform noise {_gap(results, NOISE):.1f}%",
-        why="Within a tenth of each other. Noise that knows nothing of the data is as near, so this says nothing for "
-        "prototypes.",
+        holds=said(near(apart, COMPARABLE)),
+        ours=f"at most {100 * max(apart):.1f}% from MF; uniform noise {100 * noise:.1f}%",
+        rule=f"k-means and k-random near MF at every point; {limit(apart, COMPARABLE)}",
+        why="Noise that knows nothing of the data is within the same limit, so this says nothing for prototypes."
+        if noise <= COMPARABLE
+        else "Noise that knows nothing of the data is further away than that.",
     )
 
 
-def _gap(results: Results, name: str) -> float:
-    return 100 * max(results.at(name, x, TABLE).mean / results.at(MF, x, TABLE).mean - 1 for x in results.x)
-
-
 def _falls_behind(results: Results) -> Judgement:
-    order = results.order(KMEANS, RANDOM, results.x[-1], TABLE, within=TINY)
+    first, last = results.x[0], results.x[-1]
+    start, end = gaps(results, KMEANS, RANDOM, TABLE, at=(first, last))
+    order = results.order(KMEANS, RANDOM, last, TABLE)
+    behind = all_of([order], ("higher",))
     return Judgement(
-        holds=said(all_of([order], ("higher",))),
-        ours=line(results, (KMEANS, RANDOM), TABLE),
-        why="At the largest k.",
+        holds=said(behind if not behind else end > start),
+        ours=line(results, (KMEANS, RANDOM), TABLE)
+        + f"; k-means above k-random by {100 * start:+.2f}% at the smallest and {100 * end:+.2f}% at the largest k",
+        rule="k-means higher than k-random at the largest k, and by more than at the smallest k",
+        why=f"The gap {'grows' if end > start else 'shrinks'} with k"
+        + (", and at the largest k k-means is no worse." if behind is not True else "."),
     )
 
 
 def _overfits(results: Results) -> Judgement:
     first, last = (results.at(RANDOM, x, TABLE) for x in (results.x[0], results.x[-1]))
     fresh = results.order(KMEANS, RANDOM, results.x[-1], FRESH)
-    told = compare(last, first) == "lower" and fresh == "higher"
+    told = None if fresh == "unknown" else compare(last, first) == "lower" and fresh == "higher"
+    best = min((MF, KMEANS, RANDOM, MEANS), key=lambda name: results.at(name, results.x[-1], FRESH).mean)
     return Judgement(
         holds=said(told),
         ours=f"k-random {first} to {last} on the table; fresh draw at the largest k: "
-        f"{_fresh(results, (KMEANS, RANDOM, MF, MEANS))}",
-        why="Overfitting would show on a fresh draw, where a method that fits the table more closely does worse, "
-        "random exemplars and full factorization included. Plain item means do best.",
+        f"{fresh_words(results, (KMEANS, RANDOM, MF, MEANS))}",
+        rule="at the largest k, k-means errs more than k-random on a fresh draw of the same rates, where overfitting "
+        "shows; and k-random improves with k on the table",
+        why=f"On a fresh draw k-means is {fresh} than k-random, and the lowest error is that of {best}.",
     )
 
 
-def _larger_epsilon(results: Results) -> Judgement:
-    orders = [order for a, b in zip(PRIVATE[1:], PRIVATE, strict=False) for order in results.orders(a, b, TABLE)]
-    ends = compare(results.mean(PRIVATE[-1], TABLE), results.mean(PRIVATE[0], TABLE))
-    told = None if ends in ("alike", "unknown") else ends == "lower" and "higher" not in orders
+def _not_private(results: Results) -> Judgement:
+    paid = results.frame.filter(metric="epsilon_paid")
+    names = [name for name in (MF, KMEANS, RANDOM) if paid.filter(line=name).height]
     return Judgement(
-        holds=said(told),
-        ours=line(results, PRIVATE, TABLE),
-        why="Sound prototypes, item factors frozen. As published at the last point: "
-        + ", ".join(str(results.at(name, results.x[-1], TABLE)) for name in PUBLISHED)
-        + " for ε = 0.005, 0.05, 0.5 and 5.",
-    )
-
-
-def _like_nonprivate(results: Results) -> Judgement:
-    orders = [order for name in PRIVATE for order in results.orders(name, KMEANS, TABLE, within=0.02)]
-    return Judgement(
-        holds=said(all_of(list(orders), ("alike",))),
-        ours=line(results, (KMEANS, PRIVATE[0], PRIVATE[-1]), TABLE),
-        why="Within 2% of each other at every point or not. Where nothing stands out from the noise, our server lowers "
-        "the number of factors instead of fitting noise.",
-    )
-
-
-def _beats_kmeans(results: Results) -> Judgement:
-    last = results.x[-1]
-    orders = [results.order(name, KMEANS, last, TABLE) for name in PRIVATE]
-    published = results.order(PUBLISHED[1], KMEANS, last, TABLE)
-    noise = results.order(NOISE, KMEANS, last, TABLE)
-    return Judgement(
-        holds=said(all_of(list(orders), ("lower",))),
-        ours=f"k = {last:g}: k-means {results.at(KMEANS, last, TABLE)}; private "
-        + ", ".join(str(results.at(name, last, TABLE)) for name in PRIVATE)
-        + f"; as published at ε = .05 {results.at(PUBLISHED[1], last, TABLE)}; noise {results.at(NOISE, last, TABLE)}",
-        why=f"As published the error is {published} than that of k-means, and that of pure noise is {noise}. What "
-        "counts on a table without structure is how many directions V spans, not what they are.",
-    )
-
-
-def _regularizes(results: Results) -> Judgement:
-    last = results.x[-1]
-    told = results.order(PUBLISHED[1], KMEANS, last, FRESH) == "lower"
-    told = told and results.order(PUBLISHED[1], MEANS, last, FRESH) != "higher"
-    return Judgement(
-        holds=said(told),
-        ours=f"fresh draw, k = {last:g}: {_fresh(results, (KMEANS, PRIVATE[1], PUBLISHED[1], NOISE, MEANS))}",
-        why="A regularizer would lower the error on data that was not fitted, at least to that of item means. A lower "
-        "error on the fitted table comes from more directions, not from fewer.",
-    )
-
-
-def _excessive(results: Results) -> Judgement:
-    items = 500 if results.size == "paper" else 200
-    scale = items * 5 / 0.5
-    return Judgement(
-        holds=said(scale > 1),
-        ours=f"one row of {items} counts up to 5 ranges over {items * 5:,}: at ε = 0.5 the noise of every count has "
-        f"scale {scale:,.0f}, against counts near 1",
-        why="Arithmetic: replacing one person replaces a whole exemplar. Nothing was run.",
-    )
-
-
-def _hardly_matters(results: Results) -> Judgement:
-    orders = results.orders(PRIVATE[0], PRIVATE[-1], TABLE, within=SMALL)
-    noise = results.orders(PRIVATE[0], NOISE, TABLE, within=SMALL)
-    return Judgement(
-        holds=said(all_of(list(orders), ("alike", "lower"))),
-        ours=line(results, (PRIVATE[0], PRIVATE[-1], PUBLISHED[0], PUBLISHED[-1], NOISE), TABLE),
-        why="Uninformative either way: with uniform noise in their place the error is the last line"
-        + (", no different from the smallest ε." if set(noise) == {"alike"} else "."),
-    )
-
-
-def _smallest_equal(results: Results) -> Judgement:
-    last = results.x[-1]
-    order = results.order(PRIVATE[0], PRIVATE[-1], last, TABLE, within=SMALL)
-    fresh = ", ".join(str(results.at(name, last, FRESH)) for name in PRIVATE)
-    return Judgement(
-        holds=said(order == "alike"),
-        ours=f"k = {last:g}: " + ", ".join(str(results.at(name, last, TABLE)) for name in PRIVATE),
-        why=f"For ε = 0.005, 0.05, 0.5, 5. Not by averaging: at larger k a prototype has fewer people. On a fresh "
-        f"draw: {fresh}.",
-    )
-
-
-def _hundredth(results: Results) -> Judgement:
-    last = results.x[-1]
-    order = results.order(PRIVATE[0], PRIVATE[2], last, TABLE, within=SMALL)
-    return Judgement(
-        holds=said(order in ("alike", "lower")),
-        ours=f"k = {last:g}: ε = 0.005 {results.at(PRIVATE[0], last, TABLE)}, ε = 0.5 "
-        f"{results.at(PRIVATE[2], last, TABLE)}, item means {results.at(MEANS, last, TABLE)}",
-        why="Read for 0.005 instead of 0.5, one step further than the claim. A loss is minimal only where neither has "
-        "learned anything: compare with item means, which need one number per item.",
+        holds=said(not names),
+        ours="no ε for " + ", ".join((MF, KMEANS, RANDOM)),
+        rule="none of the three states an ε that it pays",
+        why="Rows, means of few rows and chosen rows are sent as they are.",
     )
 
 
@@ -193,14 +95,10 @@ JUDGES: Final[dict[str, Judge]] = {
     "mf-lowest": _mf_lowest,
     "random-second": _random_second,
     "differences-small": _differences_small,
+    "none-is-private": _not_private,
+    "mf-lowest-over-k": _mf_lowest,
+    "random-second-over-k": _random_second,
     "kmeans-falls-behind": _falls_behind,
     "kmeans-overfits": _overfits,
-    "larger-epsilon-better": _larger_epsilon,
-    "private-like-nonprivate": _like_nonprivate,
-    "private-beats-kmeans": _beats_kmeans,
-    "noise-regularizes": _regularizes,
-    "random-needs-more-noise": _excessive,
-    "epsilon-hardly-matters": _hardly_matters,
-    "smallest-epsilon-equal": _smallest_equal,
-    "hundredth-for-half": _hundredth,
+    **PRIVATE_JUDGES,
 }

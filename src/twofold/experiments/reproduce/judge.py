@@ -40,5 +40,5 @@ def judge(results: Results) -> tuple[Verdict, ...]:
 def _asked(one: Judge, results: Results) -> Judgement:
     measured = results.frame.filter(metric=results.figure.metrics[0])["value"]
     if not len(measured) or not all(math.isfinite(value) for value in measured):
-        return Judgement(holds="cannot be told", ours="–", why="Nothing was measured.")
+        return Judgement(holds="cannot be told", ours="–", rule="not asked", why="Nothing was measured.")
     return one(results)

@@ -21,6 +21,7 @@ def _chance(results: Results) -> Judgement:
     return Judgement(
         holds=said(all(abs(point.mean - 0.5) <= 0.02 for point in points)),
         ours=f"{numbers}; refitted to raw ratings, as recorded: {refitted}",
+        rule="mean rank between 0.48 and 0.52 at every ℓ",
         why="Only frozen item factors make the evaluation say what the prototypes are worth.",
     )
 

@@ -11,11 +11,12 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from scipy import stats
 
 from twofold.experiments.reproduce.cell import Cell
 from twofold.experiments.reproduce.figures import Figure
 
-__all__ = ["SCHEMA", "Order", "Point", "Results", "compare", "tidy"]
+__all__ = ["SCHEMA", "TINY", "Order", "Point", "Results", "compare", "tidy"]
 
 SCHEMA: Final = {
     "experiment": pl.String,
@@ -33,6 +34,10 @@ SCHEMA: Final = {
     "seconds": pl.Float64,
     "versions": pl.String,
 }
+#: Differences below this share of a number count as none, however sure they are.
+TINY: Final = 0.002
+#: With fewer seeds entities are compared, where there are any: two seeds say next to nothing of their spread.
+_ENOUGH_SEEDS: Final = 3
 #: What an average over entities is made of.
 _OF_ENTITIES: Final = {"rmse_per_entity_mean": "rmse_pooled"}
 Order = Literal["lower", "alike", "higher", "unknown"]
@@ -46,15 +51,16 @@ class Point:
     ----------
     mean, spread : float
         Mean and standard deviation over seeds; the spread of one seed is not a number.
-    error : float
-        Standard error of the mean; with one seed that of a bootstrap over users, where there is one.
+    margin : float
+        Half the width of a 95% interval of the mean: Student's over seeds; with one seed that of a bootstrap over
+        users, where there is one.
     seeds : int
         How many.
     """
 
     mean: float
     spread: float = math.nan
-    error: float = math.nan
+    margin: float = math.nan
     seeds: int = 1
 
     def __str__(self) -> str:
@@ -63,8 +69,8 @@ class Point:
         return f"{self.mean:.{digits}f}{tail}" if math.isfinite(self.mean) else "–"
 
 
-def compare(one: Point, other: Point, *, within: float = 0.0) -> Order:
-    """Whether a number is lower than another: by more than two standard errors, and by more than a share of it.
+def compare(one: Point, other: Point, *, within: float = TINY) -> Order:
+    """Whether a number is lower than another: by more than its margin, and by more than a share of it.
 
     Parameters
     ----------
@@ -81,8 +87,8 @@ def compare(one: Point, other: Point, *, within: float = 0.0) -> Order:
     gap = one.mean - other.mean
     if not math.isfinite(gap):
         return "unknown"
-    error = math.hypot(*(point.error if math.isfinite(point.error) else 0.0 for point in (one, other)))
-    if abs(gap) <= max(2 * error, within * abs(other.mean)):
+    margin = math.hypot(*(point.margin if math.isfinite(point.margin) else 0.0 for point in (one, other)))
+    if abs(gap) <= max(margin, within * abs(other.mean)):
         return "alike"
     return "lower" if gap < 0 else "higher"
 
@@ -131,11 +137,9 @@ class Results:
             return Point(mean=math.nan, seeds=0)
         if values.size > 1:
             spread = float(values.std(ddof=1))
-            return Point(
-                mean=float(values.mean()), spread=spread, error=spread / math.sqrt(values.size), seeds=values.size
-            )
+            return Point(mean=float(values.mean()), spread=spread, margin=_margin(values), seeds=values.size)
         half = (found["high"] - found["low"]).fill_null(math.nan).to_numpy()[0] / 2
-        return Point(mean=float(values[0]), error=float(half) / 1.96)
+        return Point(mean=float(values[0]), margin=float(half))
 
     def over(self, line: str, metric: str) -> list[Point]:
         """A whole line."""
@@ -146,15 +150,15 @@ class Results:
         points = [point for point in self.over(line, metric) if math.isfinite(point.mean)]
         if not points:
             return Point(mean=math.nan, seeds=0)
-        errors = np.array([point.error for point in points])
+        margins = np.array([point.margin for point in points])
         return Point(
             mean=float(np.mean([point.mean for point in points])),
-            error=float(np.sqrt(np.nansum(errors**2)) / len(points)) if np.isfinite(errors).any() else math.nan,
+            margin=float(np.sqrt(np.nansum(margins**2)) / len(points)) if np.isfinite(margins).any() else math.nan,
             seeds=points[0].seeds,
         )
 
-    def order(self, one: str, other: str, x: float, metric: str, *, within: float = 0.0) -> Order:
-        """How two lines compare at one x, seed by seed on the same data; with one seed, entity by entity.
+    def order(self, one: str, other: str, x: float, metric: str, *, within: float = TINY) -> Order:
+        """How two lines compare at one x, seed by seed on the same data; with one or two seeds, entity by entity.
 
         Parameters
         ----------
@@ -168,28 +172,31 @@ class Results:
             As for `compare`.
         """
         first, second = self.at(one, x, metric), self.at(other, x, metric)
-        gaps = self._gaps(one, other, x, metric, ["seed"], "all")
-        if gaps.size < 2:
-            gaps = self._gaps(one, other, x, _OF_ENTITIES.get(metric, metric), ["seed", "group"], "entity ")
+        gaps = self._gaps(one, other, x, metric, "seed", "all")
+        if gaps.size < _ENOUGH_SEEDS:
+            apart = self._gaps(one, other, x, _OF_ENTITIES.get(metric, metric), "group", "entity ")
+            gaps = apart if apart.size > gaps.size else gaps
         if gaps.size < 2:
             return compare(first, second, within=within)
-        error = float(gaps.std(ddof=1)) / math.sqrt(gaps.size)
-        return compare(replace(first, error=error), replace(second, error=0.0), within=within)
+        return compare(replace(first, margin=_margin(gaps)), replace(second, margin=0.0), within=within)
 
-    def _gaps(
-        self, one: str, other: str, x: float, metric: str, keys: list[str], group: str
-    ) -> npt.NDArray[np.float64]:
-        """One line less another, pair by pair."""
+    def _gaps(self, one: str, other: str, x: float, metric: str, key: str, group: str) -> npt.NDArray[np.float64]:
+        """One line less another, pair by pair: of seeds, or of entities with the mean over seeds."""
         frame = self.frame.filter(
             (pl.col("x") == x) & (pl.col("metric") == metric) & pl.col("group").str.starts_with(group)
         )
-        mine, theirs = (frame.filter(line=name).select(*keys, "value") for name in (one, other))
-        pairs = mine.join(theirs, on=keys, suffix="_other")
+        mine, theirs = (frame.filter(line=name).group_by(key).agg(pl.col("value").mean()) for name in (one, other))
+        pairs = mine.join(theirs, on=key, suffix="_other")
         return np.asarray((pairs["value"] - pairs["value_other"]).to_numpy(), dtype=np.float64)
 
-    def orders(self, one: str, other: str, metric: str, *, within: float = 0.0) -> list[Order]:
+    def orders(self, one: str, other: str, metric: str, *, within: float = TINY) -> list[Order]:
         """How two lines compare at every x."""
         return [self.order(one, other, x, metric, within=within) for x in self.x]
+
+
+def _margin(values: npt.NDArray[np.float64]) -> float:
+    """Half the width of Student's 95% interval of a mean; exact for few values, where two standard errors are not."""
+    return float(stats.t.ppf(0.975, values.size - 1) * values.std(ddof=1) / math.sqrt(values.size))
 
 
 def tidy(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import tomllib
 from functools import cache
 from importlib.resources import files
@@ -11,7 +9,7 @@ from typing import Any, Final
 
 from twofold.errors import BadParameter
 
-__all__ = ["FAMILIES", "SIZES", "Size", "read_settings", "settings_hash"]
+__all__ = ["FAMILIES", "SIZES", "Size", "read_settings"]
 
 Size = str
 SIZES: Final = ("quick", "paper")
@@ -52,19 +50,6 @@ def read_settings(family: str) -> dict[str, Any]:
     own = tomllib.loads(_text(family))
     like = read_settings(own["like"]) if "like" in own else {}
     return {**{name: like[name] for name in _SHARED if name in like}, **own}
-
-
-@cache
-def settings_hash() -> str:
-    """One hash of the numbers of all experiments: results of other numbers are other results.
-
-    Examples
-    --------
-    >>> len(settings_hash())
-    16
-    """
-    numbers = json.dumps({family: tomllib.loads(_text(family)) for family in FAMILIES}, sort_keys=True)
-    return hashlib.sha256(numbers.encode()).hexdigest()[:16]
 
 
 def _text(family: str) -> str:

@@ -10,7 +10,6 @@ from typing import Any, Final
 from twofold import __version__
 from twofold.errors import DataError, TransportError
 from twofold.experiments.reproduce.cell import Cell
-from twofold.experiments.reproduce.settings import settings_hash
 from twofold.protocol.files import write_whole
 
 __all__ = ["Store"]
@@ -21,7 +20,9 @@ _NAME: Final = "reproduce.json"
 
 @dataclass(frozen=True)
 class Store:
-    """A folder of results of one size, one version and one set of numbers.
+    """A folder of results of one size and one version.
+
+    Every cell has its numbers with it, so that cells of other numbers lie there unused.
 
     Examples
     --------
@@ -40,7 +41,7 @@ class Store:
     @classmethod
     def open(cls, folder: Path, size: str) -> Store:
         """Make the folder, or go on with one that was begun; one with other results is refused."""
-        wanted = {"format": FORMAT, "size": size, "twofold": __version__, "settings": settings_hash()}
+        wanted = {"format": FORMAT, "size": size, "twofold": __version__}
         path = folder / _NAME
         try:
             (folder / "cells").mkdir(parents=True, exist_ok=True)
@@ -80,10 +81,10 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _check_same(found: dict[str, Any], wanted: dict[str, Any]) -> None:
-    if found == wanted:
-        return
-    words = {"format": "format", "size": "size", "twofold": "version of twofold", "settings": "numbers (TOML files)"}
     differing = [name for name in wanted if found.get(name) != wanted[name]]
+    if not differing:
+        return
+    words = {"format": "format", "size": "size", "twofold": "version of twofold"}
     raise DataError(
         "the folder holds other results.",
         found="; ".join(f"{words[name]} {str(found.get(name))[:40]}" for name in differing),

@@ -22,12 +22,15 @@ class Judgement:
         The verdict.
     ours : str
         Our numbers, with their spread.
+    rule : str
+        How the claim was turned into a question that numbers answer, with its limit, and whether that is a choice.
     why : str
         The reason in a sentence or two.
     """
 
     holds: Holds
     ours: str
+    rule: str
     why: str
 
 
@@ -52,6 +55,7 @@ class Verdict:
             "words": self.claim.words,
             "recorded": self.claim.recorded,
             "ours": self.judgement.ours,
+            "asked": self.judgement.rule,
             "verdict": self.holds,
             "why": self.judgement.why,
         }

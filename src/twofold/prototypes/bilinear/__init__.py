@@ -1,0 +1,1 @@
+"""One noisy bilinear statistic of capped rows: what users have together, not who they are."""

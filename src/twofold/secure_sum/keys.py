@@ -1,0 +1,163 @@
+"""What an entity enrols with: two key pairs, a seed and a salt, all for one plan."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+
+from twofold.errors import BadMessage, BadParameter
+from twofold.secure_sum.derive import SECRET_BYTES
+from twofold.secure_sum.records import exact_fields, hex_bytes
+
+__all__ = ["Keys", "PublicKeys", "agree", "public_of"]
+
+_VERSION = 1
+_PARTS = ("mask", "seal", "seed", "salt")
+_CURVE = 2**255 - 19
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicKeys:
+    """The public halves, which the roster of a plan lists under the entity's name.
+
+    Parameters
+    ----------
+    mask, seal : bytes
+        X25519 public keys of 32 bytes: one makes pairwise masks, the other seals shares. A key of small order, which
+        would give the same secret with everybody, a key that is not written in its one canonical form, and twice the
+        same key are refused.
+
+    Examples
+    --------
+    >>> public = Keys.new().public
+    >>> PublicKeys.from_record(public.to_record()) == public
+    True
+    """
+
+    mask: bytes
+    seal: bytes
+
+    def __post_init__(self) -> None:
+        for key in (self.mask, self.seal):
+            _check_public(key)
+        if self.mask == self.seal:
+            raise BadMessage("the mask key and the seal key are the same.", fix="enrol again with new keys")
+
+    def to_record(self) -> dict[str, str]:
+        """Plain text for a plan."""
+        return {"mask": self.mask.hex(), "seal": self.seal.hex()}
+
+    @classmethod
+    def from_record(cls, record: object) -> PublicKeys:
+        """Read back what `to_record` wrote."""
+        fields = exact_fields(record, ("mask", "seal"), what="a pair of public keys")
+        return cls(mask=hex_bytes(fields, "mask", SECRET_BYTES), seal=hex_bytes(fields, "seal", SECRET_BYTES))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Keys:
+    """An entity's secrets for **one** plan.
+
+    A drop-out's mask key becomes known to the server, so keys are made anew for every plan; `Keys.new` takes them from
+    the operating system. They are never shown. Python cannot promise to wipe them from memory, and neither do we.
+
+    Parameters
+    ----------
+    mask, seal : bytes
+        X25519 secret keys.
+    seed : bytes
+        What the self-mask is stretched from.
+    salt : bytes
+        What the coefficients of the sharing polynomials are drawn from, so that sharing again gives the same bytes.
+
+    Examples
+    --------
+    >>> keys = Keys.new()
+    >>> keys, Keys.from_bytes(keys.to_bytes()) == keys
+    (Keys(secret), True)
+    """
+
+    mask: bytes = field(repr=False)
+    seal: bytes = field(repr=False)
+    seed: bytes = field(repr=False)
+    salt: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        parts = [getattr(self, name) for name in _PARTS]
+        if not all(isinstance(part, bytes) and len(part) == SECRET_BYTES for part in parts):
+            raise BadParameter("secret keys are four strings of 32 bytes.", fix="make them with Keys.new()")
+        if len(set(parts)) < len(parts):
+            raise BadParameter("two of the four secrets are the same.", fix="make them with Keys.new()")
+
+    def __repr__(self) -> str:
+        return "Keys(secret)"
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("keys are not pickled; store to_bytes() in a file that only the entity can read")
+
+    @classmethod
+    def new(cls) -> Keys:
+        """Draw new keys from the operating system's randomness."""
+        return cls(**{name: os.urandom(SECRET_BYTES) for name in _PARTS})
+
+    @property
+    def public(self) -> PublicKeys:
+        """What the others may know."""
+        return PublicKeys(mask=public_of(self.mask), seal=public_of(self.seal))
+
+    def to_bytes(self) -> bytes:
+        """Canonical JSON, for a file that only the entity can read."""
+        record = {"version": _VERSION} | {name: getattr(self, name).hex() for name in _PARTS}
+        return json.dumps(record, sort_keys=True, separators=(",", ":")).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Keys:
+        """Read back what `to_bytes` wrote; an error shows nothing of it."""
+        try:
+            record = json.loads(data)
+        except ValueError:
+            record = None
+        fields = exact_fields(record, ("version", *_PARTS), what="a file of secret keys")
+        if type(fields["version"]) is not int or fields["version"] != _VERSION:
+            raise BadMessage("the keys are of another version.", expected=f"version {_VERSION}")
+        return cls(**{name: hex_bytes(fields, name, SECRET_BYTES) for name in _PARTS})
+
+
+def public_of(secret: bytes) -> bytes:
+    """X25519 public key of a secret one.
+
+    Examples
+    --------
+    >>> len(public_of(bytes(32)))
+    32
+    """
+    return X25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw()
+
+
+def agree(secret: bytes, public: bytes) -> bytes:
+    """Diffie-Hellman secret of one's secret key and another's public key; a public key of small order is refused.
+
+    Examples
+    --------
+    >>> one, two = Keys.new(), Keys.new()
+    >>> agree(one.mask, two.public.mask) == agree(two.mask, one.public.mask)
+    True
+    """
+    try:
+        return X25519PrivateKey.from_private_bytes(secret).exchange(X25519PublicKey.from_public_bytes(public))
+    except ValueError:
+        raise BadMessage(
+            "a public key is of small order: it gives everybody the same secret.", fix="enrol again with new keys"
+        ) from None
+
+
+def _check_public(key: bytes) -> None:
+    if not isinstance(key, bytes) or len(key) != SECRET_BYTES:
+        raise BadMessage("a public key is not 32 bytes.", expected="an X25519 public key")
+    if int.from_bytes(key, "little") >= _CURVE:
+        raise BadMessage("a public key is not in canonical form.", expected="a number below 2^255 - 19")
+    agree(bytes(SECRET_BYTES), key)  # every secret key is a multiple of 8, so any one shows a small order
