@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from html import escape
+
 import polars as pl
 import pytest
 
@@ -9,7 +11,7 @@ from twofold.experiments.reproduce.figures import figure
 from twofold.experiments.reproduce.judge import judge
 from twofold.experiments.reproduce.results import SCHEMA, Results
 from twofold.experiments.reproduce.runner import Outcome
-from twofold.report.experiment_report import experiment_index, experiment_page, index_markdown, tally
+from twofold.report.experiment_report import experiment_index, experiment_page
 
 
 def outcome(*, seeds: int = 2) -> Outcome:
@@ -57,7 +59,9 @@ def test_every_metric_has_a_plot_and_a_table(page: str) -> None:
 def test_every_verdict_has_its_reason(page: str) -> None:
     for one in outcome().verdicts:
         assert one.claim.place in page
-        assert one.holds in page
+        assert f"{one.holds.capitalize()}: {escape(one.claim.words)}" in page
+        assert escape(one.judgement.rule) in page
+        assert escape(one.judgement.why) in page
 
 
 def test_missing_data_is_said_first() -> None:
@@ -66,12 +70,3 @@ def test_missing_data_is_said_first() -> None:
     index = experiment_index([missing, outcome()], size="quick").html()
     assert "data missing" in index
     assert 'href="cost.html"' in index
-    assert "## Data missing\n\n- cost" in index_markdown([missing], size="quick")
-
-
-def test_claims_and_controls_are_counted_apart() -> None:
-    text = index_markdown([outcome()], size="quick")
-    paper, control = text.split("## Controls")
-    assert paper.count("\n| ") == 3 + 1
-    assert control.count("\n| ") == 1 + 1
-    assert tally(outcome().verdicts).endswith(".")

@@ -106,7 +106,7 @@ def test_factors_of_another_plan_are_named_and_left(tmp_path, entity, factors, p
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "x").write_bytes(factors(of=plan.with_(max_items=3)))
     (tmp_path / "in" / "y").write_bytes(message())
-    with pytest.raises(NotReady, match=r"max_items is 3, here 2.*other round"):
+    with pytest.raises(NotReady, match=r"max_items is 3, here 2.*another step"):
         entity.fetch()
 
 
@@ -133,7 +133,7 @@ def test_what_is_not_taken_is_listed(tmp_path, server, message, factors, plan):
     assert [one.entity for one in server.submissions()] == ["st-anna"]
     assert {name: reason.split(";")[0] for name, reason in server.rejected()} == {
         "other": "the message was made with another plan. rank is 3, here 2",
-        "back": "a message of the other round",
+        "back": "a message of another step",
         "half": "not whole yet",
     }
 

@@ -20,7 +20,9 @@ __all__ = ["reproduce"]
 
 
 def reproduce(
-    name: Annotated[str, typer.Argument(metavar="FIGURE", help="A figure, or 'all'.")] = "all",
+    name: Annotated[
+        str, typer.Argument(metavar="FIGURE", help="A figure such as fig1a or movielens-rank, or 'all'.")
+    ] = "all",
     size: Annotated[str, typer.Option(help="quick (minutes) or paper (the paper's sizes).")] = "quick",
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the results.")] = Path("results"),
     seeds: Annotated[int | None, typer.Option(min=1, help="How many seeds; by default what the size says.")] = None,
@@ -35,7 +37,8 @@ def reproduce(
     from twofold.experiments.reproduce.figures import FIGURES, figure
     from twofold.experiments.reproduce.runner import run_figures
     from twofold.protocol.files import write_whole
-    from twofold.report.experiment_report import experiment_index, experiment_page, index_markdown
+    from twofold.report.experiment_report import experiment_index, experiment_page
+    from twofold.report.experiment_verdicts import index_markdown
 
     chosen = list(FIGURES.values()) if name == "all" else [figure(name)]
     with phases() as tell:

@@ -19,6 +19,8 @@ from twofold.protocol.plan_checks import check_entity_name
 
 if TYPE_CHECKING:
     from twofold.entity.model import Model
+    from twofold.entity.secure import Masks, SecurePart
+    from twofold.secure_sum import Keys
 
 __all__ = ["Entity", "NewLedger"]
 
@@ -43,6 +45,8 @@ class Entity:
         Public name of the state of the data; with the plan the key of the release. Decided without looking at it.
     rng : int or Source, optional
         Repeatable noise, for simulations only; the operating system's randomness by default.
+    keys : path or Keys, optional
+        The entity's secret keys (`new_keys`), for a plan with a secure sum.
 
     Paper
     -----
@@ -79,6 +83,7 @@ class Entity:
         ledger: str | PathLike[str] | Ledger | None = None,
         version: str = "1",
         rng: int | Source | None = None,
+        keys: str | PathLike[str] | Keys | None = None,
     ) -> None:
         self.name = check_entity_name(name)
         self.plan = _checked_plan(plan)
@@ -86,7 +91,9 @@ class Entity:
         self._ratings = _checked_ratings(ratings, self.plan)
         self._ledger = ledger
         self._source = source(rng)
+        self._keys = keys
         self._made: bytes | None = None
+        self._part_made: SecurePart | None = None
         if plan.entities and name not in plan.entities:
             raise PlanMismatch("the plan does not name this entity.", found=name, expected="a name in plan.entities")
 
@@ -98,8 +105,40 @@ class Entity:
         """What it holds. Private."""
         return self._ratings
 
-    def prototypes(self) -> PrototypesMessage:
+    def share(self) -> bytes:
+        """Give the entity's key shares, the first step of a secure sum. They carry no data and cost nothing.
+
+        Raises
+        ------
+        PlanMismatch
+            The plan has no secure sum, or the keys are those of another plan or another name.
+        """
+        return self._part().shares()
+
+    def answer(self, survivors: bytes | str | PathLike[str], roll: bytes | str | PathLike[str]) -> bytes:
+        """Give the entity's answer to the list of survivors, the last step of a secure sum: shares of masks, no data.
+
+        Parameters
+        ----------
+        survivors, roll : bytes or path
+            What the server published.
+
+        Raises
+        ------
+        TooFewMessages
+            Fewer survivors than the plan asks for. Nothing is unmasked.
+        PrivacyError
+            Another list was answered before.
+        """
+        return self._part().answer(survivors, roll)
+
+    def prototypes(self, roll: bytes | str | PathLike[str] | None = None) -> PrototypesMessage:
         """Give the entity's one message: drawn the first time, the stored bytes ever after.
+
+        Parameters
+        ----------
+        roll : bytes or path, optional
+            For a secure sum: who shared keys, as the server published it. The message is masked for them.
 
         Raises
         ------
@@ -120,7 +159,11 @@ class Entity:
         Algorithm 2, line 2.
         """
         self._refuse_what_is_not_real()
-        message = decode_prototypes(self._bytes(), self.plan)
+        part = None if self.plan.secure is None else self._part()
+        masks = None if part is None else part.masks(roll)
+        message = decode_prototypes(self._bytes(masks), self.plan)
+        if masks is not None:
+            masks.check(message)
         if message.entity != self.name:
             raise PlanMismatch(
                 "the ledger's release for this plan carries another name.",
@@ -179,19 +222,26 @@ class Entity:
                 fix=f'Entity(..., ledger="{self.name}.ledger"), or Plan(..., simulation=True)',
             )
 
-    def _bytes(self) -> bytes:
+    def _part(self) -> SecurePart:
+        from twofold.entity.secure import SecurePart  # loads the library of ciphers, which other plans do without
+
+        if self._part_made is None:
+            self._part_made = SecurePart(self.name, self.plan, self._keys)
+        return self._part_made
+
+    def _bytes(self, masks: Masks | None = None) -> bytes:
         event = self.plan.release_mechanism.price(self.plan.public, seeded=self._source.seeded)
         if self._ledger is None:
             if self._made is None:
-                self._made = self._draw(event, self._source)
+                self._made = self._draw(event, self._source, masks)
             return self._made
         account = open_account(self._ledger, self.plan, dataset=self.name, event=event)
         digest, version = self._ratings.digest(), self.version
         if isinstance(self._source, OperatingSystem):  # through a key of the ledger, so that a kill costs nothing
-            return account.release(data=digest, version=version, draw=lambda noise: self._draw(event, noise))
-        return account.release(data=digest, version=version, draw=lambda: self._draw(event, self._source))
+            return account.release(data=digest, version=version, draw=lambda noise: self._draw(event, noise, masks))
+        return account.release(data=digest, version=version, draw=lambda: self._draw(event, self._source, masks))
 
-    def _draw(self, event: Event, noise: Source) -> bytes:
+    def _draw(self, event: Event, noise: Source, masks: Masks | None) -> bytes:
         """Run the mechanism; what it says it did must be what was paid for. The same noise gives the same bytes."""
         rows = bounded(self._ratings, self.plan).matrix
         drawn = self.plan.release_mechanism.release(rows, self.plan.public, rng=noise)
@@ -202,7 +252,8 @@ class Entity:
                 expected=event.kind,
                 fix="report this: the cost stays spent, and no message was made",
             )
-        return encode_prototypes(drawn.value, entity=self.name, plan=self.plan)
+        content = drawn.value if masks is None else masks.hide(drawn.value)
+        return encode_prototypes(content, entity=self.name, plan=self.plan)
 
 
 def bounded(ratings: Ratings, plan: Plan) -> Ratings:

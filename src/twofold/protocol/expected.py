@@ -16,6 +16,8 @@ from twofold.privacy.events import DiscreteGaussianEvent, DiscreteLaplaceEvent, 
 from twofold.protocol.plan import Plan
 from twofold.prototypes.auto import choose
 from twofold.prototypes.base import Mechanism, Public
+from twofold.prototypes.bilinear.mechanism import Bilinear
+from twofold.prototypes.bilinear.noise import noise_deviation
 from twofold.prototypes.cells import laplace_deviation
 from twofold.prototypes.message import Noise, Units
 from twofold.prototypes.records import RecordPlan
@@ -55,6 +57,10 @@ class Expected:
         What its whole numbers are worth.
     noise : Noise
         Standard deviations of its noise.
+    length : int
+        Numbers of a bilinear statistic, in one row; 0 for prototypes.
+    deviation : float
+        Standard deviation of the noise in each of these, in whole numbers.
     """
 
     mechanism: str
@@ -65,6 +71,8 @@ class Expected:
     observed: bool
     units: Units
     noise: Noise
+    length: int = 0
+    deviation: float = 0.0
 
 
 def chosen_mechanism(plan: Plan) -> tuple[Mechanism, str]:
@@ -98,6 +106,7 @@ def expected(plan: Plan) -> Expected:
     """
     public, (mechanism, reason), rows, (units, noise) = _worked_out(plan)
     _check_room(units, noise)
+    length, deviation = _vector(mechanism, public)
     return Expected(
         mechanism=mechanism.name,
         reason=reason,
@@ -107,7 +116,15 @@ def expected(plan: Plan) -> Expected:
         observed=public.feedback == "ratings",
         units=units,
         noise=noise,
+        length=length,
+        deviation=deviation,
     )
+
+
+def _vector(mechanism: Mechanism, public: Public) -> tuple[int, float]:
+    if not isinstance(mechanism, Bilinear):
+        return 0, 0.0
+    return mechanism.layout(public).length, noise_deviation(public, mechanism.kind)
 
 
 def _worked_out(plan: Plan) -> tuple[Public, tuple[Mechanism, str], int | None, tuple[Units, Noise]]:
@@ -115,6 +132,9 @@ def _worked_out(plan: Plan) -> tuple[Public, tuple[Mechanism, str], int | None, 
     try:
         public, chosen = plan.public, chosen_mechanism(plan)
         rows = chosen[0].size(public)
+        if isinstance(chosen[0], Bilinear):
+            return public, chosen, rows, _of_vector(chosen[0], public)
+        _refuse_secure(plan, chosen[0])
         return public, chosen, rows, _units_and_noise(public, chosen[0].price(public), rows)
     except BadPlan:
         raise
@@ -122,6 +142,25 @@ def _worked_out(plan: Plan) -> tuple[Public, tuple[Mechanism, str], int | None, 
         raise BadPlan(error.summary, found=error.found, expected=error.expected, fix=error.fix or _RAISE) from None
     except ArithmeticError:
         raise BadPlan("the numbers of the plan are out of proportion.", fix=_RAISE) from None
+
+
+def _refuse_secure(plan: Plan, mechanism: Mechanism) -> None:
+    if plan.secure is not None:
+        raise BadPlan(
+            "this mechanism cannot be summed securely.",
+            found=mechanism.name,
+            expected="gram, sketch or features: one row of whole numbers from every entity",
+            fix='mechanism="gram", or a plan without secure',
+        )
+
+
+def _of_vector(mechanism: Bilinear, public: Public) -> tuple[Units, Noise]:
+    """Units and noise of the sums, observations and count of a bilinear statistic."""
+    layout, size = mechanism.layout(public), noise_deviation(public, mechanism.kind)
+    units = Units(values=layout.sums_unit, observed=layout.observed_unit or 1.0, counts=layout.count_unit)
+    observed = size * units.observed if public.feedback == "ratings" else 0.0
+    noise = Noise(law=public.law, values=size * units.values, observed=observed, counts=size * units.counts)
+    return units, noise
 
 
 def _units_and_noise(public: Public, price: Event, rows: int | None) -> tuple[Units, Noise]:

@@ -11,14 +11,25 @@ from numpy.typing import NDArray
 
 from twofold.errors import BadMessage, NotForRealUse, PlanMismatch
 from twofold.protocol.codec import LARGEST_HEADER, Container, Layout, as_bytes, open_container, unpack
+from twofold.protocol.expected import expected
 from twofold.protocol.factors import ItemFactors
 from twofold.protocol.files import read_limited, write_whole
 from twofold.protocol.header import FACTORS, check_header, common_record, field, finite, note_of
 from twofold.protocol.plan import Plan
 from twofold.protocol.seal import check_seal, pack_sealed
 
-__all__ = ["MOST_USERS", "decode_factors", "encode_factors", "factors_limit", "load_factors", "save_factors"]
+__all__ = [
+    "MOST_PATTERNS",
+    "MOST_USERS",
+    "decode_factors",
+    "encode_factors",
+    "factors_limit",
+    "load_factors",
+    "save_factors",
+]
 
+#: Patterns of second moments; of a thousand items at ε = 1 some hundred rise above the noise.
+MOST_PATTERNS: Final = 256
 #: Of users, and of the weight behind an item: what messages of 10,000 entities can add up to.
 MOST_USERS: Final = 1e15
 # Times the largest value of the plan. Noise takes honest means far outside the bounds, never so far; and squares, sums
@@ -62,6 +73,8 @@ def encode_factors(factors: ItemFactors, plan: Plan) -> bytes:
         "means": np.asarray(factors.means, dtype=np.float64),
         "support": np.asarray(factors.support, dtype=np.float64),
     }
+    if factors.patterns is not None and factors.strengths is not None and factors.squares is not None:
+        arrays |= {"patterns": factors.patterns, "strengths": factors.strengths, "squares": factors.squares}
     data = pack_sealed(record, arrays)
     decode_factors(data, plan)
     return data
@@ -117,7 +130,8 @@ def factors_limit(plan: Plan) -> int:
     >>> factors_limit(Plan(catalog=CatalogKey(hash="0" * 64, n_items=457), feedback="counts", bound=5, max_items=60))
     112616
     """
-    return 8 + LARGEST_HEADER + plan.n_items * (4 * plan.rank + 16) + 8 * plan.rank**2
+    second = plan.n_items * (4 * MOST_PATTERNS + 8) + 8 * MOST_PATTERNS if expected(plan).length else 0
+    return 8 + LARGEST_HEADER + plan.n_items * (4 * plan.rank + 16) + 8 * plan.rank**2 + second
 
 
 def _check_private(private: bool, plan: Plan) -> bool:
@@ -145,7 +159,8 @@ def _layouts(container: Container, plan: Plan) -> dict[str, Layout]:
     if not 1 <= rank <= plan.rank:
         raise BadMessage("the rank of the item factors does not fit the plan.", expected=f"1 to {plan.rank}")
     per_item = Layout(dtype="F64", shape=(plan.n_items,))
-    return {
+    second = _second_layouts(container, plan) if expected(plan).length else {}
+    return second | {
         "factors": Layout(dtype="F32", shape=(plan.n_items, rank)),
         "moments": Layout(dtype="F64", shape=(rank, rank)),
         "means": per_item,
@@ -153,14 +168,28 @@ def _layouts(container: Container, plan: Plan) -> dict[str, Layout]:
     }
 
 
+def _second_layouts(container: Container, plan: Plan) -> dict[str, Layout]:
+    """Of the second moments, where the plan's messages hold any; there may be no pattern at all."""
+    shape = container.layouts["patterns"].shape if "patterns" in container.layouts else ()
+    width = shape[1] if len(shape) == 2 else -1
+    if not 0 <= width <= MOST_PATTERNS:
+        raise BadMessage("the number of patterns is out of range.", expected=f"0 to {MOST_PATTERNS}")
+    return {
+        "patterns": Layout(dtype="F32", shape=(plan.n_items, width)),
+        "strengths": Layout(dtype="F64", shape=(width,)),
+        "squares": Layout(dtype="F64", shape=(plan.n_items,)),
+    }
+
+
 def _check_values(arrays: Mapping[str, NDArray[Any]], plan: Plan) -> None:
-    for name in ("factors", "support"):
-        if (arrays[name] < 0).any():
+    for name in ("factors", "support", "strengths", "squares"):
+        if name in arrays and (arrays[name] < 0).any():
             raise BadMessage(f"the {name} of the message is negative somewhere.", expected="numbers from 0")
     most = _FARTHEST * max(1.0, abs(plan.bound), abs(plan.lower))
     limits = {"factors": most, "means": most, "moments": most**2, "support": MOST_USERS}
+    limits |= {"patterns": 1.001, "strengths": most**2, "squares": most**2}
     for name, limit in limits.items():
-        if float(np.abs(arrays[name]).max(initial=0.0)) > limit:
+        if name in arrays and float(np.abs(arrays[name]).max(initial=0.0)) > limit:
             raise BadMessage(
                 f"the {name} of the message is too large somewhere.", expected=f"numbers within {limit:.3g}"
             )

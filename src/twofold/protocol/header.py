@@ -16,8 +16,12 @@ from twofold.protocol.plan_checks import check_entity_name
 from twofold.protocol.strict_json import printable
 
 __all__ = [
+    "ANSWER",
     "FACTORS",
     "PROTOTYPES",
+    "ROLL",
+    "SHARES",
+    "SURVIVORS",
     "Header",
     "check_header",
     "common_record",
@@ -30,10 +34,22 @@ __all__ = [
 #: Names with a major version: a program that reads version 1 ignores fields it does not know, and refuses version 2.
 PROTOTYPES: Final = "twofold.prototypes/1"
 FACTORS: Final = "twofold.factors/1"
+#: Key messages of a secure sum; they carry no data.
+SHARES: Final = "twofold.shares/1"
+ROLL: Final = "twofold.roll/1"
+SURVIVORS: Final = "twofold.survivors/1"
+ANSWER: Final = "twofold.answer/1"
 _ROUNDS: Final = {
     "twofold.prototypes": "a round-1 message (prototypes)",
     "twofold.factors": "a round-2 message (item factors)",
+    "twofold.shares": "an entity's key shares",
+    "twofold.roll": "the list of those who shared keys",
+    "twofold.survivors": "the list of messages in the sum",
+    "twofold.answer": "an entity's answer that takes masks off",
 }
+#: Kinds that an entity sends.
+_SENT: Final = (PROTOTYPES, SHARES, ANSWER)
+_KINDS: Final = (*_SENT, FACTORS, ROLL, SURVIVORS)
 _LONGEST_NOTE: Final = 2_000
 _HASH = re.compile("[0-9a-f]{64}")
 _SCHEMA = re.compile(r"(twofold\.[a-z]{1,20})/([0-9]{1,6})")
@@ -74,11 +90,11 @@ def read_header(data: bytes) -> Header:
     container = open_container(data)
     record = container.record
     schema = field(record, "schema", str)
-    if schema not in (PROTOTYPES, FACTORS):
+    if schema not in _KINDS:
         raise _other_schema(schema, None)
     return Header(
         schema=schema,
-        entity=_entity(record) if schema == PROTOTYPES else None,
+        entity=_entity(record) if schema in _SENT else None,
         plan_hash=_hash(record, "plan_hash"),
         catalog_hash=_hash(record, "catalog_hash"),
         size=container.size,
@@ -195,7 +211,7 @@ def _other_schema(found: str, wanted: str | None) -> BadMessage:
     if not parts or parts[1] not in _ROUNDS:
         return BadMessage("the message is of an unknown kind.", found=printable(found, 40), expected=wanted or "ours")
     if wanted and parts[1] != ours:
-        return BadMessage("the message is of the other round.", found=_ROUNDS[parts[1]], expected=_ROUNDS[ours])
+        return BadMessage("the message is of another step.", found=_ROUNDS[parts[1]], expected=_ROUNDS[ours])
     return BadMessage(
         "the message has another version.",
         found=f"version {parts[2]} of {parts[1]}",

@@ -15,15 +15,14 @@ from typing import Any, Final
 from twofold.errors import BadMessage, NotForRealUse
 from twofold.protocol.codec import (
     LARGEST_HEADER,
-    Container,
-    Layout,
     as_bytes,
     is_cut,
     open_container,
     receipt,
     unpack,
 )
-from twofold.protocol.expected import LARGEST_NUMBER, Expected, expected
+from twofold.protocol.contents import Content, arrays_of, content_of, layouts_of, numbers_of
+from twofold.protocol.expected import Expected, expected
 from twofold.protocol.factor_messages import decode_factors, encode_factors, factors_limit, load_factors, save_factors
 from twofold.protocol.files import read_limited, write_whole
 from twofold.protocol.header import (
@@ -35,12 +34,12 @@ from twofold.protocol.header import (
     common_record,
     field,
     finite,
-    note_of,
     read_header,
 )
+from twofold.protocol.masked import Masked
 from twofold.protocol.plan import Plan
 from twofold.protocol.seal import check_seal, pack_sealed
-from twofold.prototypes.message import Integers, Noise, Prototypes, Units
+from twofold.prototypes.message import Noise, Prototypes, Units
 from twofold.prototypes.registry import NOT_PRIVATE
 
 __all__ = [
@@ -77,8 +76,8 @@ class PrototypesMessage:
         Who sent it.
     plan_hash, catalog_hash : str
         What it belongs to.
-    content : Prototypes
-        The noisy sums and counts; views of `data`.
+    content : Prototypes, BilinearSums or Masked
+        The noisy sums and counts, plain or under masks; views of `data`.
     data : bytes
         What leaves, to the last byte.
     """
@@ -86,7 +85,7 @@ class PrototypesMessage:
     entity: str
     plan_hash: str
     catalog_hash: str
-    content: Prototypes
+    content: Content
     data: bytes
 
     @property
@@ -99,7 +98,7 @@ class PrototypesMessage:
         write_whole(path, self.data)
 
 
-def encode_prototypes(content: Prototypes, *, entity: str, plan: Plan) -> bytes:
+def encode_prototypes(content: Content, *, entity: str, plan: Plan) -> bytes:
     """Write an entity's message; equal content gives equal bytes.
 
     Privacy
@@ -117,16 +116,19 @@ def encode_prototypes(content: Prototypes, *, entity: str, plan: Plan) -> bytes:
     >>> decode_prototypes(data, plan).entity, read_header(data).size == len(data)
     ('st-anna', True)
     """
+    wanted = expected(plan)
+    own = content if isinstance(content, Prototypes) else wanted  # of a vector both follow from the plan
     record = common_record(PROTOTYPES, plan) | {
         "entity": entity,
         "mechanism": content.mechanism,
-        "units": asdict(content.units),
-        "noise": asdict(content.noise),
+        "units": asdict(own.units),
+        "noise": asdict(own.noise),
         "seeded": content.seeded,
         "note": content.note,
     }
-    arrays = {"sums": content.sums, "counts": content.counts}
-    data = pack_sealed(record, arrays if content.observed is None else arrays | {"observed": content.observed})
+    if isinstance(content, Masked):
+        record |= {"present": content.present, "bits": content.bits}
+    data = pack_sealed(record, arrays_of(content))
     decode_prototypes(data, plan)
     return data
 
@@ -150,20 +152,9 @@ def decode_prototypes(data: bytes, plan: Plan) -> PrototypesMessage:
     _check_real(record, plan)
     units, noise = _units(record), _noise(record)
     _check_public(record, units, noise, wanted)
-    arrays = unpack(data, container, _layouts(container, plan, wanted))
+    arrays = unpack(data, container, layouts_of(container, plan, wanted))
     check_seal(data, record)
-    for array in arrays.values():
-        _check_size(array)
-    content = Prototypes(
-        mechanism=wanted.mechanism,
-        sums=arrays["sums"],
-        counts=arrays["counts"],
-        observed=arrays.get("observed"),
-        units=units,
-        noise=noise,
-        seeded=field(record, "seeded", bool),
-        note=note_of(record),
-    )
+    content = content_of(arrays, record, wanted, plan, units=units, noise=noise)
     return PrototypesMessage(
         entity=entity, plan_hash=plan.hash, catalog_hash=plan.catalog.hash, content=content, data=data
     )
@@ -184,9 +175,7 @@ def message_limit(plan: Plan) -> int:
     >>> message_limit(plan)
     69208
     """
-    wanted = expected(plan)
-    numbers = wanted.most_rows * (plan.n_items * (2 if wanted.observed else 1) + 1)
-    return 8 + LARGEST_HEADER + 8 * numbers
+    return 8 + LARGEST_HEADER + numbers_of(plan, expected(plan))
 
 
 def _check_real(record: Mapping[str, Any], plan: Plan) -> None:
@@ -229,25 +218,3 @@ def _units(record: Mapping[str, Any]) -> Units:
 def _noise(record: Mapping[str, Any]) -> Noise:
     given = field(record, "noise", dict)
     return Noise(law=field(given, "law", str), **{part: finite(given, part) for part in _PARTS})
-
-
-def _layouts(container: Container, plan: Plan, wanted: Expected) -> dict[str, Layout]:
-    """Arrays a message must hold; where private data decide the number of rows, as many as it says, within bounds."""
-    rows = wanted.rows
-    if rows is None:
-        said = container.layouts["counts"].shape[0] if "counts" in container.layouts else 0
-        if not 1 <= said <= wanted.most_rows:
-            raise BadMessage("the number of prototypes is out of range.", expected=f"1 to {wanted.most_rows:,}")
-        rows = said
-    table = Layout(dtype="I64", shape=(rows, plan.n_items))
-    layouts = {"sums": table, "counts": Layout(dtype="I64", shape=(rows,))}
-    return layouts | ({"observed": table} if wanted.observed else {})
-
-
-def _check_size(array: Integers) -> None:
-    # Not np.abs: that of the smallest 64-bit number is negative.
-    if int(array.max(initial=0)) > LARGEST_NUMBER or int(array.min(initial=0)) < -LARGEST_NUMBER:
-        raise BadMessage(
-            "a number in the message is so large that sums over all entities could overflow.",
-            expected=f"whole numbers within {LARGEST_NUMBER:.1e}",
-        )

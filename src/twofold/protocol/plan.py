@@ -182,7 +182,7 @@ class Plan:
             unit=self.unit,
             n_entities=self.n_entities,
             seed=self.seed,
-            honest=0 if self.secure is None else self.secure.honest,
+            honest=0 if self.secure is None else self.secure.honest(len(self.entities) or self.n_entities),
             features=self.features_table,
         )
 

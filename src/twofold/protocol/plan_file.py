@@ -32,7 +32,7 @@ __all__ = ["catalog_path", "parse_plan", "plan_text", "read_plan", "read_toml", 
 
 _LARGEST: Final = 1_000_000
 _OPTIONAL: Final = ("centre", "l1_cap", "l2_cap", "deadline", "features", "secure")
-_SECURE: Final = ("survivors", "colluders", "threshold", "roster")
+_SECURE: Final = ("survivors", "present", "colluders", "threshold", "roster")
 _TOP: Final = """\
 # Plan of a federation: every public parameter, the same file at every entity and at the server.
 # Nothing in here may come from looking at private data: a bound chosen by the data tells something about the people
@@ -250,11 +250,13 @@ def _secure_text(secure: SecureSum, file: str | None) -> str:
     until = secure.share_deadline
     deadline = '# share_deadline = "2027-01-15T12:00:00Z"' if until is None else f"share_deadline = {_literal(until)}"
     return (
-        "# Secure sum: the server sees only the sum over at least so many survivors, of which so many may work with\n"
-        "# it; each entity adds its share of one common noise. threshold: answers that take the masks off, 0 for the\n"
-        "# least safe number. most_alone: largest epsilon of one entity's message seen alone, should all others\n"
-        "# collude. roster: hash of everybody's public keys; share_deadline: until when key shares are waited for.\n"
-        f"[secure]\nsurvivors = {secure.survivors}\ncolluders = {secure.colluders}\nthreshold = {secure.threshold}\n"
+        "# Secure sum: the server sees only the sum of at least so many messages (survivors); each entity adds its\n"
+        "# share of one common noise. present: entities that share keys first, 0 for all. colluders: entities\n"
+        "# that may work with the server. threshold: answers that take the masks off, 0 for as many as survivors.\n"
+        "# most_alone: largest epsilon of one entity's message seen alone, should all others collude.\n"
+        "# roster: hash of everybody's public keys. share_deadline: until when key shares are waited for.\n"
+        f"[secure]\nsurvivors = {secure.survivors}\npresent = {secure.present}\n"
+        f"colluders = {secure.colluders}\nthreshold = {secure.threshold}\n"
         f"{alone}\n{deadline}\nroster = {_literal(secure.roster)}\n{_file_line(file, 'federation.keys')}\n"
     )
 

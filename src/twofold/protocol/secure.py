@@ -12,24 +12,7 @@ from twofold.privacy.budget import Number, positive
 if TYPE_CHECKING:
     from twofold.protocol.roster import Roster
 
-__all__ = ["SecureSum", "least_threshold"]
-
-
-def least_threshold(entities: int, colluders: int) -> int:
-    """Fewest answers with which a mask may be taken off.
-
-    Privacy
-    -------
-    An honest entity answers one list of survivors, once. A server that shows two lists, in one of which an entity is a
-    survivor and in the other not, needs this many answers to each; colluding entities answer both. With more than half
-    of all of them and the colluders together it cannot have both, so it never gets both secrets of one entity.
-
-    Examples
-    --------
-    >>> least_threshold(205, 0), least_threshold(10, 3)
-    (103, 7)
-    """
-    return (entities + colluders) // 2 + 1
+__all__ = ["SecureSum"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,10 +23,12 @@ class SecureSum:
     ----------
     survivors : int
         Fewest entities whose messages are summed. Below it nothing is unmasked and nothing is published.
+    present : int
+        Fewest entities that have shared their keys before anyone sends a message; 0: all of them.
     colluders : int
         Entities that may work together with the server. The noise of the others alone keeps the promise.
     threshold : int
-        Answers needed to take the masks off; the least safe number when 0.
+        Answers needed to take the masks off; 0: as many as survivors, which is the safest.
     most_alone : number, optional
         Largest ε of one entity's message seen alone, should all others collude with the server; any by default. The
         plan is refused when its own is larger.
@@ -55,12 +40,13 @@ class SecureSum:
 
     Examples
     --------
-    >>> secure = SecureSum(survivors=185, colluders=5)
-    >>> secure.honest, SecureSum.from_dict(secure.as_dict()) == secure
-    (180, True)
+    >>> secure = SecureSum(survivors=185)
+    >>> secure.honest(205), SecureSum.from_dict(secure.as_dict()) == secure
+    (183, True)
     """
 
     survivors: int
+    present: int = 0
     colluders: int = 0
     threshold: int = 0
     most_alone: Number | None = None
@@ -73,6 +59,7 @@ class SecureSum:
             self,
             *,
             survivors: int,
+            present: int = 0,
             colluders: int = 0,
             threshold: int = 0,
             most_alone: Number | None = None,
@@ -87,7 +74,7 @@ class SecureSum:
         keys = None if isinstance(given, str) else given
         object.__setattr__(self, "_keys", keys)
         object.__setattr__(self, "roster", given if keys is None else keys.hash)
-        for name, least in (("survivors", 2), ("colluders", 0), ("threshold", 0)):
+        for name, least in (("survivors", 2), ("present", 0), ("colluders", 0), ("threshold", 0)):
             whole(f"secure.{name}", getattr(self, name), least=least, most=10_000)
         if self.colluders >= self.survivors:
             raise BadPlan(
@@ -103,18 +90,35 @@ class SecureSum:
             raise BadPlan("secure.roster is the hash of the list of keys.", expected="64 hexadecimal digits")
 
     @property
-    def honest(self) -> int:
-        """Entities whose noise the promise rests on."""
-        return self.survivors - self.colluders
-
-    @property
     def keys(self) -> Roster | None:
         """The list of keys, when this was made with it; only its hash is part of the plan."""
         return getattr(self, "_keys", None)
 
-    def answers(self, entities: int) -> int:
-        """How many answers take the masks off, among so many entities."""
-        return self.threshold or least_threshold(entities, self.colluders)
+    @property
+    def answers(self) -> int:
+        """How many answers take the masks off."""
+        return self.threshold or self.survivors
+
+    def least_present(self, entities: int) -> int:
+        """How many of so many entities must have shared their keys."""
+        return self.present or entities
+
+    def honest(self, entities: int) -> int:
+        """Give the fewest honest entities whose noise is in any sum that even a lying server can lay open.
+
+        Privacy
+        -------
+        See `twofold.secure_sum.thresholds.honest_in_any_sum`, which has the proof. The noise is shared among so many.
+        """
+        from twofold.secure_sum.thresholds import honest_in_any_sum  # loads the library of ciphers
+
+        return honest_in_any_sum(
+            entities=entities,
+            threshold=self.answers,
+            floor=self.survivors,
+            least_present=self.least_present(entities),
+            colluders=self.colluders,
+        )
 
     def with_(self, **changes: Any) -> SecureSum:
         """Return the same with some fields changed; keeps the list of keys unless another is given."""
@@ -144,11 +148,23 @@ class SecureSum:
             )
         if self.keys is not None and len(self.keys) != entities:
             raise BadPlan("the list of keys is not that of the entities.", found=f"{len(self.keys)} keys")
-        least, asked = least_threshold(entities, self.colluders), self.answers(entities)
-        if not least <= asked <= self.survivors:
+        self._check_numbers(entities)
+
+    def _check_numbers(self, entities: int) -> None:
+        from twofold.secure_sum.thresholds import least_threshold
+
+        least, present = least_threshold(entities, self.colluders), self.least_present(entities)
+        if not least <= self.answers <= self.survivors <= present <= entities:
             raise BadPlan(
-                "the number of answers that take the masks off is not safe, or cannot be reached.",
-                found=f"{asked} answers of {entities} entities, {self.survivors} survivors",
-                expected=f"{least} to {self.survivors}",
-                fix=f"secure.survivors of at least {least}, fewer colluders, or secure.threshold = 0 for the least",
+                "the numbers of the secure sum are not safe, or cannot be reached.",
+                found=f"threshold {self.answers}, survivors {self.survivors}, present {present}",
+                expected=f"{least} <= threshold <= survivors <= present <= {entities}",
+                fix=f"secure.survivors of at least {least}, or fewer colluders",
+            )
+        if self.honest(entities) < 1:
+            raise BadPlan(
+                "a lying server could lay open sums with nobody's noise in them.",
+                found=f"threshold {self.answers}, survivors {self.survivors}, present {present} of {entities}",
+                expected="numbers closer to all entities",
+                fix="threshold = 0 and present = 0, and more survivors",
             )

@@ -26,7 +26,6 @@ from twofold.privacy.mechanisms.released import Released
 from twofold.privacy.rng import Source
 from twofold.privacy.unit import Unit
 from twofold.prototypes.features import Features
-from twofold.prototypes.message import Prototypes, WeightedRows
 
 __all__ = ["Feedback", "Mechanism", "Public", "check_whole"]
 
@@ -178,12 +177,12 @@ class Mechanism(Protocol):
         """Describe everything that will be drawn, before it is: the event a ledger reserves; marked when seeded."""
         ...
 
-    def release(self, rows: Any, public: Public, *, rng: int | Source | None = None) -> Released[Prototypes]:
-        """Release the prototypes of an entity's rows (csr, one per user), with exactly the event of `price`."""
+    def release(self, rows: Any, public: Public, *, rng: int | Source | None = None) -> Released[Any]:
+        """Release `Prototypes` or `BilinearSums` of an entity's rows (csr), with exactly the event of `price`."""
         ...
 
-    def combine(self, messages: Iterable[Prototypes], public: Public) -> WeightedRows:
-        """Turn all entities' messages into weighted rows for the factorization; post-processing, in any order."""
+    def combine(self, messages: Iterable[Any], public: Public) -> Any:
+        """Turn all entities' messages into `WeightedRows` or `Moments` for the server; in any order the same."""
         ...
 
 

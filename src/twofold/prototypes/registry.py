@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 from twofold.errors import BadParameter
 from twofold.prototypes.base import Mechanism
 
-__all__ = ["NOT_PRIVATE", "PRIVATE", "mechanism"]
+__all__ = ["BILINEAR", "NOT_PRIVATE", "PRIVATE", "mechanism"]
 
 _HOMES: Final = {
     "auto": "auto:Auto",
@@ -19,9 +19,14 @@ _HOMES: Final = {
     "exact": "exact:Exact",
     "kmeans": "kmeans:KMeans",
     "random": "random_users:RandomUsers",
+    "gram": "bilinear.mechanism:Gram",
+    "sketch": "bilinear.mechanism:Sketch",
+    "features": "bilinear.mechanism:ItemFeatures",
 }
-#: Mechanisms with a proof, in the order of the documentation.
+#: Mechanisms with a proof that release prototypes, in the order of the documentation.
 PRIVATE: Final = ("balcan", "sulq", "buckets", "popularity")
+#: Mechanisms with a proof that release one bilinear statistic (`twofold.prototypes.bilinear`).
+BILINEAR: Final = ("gram", "sketch", "features")
 #: For comparison only; their events cost infinity.
 NOT_PRIVATE: Final = ("kmeans", "random", "exact")
 
@@ -32,7 +37,7 @@ def mechanism(name: str, **options: Any) -> Mechanism:
     Parameters
     ----------
     name : str
-        One of `PRIVATE` or `NOT_PRIVATE`, or "auto".
+        One of `PRIVATE`, `BILINEAR` or `NOT_PRIVATE`, or "auto".
     **options
         Public parameters of that mechanism, its defaults when not given.
 
@@ -48,7 +53,8 @@ def mechanism(name: str, **options: Any) -> Mechanism:
         raise BadParameter(
             "this mechanism is not known.",
             found=repr(name),
-            expected=f"{', '.join(sorted((*PRIVATE, 'auto')))}; not private, for comparison: {', '.join(NOT_PRIVATE)}",
+            expected=f"{', '.join(sorted((*PRIVATE, *BILINEAR, 'auto')))}; "
+            f"not private, for comparison: {', '.join(NOT_PRIVATE)}",
             fix='mechanism="auto"',
         )
     module, _, kind = _HOMES[name].partition(":")

@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from twofold.experiments.reproduce.figures import Figure
 from twofold.experiments.reproduce.results import Results
 from twofold.experiments.reproduce.runner import Outcome
-from twofold.experiments.reproduce.verdicts import Verdict
+from twofold.report.experiment_verdicts import HOW, tally, verdict_blocks, verdict_table
 from twofold.report.experiment_words import AXES, METRICS, cell, metric_words, x_text
 from twofold.report.page import Block, Page, Section
 from twofold.report.plot import Plot, Series
 from twofold.report.table import Column, Facts, Table
 from twofold.report.words import Folded, Links, Notice, Paragraph, Points, span
 
-__all__ = ["experiment_index", "experiment_page", "index_markdown"]
-
-HOW: Final = (
-    "A verdict compares two systems seed by seed on the same data, or entity by entity where there is one seed, and "
-    "calls a difference one when it exceeds two standard errors. With one to three seeds that is a rough rule; the "
-    "last column says how each claim was turned into a question. The quick size has less data than the paper, fewer "
-    "seeds and smaller tables, so its verdicts are those of the quick size."
-)
-ORDER: Final = ("holds", "does not hold", "cannot be told")
+__all__ = ["experiment_index", "experiment_page"]
 
 
 def experiment_page(outcome: Outcome) -> Page:
@@ -44,7 +35,7 @@ def experiment_page(outcome: Outcome) -> Page:
         )
     sections = [Section("What it shows", (Paragraph(figure.about), *_notes(results)))]
     if outcome.verdicts:
-        sections.insert(0, Section("Verdicts", (verdict_table(outcome.verdicts),)))
+        sections.insert(0, Section("Verdicts", verdict_blocks(outcome.verdicts)))
     sections += [
         Section(metric_words(name)[0].upper() + metric_words(name)[1:], _blocks(results, name))
         for name in figure.metrics
@@ -88,79 +79,6 @@ def experiment_index(outcomes: Sequence[Outcome], *, size: str) -> Page:
         sections=tuple(sections),
         footer="Verdicts speak of what was run here, at this size and with these seeds.",
     )
-
-
-def index_markdown(outcomes: Sequence[Outcome], *, size: str) -> str:
-    """The verdicts as a Markdown page, for documentation.
-
-    Parameters
-    ----------
-    outcomes, size
-        As for `experiment_index`.
-    """
-    lines = [
-        "# The paper's experiments, run again",
-        "",
-        f"Printed by `twofold reproduce all --size {size} -o DIR`, as `index.md` in DIR; `index.html` beside it has "
-        "a page with plots and tables for every figure.",
-        "",
-        HOW,
-        "",
-    ]
-    for kind, title in (("paper", "Claims of the paper"), ("control", "Controls")):
-        found = [v for outcome in outcomes for v in outcome.verdicts if v.claim.kind == kind]
-        if found:
-            lines += [f"## {title}", "", tally(tuple(found)), "", *_markdown_rows(found), ""]
-    missing = [outcome.figure.name for outcome in outcomes if outcome.results is None]
-    if missing:
-        lines += ["## Data missing", "", *(f"- {name}" for name in missing), ""]
-    return "\n".join(lines)
-
-
-def tally(verdicts: Sequence[Verdict]) -> str:
-    """How many claims hold.
-
-    Examples
-    --------
-    >>> tally(())
-    'nothing was asked.'
-    """
-    counts = {word: sum(verdict.holds == word for verdict in verdicts) for word in ORDER}
-    parts = [f"{count} {_verb(word, count)}" for word, count in counts.items() if count]
-    return ", ".join(parts) + "." if parts else "nothing was asked."
-
-
-def verdict_table(verdicts: Sequence[Verdict]) -> Table:
-    """Claim, what was recorded, what we find, and the verdict with its reason.
-
-    Parameters
-    ----------
-    verdicts : sequence of Verdict
-        In the order of the table.
-    """
-    names = ("claim", "recorded", "ours", "verdict")
-    rows = tuple(
-        (
-            f"{one.claim.words} ({one.claim.place})",
-            one.claim.recorded,
-            one.judgement.ours,
-            f"{one.holds.capitalize()}. {one.judgement.why}",
-        )
-        for one in verdicts
-    )
-    return Table(
-        caption="What is claimed, and what we find",
-        columns=tuple(Column(name, numeric=False) for name in names),
-        rows=rows,
-        exact=tuple(tuple(one.record().values()) for one in verdicts),
-        exact_columns=tuple(verdicts[0].record()) if verdicts else (),
-    )
-
-
-def _verb(word: str, count: int) -> str:
-    if count == 1:
-        return word
-    return {"holds": "hold", "does not hold": "do not hold"}.get(word, word)
 
 
 def _blocks(results: Results, metric: str) -> tuple[Block, ...]:
@@ -267,14 +185,3 @@ def _link(outcome: Outcome) -> tuple[str, str, str]:
     figure = outcome.figure
     about = "data missing" if outcome.results is None else tally(outcome.verdicts) if outcome.verdicts else ""
     return figure.title, f"{figure.name}.html", about
-
-
-def _markdown_rows(verdicts: Sequence[Verdict]) -> list[str]:
-    head = ["| claim | where | recorded | ours | verdict |", "|---|---|---|---|---|"]
-    return head + ["| " + " | ".join(text.replace("|", "/") for text in _cells(one)) + " |" for one in verdicts]
-
-
-def _cells(one: Verdict) -> tuple[str, ...]:
-    claim, judgement = one.claim, one.judgement
-    verdict = f"**{one.holds.capitalize()}.** {judgement.why}"
-    return claim.words, claim.place, claim.recorded, judgement.ours, verdict

@@ -13,11 +13,12 @@ from twofold.errors import BadMessage, BadParameter
 from twofold.secure_sum.derive import SECRET_BYTES
 from twofold.secure_sum.records import exact_fields, hex_bytes
 
-__all__ = ["Keys", "PublicKeys", "agree", "public_of"]
+__all__ = ["Keys", "PublicKeys", "agree", "private_of", "public_of"]
 
 _VERSION = 1
 _PARTS = ("mask", "seal", "seed", "salt")
 _CURVE = 2**255 - 19
+_ANY = X25519PrivateKey.from_private_bytes(bytes(SECRET_BYTES))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,20 +136,31 @@ def public_of(secret: bytes) -> bytes:
     >>> len(public_of(bytes(32)))
     32
     """
-    return X25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw()
+    return private_of(secret).public_key().public_bytes_raw()
 
 
-def agree(secret: bytes, public: bytes) -> bytes:
+def private_of(secret: bytes) -> X25519PrivateKey:
+    """Make a secret key ready for use; worth doing once for many `agree`, since it costs as much as one.
+
+    Examples
+    --------
+    >>> type(private_of(bytes(32))).__name__
+    'X25519PrivateKey'
+    """
+    return X25519PrivateKey.from_private_bytes(secret)
+
+
+def agree(private: X25519PrivateKey, public: bytes) -> bytes:
     """Diffie-Hellman secret of one's secret key and another's public key; a public key of small order is refused.
 
     Examples
     --------
     >>> one, two = Keys.new(), Keys.new()
-    >>> agree(one.mask, two.public.mask) == agree(two.mask, one.public.mask)
+    >>> agree(private_of(one.mask), two.public.mask) == agree(private_of(two.mask), one.public.mask)
     True
     """
     try:
-        return X25519PrivateKey.from_private_bytes(secret).exchange(X25519PublicKey.from_public_bytes(public))
+        return private.exchange(X25519PublicKey.from_public_bytes(public))
     except ValueError:
         raise BadMessage(
             "a public key is of small order: it gives everybody the same secret.", fix="enrol again with new keys"
@@ -160,4 +172,4 @@ def _check_public(key: bytes) -> None:
         raise BadMessage("a public key is not 32 bytes.", expected="an X25519 public key")
     if int.from_bytes(key, "little") >= _CURVE:
         raise BadMessage("a public key is not in canonical form.", expected="a number below 2^255 - 19")
-    agree(bytes(SECRET_BYTES), key)  # every secret key is a multiple of 8, so any one shows a small order
+    agree(_ANY, key)  # every secret key is a multiple of 8, so any one shows a small order

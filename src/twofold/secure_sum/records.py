@@ -41,12 +41,12 @@ def name_of(name: object) -> str:
 
 
 def hex_bytes(record: Mapping[str, object], name: str, size: int) -> bytes:
-    """Read a field of `size` bytes in lower-case hexadecimal.
+    r"""Read a field of `size` bytes in lower-case hexadecimal.
 
     Examples
     --------
     >>> hex_bytes({"tag": "00ff"}, "tag", 2)
-    b'\\x00\\xff'
+    b'\x00\xff'
     """
     text = record[name]
     digits = set("0123456789abcdef")
@@ -56,12 +56,12 @@ def hex_bytes(record: Mapping[str, object], name: str, size: int) -> bytes:
 
 
 def hex_table(record: Mapping[str, object], name: str, size: int) -> dict[str, bytes]:
-    """Read a field that gives each of some names `size` bytes.
+    r"""Read a field that gives each of some names `size` bytes.
 
     Examples
     --------
     >>> hex_table({"tags": {"a": "01"}}, "tags", 1)
-    {'a': b'\\x01'}
+    {'a': b'\x01'}
     """
     table = record[name]
     if not isinstance(table, Mapping):
@@ -70,23 +70,23 @@ def hex_table(record: Mapping[str, object], name: str, size: int) -> dict[str, b
 
 
 def table_record(table: Mapping[str, bytes]) -> dict[str, str]:
-    """Write what `hex_table` reads.
+    r"""Write what `hex_table` reads.
 
     Examples
     --------
-    >>> table_record({"a": b"\\x01"})
+    >>> table_record({"a": b"\x01"})
     {'a': '01'}
     """
     return {name: value.hex() for name, value in sorted(table.items())}
 
 
 def base64_bytes(record: Mapping[str, object], name: str) -> bytes:
-    """Read a field of bytes in base64.
+    r"""Read a field of bytes in base64.
 
     Examples
     --------
     >>> base64_bytes({"numbers": "AAE="}, "numbers")
-    b'\\x00\\x01'
+    b'\x00\x01'
     """
     text = record[name]
     try:

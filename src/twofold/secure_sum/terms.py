@@ -2,64 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-import numpy as np
-
 from twofold.errors import BadMessage, BadPlan, PlanMismatch, TooFewMessages
 from twofold.secure_sum.derive import digest
 from twofold.secure_sum.keys import Keys, PublicKeys
-from twofold.secure_sum.records import name_of
+from twofold.secure_sum.roster import check_roster
+from twofold.secure_sum.thresholds import honest_in_any_sum, least_threshold
 
-__all__ = ["Terms", "honest_in_any_sum", "least_threshold"]
-
-
-def least_threshold(entities: int, colluders: int = 0) -> int:
-    """The least number of shares that may open a secret: above half of entities and colluders together.
-
-    Privacy
-    -------
-    To strip one honest entity's message bare the server needs its mask key *and* its self-mask seed, each from
-    `threshold` shares. Colluders give both shares. An honest entity answers one list and so gives one of the two. With
-    h honest entities and c colluders the server gets at most h + 2c = n + c shares of the two together, and needs
-    2 threshold. So 2 threshold > n + c closes this road (Bonawitz et al. 2017, theorem 6.5, has the same condition).
-
-    Examples
-    --------
-    >>> least_threshold(205), least_threshold(205, colluders=10), least_threshold(4)
-    (103, 108, 3)
-    """
-    return (entities + colluders) // 2 + 1
-
-
-def honest_in_any_sum(*, entities: int, threshold: int, floor: int, least_present: int, colluders: int = 0) -> int:
-    """How many honest entities' numbers are in any sum that a server can lay open, even one that lies about the lists.
-
-    A share of the noise must be large enough for this many.
-
-    Privacy
-    -------
-    A server that tells the truth opens sums of at least ``floor - colluders`` honest entities. A lying one may show each
-    entity another list of survivors, so that a mask key opens although no single list had `threshold` votes to call the
-    others dropped. It cannot go far: an honest answer calls at most ``entities - floor`` names dropped, and every mask
-    key that opens takes ``threshold - colluders`` honest answers. So at most ``honest * (entities - floor) //
-    (threshold - colluders)`` honest mask keys open. All other honest names an entity masked with (at least
-    ``least_present - colluders``, itself included) must be in the sum, or a mask stays on it. The proof is written out in
-    docs/reference/secure_sum.md.
-
-    Examples
-    --------
-    >>> honest_in_any_sum(entities=205, threshold=185, floor=185, least_present=205)
-    183
-    >>> honest_in_any_sum(entities=205, threshold=103, floor=103, least_present=103)
-    0
-    """
-    honest = entities - colluders
-    opened = honest * (entities - floor) // (threshold - colluders)
-    return max(0, least_present - colluders - opened)
+__all__ = ["Terms"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +56,7 @@ class Terms:
     def __post_init__(self) -> None:
         if not isinstance(self.context, bytes) or not self.context:
             raise BadPlan("a secure sum needs a context.", expected="the hash of the plan, as bytes")
-        _check_roster(self.roster)
+        check_roster(self.roster)
         object.__setattr__(self, "roster", dict(sorted(self.roster.items())))
         _check_numbers(self)
 
@@ -120,7 +73,7 @@ class Terms:
     @property
     def limit(self) -> int:
         """Largest magnitude of one entity's number, so that no sum can wrap around."""
-        return (2 ** (self.bits - 1) - 1) // len(self.roster)
+        return ((1 << (self.bits - 1)) - 1) // len(self.roster)
 
     @property
     def honest(self) -> int:
@@ -202,31 +155,9 @@ class Terms:
         return digest("survivors", self.present_digest(present), *(name.encode() for name in survivors))
 
 
-def _check_roster(roster: Mapping[str, PublicKeys]) -> None:
-    if not isinstance(roster, Mapping) or len(roster) < 2:
-        raise BadPlan("a secure sum needs at least two entities.", expected="a table from names to public keys")
-    for name in roster:
-        name_of(name)
-    if not all(isinstance(keys, PublicKeys) for keys in roster.values()):
-        raise BadPlan("the roster holds something else than public keys.", expected="PublicKeys under every name")
-    repeated = [key for key, times in Counter(_all_keys(roster)).items() if times > 1]
-    if repeated:
-        owners = sorted(name for name, keys in roster.items() if {keys.mask, keys.seal} & set(repeated))
-        raise BadPlan(
-            "a public key occurs twice in the roster.",
-            found="in the entries of " + ", ".join(owners),
-            expected="keys of its own for every entity",
-            fix="let them enrol again with new keys",
-        )
-
-
-def _all_keys(roster: Mapping[str, PublicKeys]) -> list[bytes]:
-    return [key for keys in roster.values() for key in (keys.mask, keys.seal)]
-
-
 def _check_numbers(terms: Terms) -> None:
     numbers = (terms.threshold, terms.floor, terms.least_present, terms.colluders, terms.bits)
-    if not all(isinstance(number, int | np.integer) and not isinstance(number, bool) for number in numbers):
+    if any(type(number) is not int for number in numbers):
         raise BadPlan("the numbers of a secure sum are whole.", expected="whole numbers")
     entities = len(terms.roster)
     if not 0 <= terms.colluders <= entities - 2:

@@ -8,20 +8,23 @@ from contextlib import ExitStack
 from functools import cache
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from twofold.errors import BadParameter
+from twofold.protocol.expected import expected
 from twofold.protocol.factor_messages import MOST_USERS
 from twofold.protocol.factors import ItemFactors
 from twofold.protocol.plan import Plan
 from twofold.prototypes.combine import joined, weighted_rows
-from twofold.prototypes.message import Prototypes, WeightedRows
+from twofold.prototypes.message import WeightedRows
+from twofold.server.moments import factorize_moments
 from twofold.server.rows import SharedFactors, factorize_rows
 from twofold.server.sources import Arrived, MessageLike, arrived, check_quorum, spilled
 from twofold.server.streaming import factorize_blocks
 
-__all__ = ["MEMORY_LIMIT", "Server"]
+__all__ = ["MEMORY_LIMIT", "Server", "signed"]
 
 #: Bytes of rows that are put under one another in memory; more are read again in every pass.
 MEMORY_LIMIT = 512 * 1024 * 1024
@@ -105,6 +108,9 @@ class Server:
         return self._signed(self._shared(taken), taken)
 
     def _shared(self, taken: Sequence[Arrived]) -> SharedFactors:
+        if expected(self.plan).length:  # one row of numbers from each, added up as they are read
+            moments = self.plan.release_mechanism.combine(self._contents(taken), self.plan.public)
+            return factorize_moments(moments, self.plan)
         large = sum(one.size for one in taken) > self.memory_limit
         if large and self._stacks(taken[0]):
             return factorize_blocks(
@@ -115,16 +121,16 @@ class Server:
 
     def _stacks(self, one: Arrived) -> bool:
         """Whether the mechanism puts rows under one another: the same message twice then gives more rows."""
-        content = one.load(self.plan).content
+        content: Any = one.load(self.plan).content
         rows = self.plan.release_mechanism.combine([content, content], self.plan.public)
-        return rows.n_rows > content.n_prototypes
+        return bool(rows.n_rows > content.n_prototypes)
 
     def _room(self) -> int:
         """Rows that fit into a quarter of the limit, for a start."""
         tables = 2 if self.plan.feedback == "ratings" else 1
         return max(1, self.memory_limit // (4 * 8 * tables * self.plan.n_items))
 
-    def _contents(self, taken: Iterable[Arrived]) -> Iterator[Prototypes]:
+    def _contents(self, taken: Iterable[Arrived]) -> Iterator[Any]:
         return (one.load(self.plan).content for one in taken)
 
     def _blocks(self, taken: Iterable[Arrived]) -> Iterator[WeightedRows]:
@@ -135,27 +141,37 @@ class Server:
             if held and size + one.size > self.memory_limit // 8:
                 yield joined(held)
                 held, size = [], 0
-            held.append(weighted_rows([one.load(self.plan).content], self.plan.public))
+            content: Any = one.load(self.plan).content
+            held.append(weighted_rows([content], self.plan.public))
             size += one.size
         if held:
             yield joined(held)
 
     def _signed(self, shared: SharedFactors, taken: Sequence[Arrived]) -> ItemFactors:
-        plan = self.plan
-        sound = plan.release_mechanism.private and not any(one.seeded for one in taken)
-        return ItemFactors(
-            plan=plan.hash,
-            catalog=plan.catalog.hash,
-            factors=shared.factors.astype(np.float32),
-            moments=shared.moments,
-            means=shared.means,
-            # Beyond what a message may say only liars get, and they are not to keep the factors from going out.
-            support=np.minimum(shared.support, MOST_USERS),
-            users=min(shared.users, MOST_USERS),
-            entities=len(taken),
-            private=sound and not plan.simulation,
-            note=shared.note,
-        )
+        sound = not any(one.seeded for one in taken)
+        return signed(shared, self.plan, entities=len(taken), sound=sound)
+
+
+def signed(shared: SharedFactors, plan: Plan, *, entities: int, sound: bool) -> ItemFactors:
+    """Put the plan's name under the numbers; private only when every message was, and the plan is no simulation."""
+    private = sound and plan.release_mechanism.private and not plan.simulation
+    second = {"patterns": shared.patterns, "strengths": shared.strengths, "squares": shared.squares}
+    if shared.patterns is not None:
+        second["patterns"] = shared.patterns.astype(np.float32)
+    return ItemFactors(
+        plan=plan.hash,
+        catalog=plan.catalog.hash,
+        factors=shared.factors.astype(np.float32),
+        moments=shared.moments,
+        means=shared.means,
+        # Beyond what a message may say only liars get, and they are not to keep the factors from going out.
+        support=np.minimum(shared.support, MOST_USERS),
+        users=min(shared.users, MOST_USERS),
+        entities=entities,
+        private=private,
+        note=shared.note,
+        **second,  # type: ignore[arg-type]
+    )
 
 
 def _scratch(stack: ExitStack, parent: Path | None) -> Callable[[], Path]:

@@ -12,7 +12,7 @@ from twofold.protocol.files import read_limited, write_whole
 from twofold.protocol.messages import PrototypesMessage, decode_prototypes, message_limit, receipt
 from twofold.protocol.plan import Plan
 
-__all__ = ["Arrived", "MessageLike", "arrived", "check_quorum", "checked", "conflict", "spilled"]
+__all__ = ["Arrived", "MessageLike", "arrived", "check_number", "check_quorum", "checked", "conflict", "spilled"]
 
 MessageLike = PrototypesMessage | bytes | str | PathLike[str]
 
@@ -99,11 +99,21 @@ def check_quorum(number: int, plan: Plan) -> None:
     Traceback (most recent call last):
     twofold.errors.TooFewMessages: fewer entities answered than the plan asks for...
     """
-    if number < plan.quorum:
+    check_number(number, plan.quorum, len(plan.entities) or plan.n_entities)
+
+
+def check_number(number: int, quorum: int, expected: int) -> None:
+    """Refuse to go on with fewer entities than a step needs.
+
+    Examples
+    --------
+    >>> check_number(3, 3, 5)
+    """
+    if number < quorum:
         raise TooFewMessages(
             "fewer entities answered than the plan asks for.",
             found=f"{number}",
-            expected=f"at least {plan.quorum} of {len(plan.entities) or plan.n_entities}",
+            expected=f"at least {quorum} of {expected}",
             fix="wait for more messages; nothing was published",
         )
 

@@ -8,6 +8,8 @@
     STATE/closed.json              the receipts that count, written before anything is computed from them
     STATE/items.round2             the item factors, written before they are published
 
+In a secure sum each step has such a folder of its own, with the ending of its messages instead of round1 and round2.
+
 Each file is put in place at once and lasts from then on, so that whatever happens the folder tells how far the round
 has come. Nothing is ever changed after `closed.json` but the list of those who came too late.
 """
@@ -26,12 +28,13 @@ from twofold.privacy.ledger.disk import make_folder
 from twofold.privacy.ledger.lock import locked
 from twofold.protocol.codec import LARGEST_HEADER
 from twofold.protocol.files import read_limited, write_whole
-from twofold.protocol.messages import factors_limit, read_header
+from twofold.protocol.header import read_header
+from twofold.protocol.phases import ROUNDS, Phase
 from twofold.protocol.plan import Plan
 
 __all__ = ["State"]
 
-_STORED: Final = re.compile(r"([0-9a-f]{64})\.round1")
+_STORED: Final = re.compile(r"([0-9a-f]{64})\.([a-z0-9]+)")
 _LARGEST_RECORD: Final = 64 * 1024 * 1024
 #: Refusals that are remembered; whoever sends more is only refused again.
 MOST_REFUSED: Final = 10_000
@@ -46,6 +49,8 @@ class State:
         Made if it is not there; its parent must be.
     plan : Plan
         A folder of another plan is refused.
+    phase : Phase
+        Which step; the two rounds by default.
 
     Examples
     --------
@@ -56,13 +61,14 @@ class State:
     ...     state = State(Path(place) / "state", plan)
     ...     with state.locked():
     ...         state.open()
-    ...         state.messages(), state.closed(), state.factors()
+    ...         state.messages(), state.closed(), state.result()
     ({}, None, None)
     """
 
-    def __init__(self, folder: Path, plan: Plan) -> None:
+    def __init__(self, folder: Path, plan: Plan, phase: Phase = ROUNDS) -> None:
         self.folder = folder
         self.plan = plan
+        self.phase = phase
         self._entities: dict[str, str] = {}
 
     @contextmanager
@@ -100,13 +106,13 @@ class State:
         """Entity to receipt of every message that was taken."""
         found = {}
         for path in (self.folder / "messages").iterdir():
-            if named := _STORED.fullmatch(path.name):
+            if (named := _STORED.fullmatch(path.name)) and named[2] == self.phase.up_suffix:
                 found[self._entity(named[1])] = named[1]
         return found
 
     def path(self, receipt: str) -> Path:
         """Where a message is."""
-        return self.folder / "messages" / f"{receipt}.round1"
+        return self.folder / "messages" / f"{receipt}.{self.phase.up_suffix}"
 
     def store(self, receipt: str, data: bytes) -> None:
         """Keep a message."""
@@ -134,14 +140,18 @@ class State:
         """Write down which messages count; nothing is added afterwards."""
         self._write("closed.json", {"plan": self.plan.hash, "receipts": sorted(receipts), "why": why})
 
-    def factors(self) -> bytes | None:
-        """Bytes of the item factors, or None while there are none."""
-        path = self.folder / "items.round2"
-        return read_limited(path, factors_limit(self.plan)) if path.exists() else None
+    def result(self) -> bytes | None:
+        """Bytes of what the server publishes, or None while there is nothing."""
+        path = self._result
+        return read_limited(path, self.phase.down_limit(self.plan)) if path.exists() else None
 
-    def store_factors(self, data: bytes) -> None:
-        """Keep the item factors."""
-        write_whole(self.folder / "items.round2", data)
+    def store_result(self, data: bytes) -> None:
+        """Keep what is to be published."""
+        write_whole(self._result, data)
+
+    @property
+    def _result(self) -> Path:
+        return self.folder / f"items.{self.phase.down_suffix}"
 
     def _entity(self, receipt: str) -> str:
         if receipt not in self._entities:

@@ -17,19 +17,12 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from os import PathLike
 from pathlib import Path
+from typing import Final
 
 from twofold.errors import ConflictingMessage, NotReady, TransportError, TwofoldError
 from twofold.protocol.files import read_limited
-from twofold.protocol.messages import (
-    FACTORS,
-    PROTOTYPES,
-    Header,
-    decode_factors,
-    decode_prototypes,
-    factors_limit,
-    message_limit,
-    receipt,
-)
+from twofold.protocol.messages import FACTORS, Header, receipt
+from twofold.protocol.phases import ROUNDS, Phase
 from twofold.protocol.plan import Plan
 from twofold.transport.base import Rejected, Submission
 from twofold.transport.checks import as_bytes, check_sender
@@ -49,6 +42,8 @@ class EntityFolder:
         The folders. They may be the same one.
     plan : Plan
         Whose messages these are; others in the folders are left alone.
+    phase : Phase
+        Which step; the two rounds by default.
 
     Examples
     --------
@@ -61,60 +56,64 @@ class EntityFolder:
     twofold.errors.NotReady: the item factors have not arrived yet...
     """
 
-    def __init__(self, outbox: str | PathLike[str], inbox: str | PathLike[str], plan: Plan) -> None:
-        self.outbox, self.inbox, self.plan = Path(outbox), Path(inbox), plan
+    def __init__(
+        self, outbox: str | PathLike[str], inbox: str | PathLike[str], plan: Plan, *, phase: Phase = ROUNDS
+    ) -> None:
+        self.outbox, self.inbox, self.plan, self.phase = Path(outbox), Path(inbox), plan, phase
         self._arrived = Scanner(
             self.inbox,
-            limit=factors_limit(plan),
-            refuse=partial(_other_round, FACTORS),
-            check=partial(_unsound, partial(decode_factors, plan=plan)),
+            limit=phase.down_limit(plan),
+            refuse=partial(_other_step, phase.down),
+            check=partial(_unsound, partial(_decoded, phase.decode_down, plan)),
         )
 
     def submit(self, data: bytes, *, entity: str) -> str:
         """Put the message into the outbox, whole; see `EntityMailbox`."""
         content, mark = as_bytes(data), receipt(data)
         check_sender(content, entity)
-        decode_prototypes(content, self.plan)
+        self.phase.decode_up(content, self.plan)
         _make(self.outbox)
         if any(found.receipt != mark for found in self._own(entity).messages()):
             raise conflict(entity)
-        path = self.outbox / f"{entity}.{mark[:16]}.round1"
+        path = self.outbox / f"{entity}.{mark[:16]}.{self.phase.up_suffix}"
         if not put_once(path, content):
             raise TransportError("another file has the name of the message.", found=path.name, fix="take it away")
         return mark
 
     def fetch(self) -> bytes:
-        """Give the item factors that were brought; NotReady while there are none, or not all of them."""
+        """Give what the server published and was brought; NotReady while it is not there, or not whole."""
         try:
             found = self._arrived.messages()
         except TransportError as error:
             raise NotReady("the folder of arrivals cannot be read yet.", found=error.found, fix=error.fix) from None
         if len(found) > 1:
             raise ConflictingMessage(
-                "two different sets of item factors arrived for this plan.",
+                f"two different versions of the {self.phase.down_words} arrived for this plan.",
                 found=", ".join(one.path.name for one in found[:4]),
-                expected="the one set that the server published",
+                expected="the one that the server published",
                 fix="ask the server for its receipt, and take the others away",
             )
         if not found:
             raise self._nothing()
-        return read_again(found[0], factors_limit(self.plan))
+        return read_again(found[0], self.phase.down_limit(self.plan))
 
     def _own(self, entity: str) -> Scanner:
         """Look for this entity's messages in the outbox; a damaged one is none."""
         return Scanner(
             self.outbox,
-            limit=message_limit(self.plan),
-            refuse=partial(_not_own, self.plan, entity),
-            check=partial(_unsound, partial(decode_prototypes, plan=self.plan)),
+            limit=self.phase.up_limit(self.plan),
+            refuse=partial(_not_own, self.phase.up, self.plan, entity),
+            check=partial(_unsound, partial(_decoded, self.phase.decode_up, self.plan)),
         )
 
     def _nothing(self) -> NotReady:
-        other = [f"{one.name}: {one.reason}" for one in self._arrived.rejected[:3]]
+        several = self.phase is not ROUNDS  # then files of the other steps are nothing to complain about
+        kept = [one for one in self._arrived.rejected if not (several and one.reason == OTHER_STEP)]
+        other = [f"{one.name}: {one.reason}" for one in kept[:3]]
         return NotReady(
-            "the item factors have not arrived yet.",
+            f"the {self.phase.down_words} {'have' if self.phase.down == FACTORS else 'has'} not arrived yet.",
             found="; ".join(other) or "an empty folder",
-            expected=f"a round-2 file of plan {self.plan.hash[:12]} in {self.inbox.name}",
+            expected=f"a {self.phase.down_suffix} file of plan {self.plan.hash[:12]} in {self.inbox.name}",
             fix="ask again later",
         )
 
@@ -128,36 +127,43 @@ class ServerFolder:
         The folders; made if they are not there. They may be the same one.
     plan : Plan
         Whose messages are taken.
+    phase : Phase
+        Which step; the two rounds by default.
     """
 
-    def __init__(self, inbox: str | PathLike[str], outbox: str | PathLike[str], plan: Plan) -> None:
-        self.inbox, self.outbox, self.plan = Path(inbox), Path(outbox), plan
+    def __init__(
+        self, inbox: str | PathLike[str], outbox: str | PathLike[str], plan: Plan, *, phase: Phase = ROUNDS
+    ) -> None:
+        self.inbox, self.outbox, self.plan, self.phase = Path(inbox), Path(outbox), plan, phase
         self._shown = ""
         _make(self.inbox)
         _make(self.outbox)
         self._arrived = Scanner(
             self.inbox,
-            limit=message_limit(plan),
-            refuse=partial(_other_round, PROTOTYPES),
-            check=partial(_other_plan, plan),
+            limit=phase.up_limit(plan),
+            refuse=partial(_other_step, phase.up),
+            check=partial(_other_plan, phase, plan),
         )
 
     def submissions(self) -> Iterator[Submission]:
         """Give what arrived whole, by entity; see `ServerMailbox`."""
         found = self._arrived.messages()
-        limit = message_limit(self.plan)
+        limit = self.phase.up_limit(self.plan)
         for one in sorted(found, key=lambda one: (one.header.entity or "", one.receipt)):
             yield Submission(entity=one.header.entity or "", receipt=one.receipt, read=partial(read_again, one, limit))
 
     def rejected(self) -> list[Rejected]:
         """Give the files that were not taken when the folder was last looked through, and why."""
         own = {self._kept.name, self._shown} if self.inbox.resolve() == self.outbox.resolve() else set()
-        return [one for one in self._arrived.rejected if one.name not in own]
+        several = self.phase is not ROUNDS  # then files of the other steps are nothing to complain about
+        return [
+            one for one in self._arrived.rejected if one.name not in own and not (several and one.reason == OTHER_STEP)
+        ]
 
     def publish(self, data: bytes) -> str:
         """Publish once; see `ServerMailbox`."""
         content = as_bytes(data)
-        decode_factors(content, self.plan)
+        self.phase.decode_down(content, self.plan)
         if not put_once(self._kept, content):
             self._recorded()  # closed by a publication, not by whatever else may lie there
             raise closed()
@@ -183,13 +189,13 @@ class ServerFolder:
         if not os.path.lexists(self._kept):
             return None
         try:
-            content = read_limited(self._kept, factors_limit(self.plan), links=False)
-            decode_factors(content, self.plan)
+            content = read_limited(self._kept, self.phase.down_limit(self.plan), links=False)
+            self.phase.decode_down(content, self.plan)
         except TwofoldError as error:
             raise TransportError(
                 "the server's copy of what it published cannot be used.",
                 found=_words(error),
-                expected=f"item factors of plan {self.plan.hash[:12]}, in a plain file",
+                expected=f"the {self.phase.down_words} of plan {self.plan.hash[:12]}, in a plain file",
                 fix=f"see who may write into the folder, take {self._kept.name} away, then run the same again",
             ) from None
         return content
@@ -197,11 +203,12 @@ class ServerFolder:
     @property
     def _kept(self) -> Path:
         """The first copy, under a name that does not depend on the content: who makes it has published."""
-        return self.outbox / f".{self.plan.name}.{self.plan.hash[:16]}.published"
+        step = "" if self.phase is ROUNDS else f"{self.phase.name}."
+        return self.outbox / f".{self.plan.name}.{self.plan.hash[:16]}.{step}published"
 
     def _show(self, content: bytes) -> None:
         """Put the copy that is carried, under a name that lets a receiver tell when it is complete."""
-        self._shown = f"{self.plan.name}.{receipt(content)[:16]}.round2"
+        self._shown = f"{self.plan.name}.{receipt(content)[:16]}.{self.phase.down_suffix}"
         path = self.outbox / self._shown
         if not put_once(path, content):
             raise TransportError(
@@ -216,20 +223,28 @@ def _make(folder: Path) -> None:
         raise unreadable(folder, error) from None
 
 
-def _other_round(schema: str, header: Header) -> str | None:
-    return None if header.schema == schema else "a message of the other round"
+#: Why a file of another step is not taken.
+OTHER_STEP: Final = "a message of another step"
 
 
-def _not_own(plan: Plan, entity: str, header: Header) -> str | None:
-    own = header.schema == PROTOTYPES and header.plan_hash == plan.hash and header.entity == entity
+def _other_step(schema: str, header: Header) -> str | None:
+    return None if header.schema == schema else OTHER_STEP
+
+
+def _decoded(decode: Callable[[bytes, Plan], object], plan: Plan, data: bytes) -> object:
+    return decode(data, plan)
+
+
+def _not_own(schema: str, plan: Plan, entity: str, header: Header) -> str | None:
+    own = header.schema == schema and header.plan_hash == plan.hash and header.entity == entity
     return None if own else "not this entity's message for this plan"
 
 
-def _other_plan(plan: Plan, header: Header, data: bytes) -> str | None:
+def _other_plan(phase: Phase, plan: Plan, header: Header, data: bytes) -> str | None:
     """Name what differs in a message of another plan; those of this one the server decodes, and remembers the worse."""
     if header.plan_hash == plan.hash:
         return None
-    return _unsound(partial(decode_prototypes, plan=plan), header, data) or "a message of another plan"
+    return _unsound(partial(_decoded, phase.decode_up, plan), header, data) or "a message of another plan"
 
 
 def _unsound(decode: Callable[[bytes], object], _: Header, data: bytes) -> str | None:

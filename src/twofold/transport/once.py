@@ -21,12 +21,12 @@ __all__ = ["put_once"]
 OLD: Final = 3_600.0
 
 
-def put_once(path: Path, data: bytes) -> bool:
+def put_once(path: Path, data: bytes, *, mode: int | None = None) -> bool:
     """Write a file if nothing is there; True when these bytes are there afterwards, False when others were.
 
     Two processes that try at once agree on one winner. A process killed at any point leaves a whole file or none,
     beside temporary names that begin with a dot and are cleared away later. A link in the file's place is another
-    file, wherever it leads.
+    file, wherever it leads. It is as readable as its folder, or as `mode` says.
 
     Examples
     --------
@@ -39,18 +39,18 @@ def put_once(path: Path, data: bytes) -> bool:
     try:
         if not os.path.lexists(path):
             _clear(path)
-            _place(path, data)
+            _place(path, data, mode)
         return _same(path, data)
     except OSError as error:
         raise unreadable(path, error) from None
 
 
-def _place(path: Path, data: bytes) -> None:
+def _place(path: Path, data: bytes, mode: int | None) -> None:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     try:
         # As readable as its folder, within the umask: whoever carries files out of it may be another user of the
         # machine. Carrying needs no right to write, however open the folder is.
-        write_whole(temporary, data, mode=0o600 | path.parent.stat().st_mode & 0o044)
+        write_whole(temporary, data, mode=mode or 0o600 | path.parent.stat().st_mode & 0o044)
         _name(temporary, path)
         sync_folder(path.parent)
     finally:

@@ -26,7 +26,7 @@ from twofold.transport.walk import walk
 
 __all__ = ["Found", "Scanner", "read_again"]
 
-_PROMISE: Final = re.compile(r".+\.([0-9a-f]{16})\.round[12]")
+_PROMISE: Final = re.compile(r".+\.([0-9a-f]{16})\.(?:round[12]|shares|roll|survivors|answer)")
 #: Seconds within which a disk with a coarse clock may not show a second write.
 TICK: Final = 2.0
 WAITING: Final = "not whole yet; waiting for the rest"

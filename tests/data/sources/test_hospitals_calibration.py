@@ -15,6 +15,7 @@ from twofold.data.sources import hospitals
 from twofold.data.sources._hospitals_calibration import as_text
 from twofold.data.sources._hospitals_demo import NOTED, measure_demo
 from twofold.data.sources._hospitals_facts import (
+    _ndcg,
     average_gap,
     between_hospitals,
     curve,
@@ -24,6 +25,7 @@ from twofold.data.sources._hospitals_facts import (
 )
 from twofold.data.sources.hospitals import Simulation, calibration, load, simulate
 from twofold.errors import BadParameter, DataError, MissingDataset
+from twofold.evaluate.ndcg import user_ndcg
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +42,15 @@ def test_between_hospitals_is_zero_for_a_random_cut(small: Simulation) -> None:
 
 def test_gap_is_nan_without_entries() -> None:
     assert math.isnan(average_gap(sparse.csr_array((5, 4)), rank=2).model_ndcg)
+
+
+def test_ndcg_is_the_one_of_evaluate() -> None:
+    rng = np.random.default_rng(3)
+    scores = rng.random((40, 25))
+    held = np.array([rng.choice(25, size=5, replace=False) for _ in range(40)])
+    test = sparse.csr_array((np.ones(200), (np.repeat(np.arange(40), 5), held.ravel())), shape=(40, 25))
+    places = np.take_along_axis(np.argsort(np.argsort(-scores, axis=1), axis=1), held, axis=1)
+    assert _ndcg(places) == pytest.approx(user_ndcg(scores, test).mean(), abs=1e-12)
 
 
 def test_gap_does_not_depend_on_the_order_of_indices() -> None:

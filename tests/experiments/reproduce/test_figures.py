@@ -29,6 +29,8 @@ def test_the_asked_for_figures_are_there() -> None:
 def test_an_unknown_figure_names_the_known_ones() -> None:
     with pytest.raises(BadParameter, match="movielens-rank"):
         figure("fig7")
+    with pytest.raises(BadParameter, match="twofold reproduce fig1a"):
+        figure("Fig1a")
     with pytest.raises(BadParameter, match="quick or paper"):
         figure("fig1a").cells("huge")
 
@@ -58,7 +60,7 @@ def test_the_paper_size_has_the_papers_numbers() -> None:
     ks = {cell.options.get("n_prototypes") for cell in figure("movielens-rank").cells("paper")}
     assert ks == {None, 50}
     epsilons = {cell.options.get("epsilon") for cell in figure("fig1d").cells("paper")}
-    assert epsilons == {None, 0.005, 0.05, 0.5, 5}
+    assert epsilons == {None, 0.005, 0.01, 0.05, 0.5, 5}  # 0.01 is the one that section 5.3 names
 
 
 def test_what_is_drawn_can_be_told_apart_and_named() -> None:

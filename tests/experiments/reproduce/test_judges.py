@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from twofold.report.experiment_words import METRICS
 EXTRA = ("mean_rank", "rmse_pooled", "rmse_per_entity_mean", "rmse_train_per_entity_mean")
 
 
-def made_up(name: str, values: Any, *, seeds: int = 2) -> Results:
+def made_up(name: str, values: Any, *, seeds: int = 3) -> Results:
     """Results with a number for every line from a rule, for tests of judges only."""
     one = figure(name)
     rng = np.random.default_rng(0)
@@ -51,6 +52,8 @@ def test_every_judge_answers(name: str) -> None:
         assert one.judgement.ours
         assert "nan" not in one.judgement.ours
         assert one.judgement.why.endswith(".")
+        assert one.judgement.rule
+        assert not {"nan", "inf"} & set(f"{one.judgement.rule} {one.judgement.why}".replace("%", " ").split())
 
 
 @pytest.mark.parametrize("name", list(FIGURES))
@@ -91,13 +94,46 @@ def test_equal_numbers_do_not_make_a_winner() -> None:
     assert verdict(made_up("fig1a", lambda *_: 0.9), "mf-lowest") != "holds"
 
 
-@pytest.mark.parametrize("worse", [True, False])
-def test_kmeans_behind_random_is_read_at_the_largest_k(worse: bool) -> None:
+@pytest.mark.parametrize(
+    ("first", "last", "told"), [(0.0, 0.01, "holds"), (0.02, 0.01, "does not hold"), (0.0, -0.01, "does not hold")]
+)
+def test_kmeans_falls_behind_if_it_is_worse_at_the_largest_k_and_more_so(first: float, last: float, told: str) -> None:
     def values(line: str, metric: str, x: float) -> float:
-        return 0.9 + (0.01 if worse else -0.01) * (line == "MF + k-means") * (x == 100)
+        return 0.9 + (line == "MF + k-means") * {10: first, 100: last}.get(int(x), 0.0)
 
-    told = "holds" if worse else "does not hold"
     assert verdict(made_up("fig1b", values), "kmeans-falls-behind") == told
+
+
+@pytest.mark.parametrize(("at", "told"), [(0.01, "holds"), (0.03, "does not hold"), (-0.3, "holds")])
+def test_a_hundredth_is_asked_of_a_hundredth(at: float, told: str) -> None:
+    def values(line: str, metric: str, x: float) -> float:
+        return 1.0 + at * (line == "MF + private, ε = 0.01") + 0.5 * (line == "MF + private, ε = 0.005")
+
+    assert verdict(made_up("fig1d", values), "hundredth-for-half") == told
+
+
+def test_where_the_table_and_a_fresh_draw_differ_it_cannot_be_told() -> None:
+    def values(line: str, metric: str, x: float) -> float:
+        return 1.0 + (0.01 if metric == "rmse_table" else -0.01) * x * (line == "MF + k-means")
+
+    assert verdict(made_up("entities", values), "more-entities-better") == "cannot be told"
+    assert verdict(made_up("entities", values), "because-more-observations") == "holds"
+
+
+def test_a_line_that_was_not_run_is_not_spoken_of() -> None:
+    found = made_up("eicu-rmse", lambda *_: 1.0)
+    left = found.frame.filter(pl.col("line") != "recorded procedure, noise for prototypes")
+    (one,) = [v for v in judge(replace(found, frame=left)) if v.claim.key == "shared-matrix-and-noise-help"]
+    assert "recorded procedure" not in one.judgement.why
+
+
+def test_noise_may_do_better_than_prototypes_but_not_worse() -> None:
+    def values(line: str, metric: str, x: float, noise: float = 0.13) -> float:
+        return {"recorded procedure, noise for prototypes": noise, "as published, ε = 0.1, no DP": 0.5}.get(line, 0.14)
+
+    assert verdict(made_up("movielens-rank", values), "noise-does-the-same") == "holds"
+    worse = made_up("movielens-rank", lambda *at: values(*at, noise=0.15))
+    assert verdict(worse, "noise-does-the-same") == "does not hold"
 
 
 def test_the_caption_and_the_text_of_experiment_1_cannot_both_hold() -> None:

@@ -23,13 +23,13 @@ def test_mean_and_spread_over_seeds() -> None:
     point = found.at("a", 10, "mean_rank")
     assert point.mean == 3.0
     assert point.spread == pytest.approx(math.sqrt(7))
-    assert point.error == pytest.approx(math.sqrt(7 / 3))
+    assert point.margin == pytest.approx(4.302653 * math.sqrt(7 / 3))  # Student's 97.5% point, two degrees of freedom
     assert math.isnan(found.at("b", 10, "mean_rank").mean)
 
 
-def test_one_seed_takes_the_error_of_the_bootstrap() -> None:
+def test_one_seed_takes_the_interval_of_the_bootstrap() -> None:
     found = results([{"line": "a", "value": 1.0, "low": 0.804, "high": 1.196}])
-    assert found.at("a", 10, "mean_rank").error == pytest.approx(0.1)
+    assert found.at("a", 10, "mean_rank").margin == pytest.approx(0.196)
 
 
 def test_seeds_are_compared_pair_by_pair() -> None:
@@ -53,6 +53,39 @@ def test_with_one_seed_entities_are_compared_pair_by_pair() -> None:
     ]
     assert results(rows).order("a", "b", 10, "mean_rank") == "alike"
     assert results(rows + entities).order("a", "b", 10, "mean_rank") == "lower"
+
+
+def test_two_seeds_are_not_enough_where_there_are_entities() -> None:
+    rows = [
+        {"line": name, "seed": seed, "group": group, "value": base + gap * sign}
+        for name, gap in (("a", 0.0), ("b", 0.1))
+        for seed, sign in enumerate((1.0, 1.001))
+        for group, base in (("all", 3.0), *((f"entity {entity}", float(entity)) for entity in range(1, 6)))
+    ]
+    assert results(rows).order("a", "b", 10, "mean_rank") == "lower"
+    unsure = [
+        {**row, "value": 2 * row["value"]} if row["group"] == "entity 1" and row["line"] == "a" else row for row in rows
+    ]
+    assert results(unsure).order("a", "b", 10, "mean_rank") == "alike"
+
+
+def test_two_seeds_that_differ_prove_nothing() -> None:
+    rows = [
+        {"line": name, "seed": seed, "value": 1.0 + gap * (1 + seed)}
+        for name, gap in (("a", 0.0), ("b", 0.01))
+        for seed in range(2)
+    ]
+    assert results(rows).order("a", "b", 10, "mean_rank") == "alike"  # by two standard errors it would be lower
+
+
+def test_a_sure_but_tiny_difference_is_none() -> None:
+    rows = [
+        {"line": name, "seed": seed, "value": 1.0 + gap}
+        for name, gap in (("a", 0.0), ("b", 0.0015))
+        for seed in range(5)
+    ]
+    assert results(rows).order("a", "b", 10, "mean_rank") == "alike"
+    assert results(rows).order("a", "b", 10, "mean_rank", within=0.001) == "lower"
 
 
 def test_what_is_missing_cannot_be_compared() -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from twofold.errors import DataError, TransportError
-from twofold.experiments.reproduce import store as stores
 from twofold.experiments.reproduce.cell import Cell
 from twofold.experiments.reproduce.store import Store
 
@@ -32,7 +32,7 @@ def test_a_damaged_or_foreign_cell_counts_as_not_finished(tmp_path: Path) -> Non
     assert store.get(CELL) is None
 
 
-@pytest.mark.parametrize(("name", "value"), [("size", "paper"), ("twofold", "0.0"), ("settings", "0"), ("format", 0)])
+@pytest.mark.parametrize(("name", "value"), [("size", "paper"), ("twofold", "0.0"), ("format", 0)])
 def test_a_folder_of_other_results_is_refused(tmp_path: Path, name: str, value: object) -> None:
     Store.open(tmp_path, "quick")
     path = tmp_path / "reproduce.json"
@@ -41,11 +41,12 @@ def test_a_folder_of_other_results_is_refused(tmp_path: Path, name: str, value: 
         Store.open(tmp_path, "quick")
 
 
-def test_other_numbers_are_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Store.open(tmp_path, "quick")
-    monkeypatch.setattr(stores, "settings_hash", lambda: "another")
-    with pytest.raises(DataError, match=r"numbers \(TOML files\) another"):
-        Store.open(tmp_path, "quick")
+def test_cells_of_other_numbers_lie_there_unused(tmp_path: Path) -> None:
+    store = Store.open(tmp_path, "quick")
+    store.put(CELL, {"rows": []})
+    assert store.get(replace(CELL, options={"rank": 3})) is None
+    assert store.get(replace(CELL, data={"source": "hospitals", "scale": 2.0})) is None
+    assert store.get(CELL) is not None
 
 
 def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:

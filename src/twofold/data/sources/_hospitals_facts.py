@@ -222,5 +222,11 @@ def _places(scores: Floats, known: npt.NDArray[np.bool_], items: Ints) -> Ints:
 
 
 def _ndcg(places: Ints) -> float:
-    gains = np.where(places < CUTOFF, 1 / np.log2(places + 2.0), 0.0)
-    return float(gains.sum(axis=1).mean() / (1 / np.log2(np.arange(places.shape[1]) + 2.0)).sum())
+    """As `twofold.evaluate.ranking.ndcg` defines it, which lies above this layer: the first two places weigh alike."""
+    gains = np.where(places < CUTOFF, _discount(places), 0.0)
+    return float(gains.sum(axis=1).mean() / _discount(np.arange(places.shape[1])).sum())
+
+
+def _discount(places: Ints) -> Floats:
+    """Weight of a place, the first one 0."""
+    return np.asarray(1 / np.log2(np.maximum(places + 1.0, 2.0)))

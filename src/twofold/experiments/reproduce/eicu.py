@@ -91,8 +91,8 @@ def _generalizes(results: Results) -> Judgement:
         ours=line(results, (PRIVATE, CENTRAL, ALONE, PROCEDURE), TEST),
         rule=f"sound prototypes at ε = 0.1 with frozen item factors {LOWER} than both others; that generalizing well "
         "means the lowest error is our reading, after the recorded values",
-        why="In this form the error favours whoever fits less: uniform noise for prototypes has "
-        f"{results.at(PURE, results.x[-1], TEST)} at the last point.",
+        why=f"At ℓ = {results.x[-1]:g}, for comparison: uniform noise for prototypes "
+        f"{results.at(PURE, results.x[-1], TEST)}, exact prototypes {results.at(KMEANS, results.x[-1], TEST)}.",
     )
 
 

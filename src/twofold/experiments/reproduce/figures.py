@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any, Final
 
 from twofold.errors import BadParameter
@@ -140,7 +141,13 @@ def figure(name: str) -> Figure:
     twofold.errors.BadParameter: this figure is not known...
     """
     if name not in FIGURES:
-        raise BadParameter("this figure is not known.", found=f"{name!r:.60}", expected=", ".join(("all", *FIGURES)))
+        near = get_close_matches(name.lower(), FIGURES, n=1)
+        raise BadParameter(
+            "this figure is not known.",
+            found=f"{name!r:.60}",
+            expected=", ".join(("all", *FIGURES)),
+            fix=f"twofold reproduce {near[0] if near else 'all'}",
+        )
     return FIGURES[name]
 
 

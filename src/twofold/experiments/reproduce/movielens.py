@@ -51,7 +51,7 @@ def _centralised_lowest(metric: str) -> Judge:
             ours=line(results, (CENTRAL, ALONE, PRIVATE), metric),
             rule=f"centralised {LOWER} than individual models and than sound prototypes at ε = 0.1 with frozen item "
             "factors, all averaged over entities in the same way",
-            why="; ".join(f"Next to {name} it is {_points(found)}" for name, found in orders.items()) + ".",
+            why=f"It is {'; '.join(f'{_points(found)} next to {name}' for name, found in orders.items())}.",
         )
 
     return asked

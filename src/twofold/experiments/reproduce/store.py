@@ -47,7 +47,9 @@ class Store:
             (folder / "cells").mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise TransportError(
-                "the results folder cannot be made.", found=f"{folder.name}: {error.strerror}"
+                "the results folder cannot be made.",
+                found=f"{folder.name}: {error.strerror}",
+                fix="name another folder with -o",
             ) from None
         if path.exists():
             _check_same(_read(path), wanted)

@@ -1,0 +1,136 @@
+"""An entity's part of a secure sum: share keys, mask the one message, answer one list of survivors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+
+from twofold.entity.keystore import KeyStore
+from twofold.errors import NotReady, PlanMismatch
+from twofold.protocol.files import read_limited
+from twofold.protocol.key_messages import (
+    Roll,
+    body_limit,
+    decode_roll,
+    decode_survivors,
+    encode_answer,
+    encode_shares,
+)
+from twofold.protocol.masked import Masked
+from twofold.protocol.messages import PrototypesMessage
+from twofold.protocol.plan import Plan
+from twofold.protocol.terms import secure_terms
+from twofold.prototypes.bilinear.content import BilinearSums
+from twofold.secure_sum import Keys, Terms, answer, mask, share_secrets
+from twofold.secure_sum.packing import pack
+
+__all__ = ["Masks", "SecurePart"]
+
+Given = bytes | str | PathLike[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Masks:
+    """Masks for those on one roll."""
+
+    name: str
+    keys: Keys = field(repr=False)
+    terms: Terms = field(repr=False)
+    roll: Roll = field(repr=False)
+
+    def hide(self, content: BilinearSums) -> Masked:
+        """Mask noisy numbers; the same noise under the same masks gives the same bytes."""
+        hidden = mask(content.numbers, self.keys, self.name, self.terms, self.roll.present)
+        packed = np.frombuffer(pack(hidden.numbers, hidden.bits), dtype=np.uint8)
+        return Masked(
+            mechanism=content.mechanism,
+            present=hidden.present.hex(),
+            bits=hidden.bits,
+            packed=packed.reshape(hidden.numbers.size, hidden.bits // 8),
+            seeded=content.seeded,
+            note=content.note,
+        )
+
+    def check(self, message: PrototypesMessage) -> None:
+        """Refuse a stored message that was masked for another roll."""
+        content = message.content
+        if not isinstance(content, Masked) or content.present != self.terms.present_digest(self.roll.present).hex():
+            raise PlanMismatch(
+                "the ledger's message for this plan was masked for another list of entities.",
+                expected="the list it was masked for",
+                fix="ask the server why it published two lists; another list needs another plan",
+            )
+
+
+class SecurePart:
+    """Keys and terms of one entity.
+
+    Parameters
+    ----------
+    name : str
+        As enrolled.
+    plan : Plan
+        With a secure sum.
+    keys : path or Keys
+        The entity's secret keys.
+    """
+
+    def __init__(self, name: str, plan: Plan, keys: str | PathLike[str] | Keys | None) -> None:
+        self.name, self.plan, self.terms = name, plan, secure_terms(plan)
+        if keys is None:
+            raise PlanMismatch(
+                "the plan has a secure sum, and the entity's secret keys are missing.",
+                fix=f'Entity(..., keys="{name}.keys"), or --keys {name}.keys',
+            )
+        self.store = KeyStore(keys)
+        self.terms.own(self.store.keys, name)
+
+    def shares(self) -> bytes:
+        """Give the sealed shares; the same bytes every time."""
+        self.store.bind(self.plan)
+        return encode_shares(share_secrets(self.store.keys, self.name, self.terms), self.plan)
+
+    def masks(self, roll: Given | None) -> Masks:
+        """Get masks for those on the roll."""
+        if roll is None:
+            raise NotReady(
+                "the list of those who shared keys is missing; nothing was drawn.",
+                fix="share() first; then prototypes(roll) with what the server published",
+            )
+        self.store.bind(self.plan)
+        listed = decode_roll(_bytes(roll, body_limit(self.plan, everybody=True)), self.plan)
+        if self.name not in listed.shares or listed.shares[self.name] != share_secrets(
+            self.store.keys, self.name, self.terms
+        ):
+            raise PlanMismatch(
+                "the server's list does not hold this entity's own shares; nothing was drawn.",
+                fix="send the shares again, and ask the server why they are not in its list",
+            )
+        self.store.keep_roll(self.terms.present_digest(listed.present).hex())
+        return Masks(name=self.name, keys=self.store.keys, terms=self.terms, roll=listed)
+
+    def answer(self, survivors: Given, roll: Given) -> bytes:
+        """Answer a list of survivors, once: stored before it is sent."""
+        self.store.bind(self.plan)
+        lists = decode_survivors(_bytes(survivors, body_limit(self.plan)), self.plan)
+        listed = decode_roll(_bytes(roll, body_limit(self.plan, everybody=True)), self.plan)
+        if lists.present != listed.present:
+            raise PlanMismatch("the two lists that the server published do not belong together.")
+        self.store.keep_roll(self.terms.present_digest(listed.present).hex())
+        made = answer(
+            self.store.keys,
+            self.name,
+            self.terms,
+            listed.shares,
+            lists.present,
+            lists.survivors,
+            already=self.store.answered(self.plan),
+        )
+        return self.store.keep_answer(encode_answer(made, self.plan))
+
+
+def _bytes(given: Given, limit: int) -> bytes:
+    return given if isinstance(given, bytes) else read_limited(Path(given), limit)

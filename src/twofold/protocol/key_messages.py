@@ -1,0 +1,182 @@
+"""The key messages of a secure sum: they carry shares of masks and lists of names, and no data.
+
+::
+
+    entity: shares ──> server: roll          who shared, and everybody's sealed shares
+    entity: round 1 (masked) ──> server: survivors    whose messages are in the sum
+    entity: answer ──> server: round 2       the item factors, once the masks are off
+
+The body of each is canonical JSON in an array of bytes: with two hundred entities it is longer than a header may be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from twofold.errors import BadMessage
+from twofold.protocol.codec import LARGEST_HEADER, Layout, as_bytes, open_container, unpack
+from twofold.protocol.header import ANSWER, ROLL, SHARES, SURVIVORS, check_entity, check_header, common_record
+from twofold.protocol.plan import Plan
+from twofold.protocol.seal import check_seal, pack_sealed
+from twofold.protocol.strict_json import canonical_json, parse_json
+from twofold.protocol.terms import secure_terms
+from twofold.secure_sum import SharesMessage, UnmaskMessage, check_shares
+
+__all__ = [
+    "Answer",
+    "Roll",
+    "Shares",
+    "Survivors",
+    "body_limit",
+    "decode_answer",
+    "decode_roll",
+    "decode_shares",
+    "decode_survivors",
+    "encode_answer",
+    "encode_roll",
+    "encode_shares",
+    "encode_survivors",
+]
+
+# A sealed pair of shares, or a share, with the name it is for, in JSON.
+_PER_PAIR: Final = 512
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shares:
+    """An entity's sealed shares, decoded."""
+
+    entity: str
+    content: SharesMessage = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Roll:
+    """Who shared keys, in order, with everybody's sealed shares."""
+
+    shares: Mapping[str, SharesMessage] = field(repr=False)
+
+    @property
+    def present(self) -> tuple[str, ...]:
+        """Names, sorted."""
+        return tuple(sorted(self.shares))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Survivors:
+    """Who shared keys, and whose messages are in the sum."""
+
+    present: tuple[str, ...]
+    survivors: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """An entity's shares of what takes the masks off, decoded."""
+
+    entity: str
+    content: UnmaskMessage = field(repr=False)
+
+
+def encode_shares(content: SharesMessage, plan: Plan) -> bytes:
+    """Write an entity's shares."""
+    return _encode(SHARES, plan, content.to_record(), entity=content.sender)
+
+
+def decode_shares(data: bytes, plan: Plan) -> Shares:
+    """Read an entity's shares, if they are whole and for this plan."""
+    record, body = _decode(data, plan, SHARES)
+    content = SharesMessage.from_record(body)
+    check_shares(content, secure_terms(plan))
+    return Shares(entity=_same(check_entity(record, plan), content.sender), content=content)
+
+
+def encode_roll(shares: Mapping[str, SharesMessage], plan: Plan) -> bytes:
+    """Write who shared, with the sealed shares of each."""
+    return _encode(ROLL, plan, {"shares": [shares[name].to_record() for name in sorted(shares)]})
+
+
+def decode_roll(data: bytes, plan: Plan) -> Roll:
+    """Read who shared; too few, or somebody the plan does not know, is refused."""
+    body, terms = _decode(data, plan, ROLL)[1], secure_terms(plan)
+    every = [SharesMessage.from_record(one) for one in _listed(body, "shares")]
+    for one in every:
+        check_shares(one, terms)
+    terms.check_present([one.sender for one in every])
+    return Roll(shares={one.sender: one for one in every})
+
+
+def encode_survivors(present: Sequence[str], survivors: Sequence[str], plan: Plan) -> bytes:
+    """Write whose messages are in the sum."""
+    return _encode(SURVIVORS, plan, {"present": sorted(present), "survivors": sorted(survivors)})
+
+
+def decode_survivors(data: bytes, plan: Plan) -> Survivors:
+    """Read whose messages are in the sum; a list below the plan's floor is refused."""
+    body = _decode(data, plan, SURVIVORS)[1]
+    present, survivors = (tuple(_listed(body, name)) for name in ("present", "survivors"))
+    secure_terms(plan).check_survivors(present, survivors)
+    return Survivors(present=present, survivors=survivors)
+
+
+def encode_answer(content: UnmaskMessage, plan: Plan) -> bytes:
+    """Write an entity's answer."""
+    return _encode(ANSWER, plan, content.to_record(), entity=content.sender)
+
+
+def decode_answer(data: bytes, plan: Plan) -> Answer:
+    """Read an entity's answer; whether its shares are right shows when masks are taken off."""
+    record, body = _decode(data, plan, ANSWER)
+    content = UnmaskMessage.from_record(body)
+    return Answer(entity=_same(check_entity(record, plan), content.sender), content=content)
+
+
+def body_limit(plan: Plan, *, everybody: bool = False) -> int:
+    """Most bytes of a key message: of one entity, or of all of them in one.
+
+    Examples
+    --------
+    >>> from twofold.protocol.plan import CatalogKey
+    >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=3), feedback="counts", bound=5, max_items=2)
+    >>> body_limit(plan.with_(n_entities=205)) < body_limit(plan.with_(n_entities=205), everybody=True)
+    True
+    """
+    entities = len(plan.entities) or plan.n_entities
+    return 8 + LARGEST_HEADER + _PER_PAIR * (entities + 8) * (entities if everybody else 1)
+
+
+def _encode(schema: str, plan: Plan, body: Mapping[str, Any], *, entity: str | None = None) -> bytes:
+    record = common_record(schema, plan) | ({} if entity is None else {"entity": entity})
+    text = canonical_json(body).encode()
+    return pack_sealed(record, {"body": np.frombuffer(text, dtype=np.uint8)})
+
+
+def _decode(data: bytes, plan: Plan, schema: str) -> tuple[Mapping[str, Any], dict[str, Any]]:
+    data = as_bytes(data, body_limit(plan, everybody=schema == ROLL))
+    container = open_container(data)
+    check_header(container.record, plan, schema=schema)
+    shape = container.layouts["body"].shape if "body" in container.layouts else ()
+    layout = Layout(dtype="U8", shape=(shape[0] if len(shape) == 1 else 0,))
+    arrays = unpack(data, container, {"body": layout})
+    check_seal(data, container.record)
+    try:
+        return container.record, parse_json(arrays["body"].tobytes().decode())
+    except UnicodeDecodeError:
+        raise BadMessage("the body of the message is no text.") from None
+
+
+def _listed(body: Mapping[str, Any], name: str) -> list[Any]:
+    found = body.get(name)
+    if set(body) - {"present", "survivors", "shares"} or not isinstance(found, list):
+        raise BadMessage("the body of the message has another form.", expected=f"a list of {name}")
+    return found
+
+
+def _same(entity: str, sender: str) -> str:
+    if entity != sender:
+        raise BadMessage("the message carries two names.", found=f"{entity} and {sender}", expected="one sender")
+    return entity

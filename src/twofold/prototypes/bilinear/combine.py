@@ -1,0 +1,126 @@
+r"""The server's side: messages to moments. All of it is post-processing.
+
+Under a secure sum, or from one message, the totals are taken as they are. Where several messages each have their own
+noise, message h gets a weight proportional to its released number of users over its noise variance: with a common mean
+and noise :math:`\sigma_h`, the signal :math:`\sum_h w_h n_h` over the noise :math:`\sqrt{\sum_h w_h^2 \sigma_h^2}` is
+largest there (Cauchy and Schwarz). Weights are scaled so that the weighted users are as many as the released ones.
+
+The released number of users is noisy itself, so it is held above its own noise, and below 100 times what the plan
+promises. The weighted number of users uses one noisy number twice; what this adds on average,
+:math:`\sigma_c^2` per message above the floor (Stein's identity), is taken off.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from twofold.errors import BadParameter, BadShape
+from twofold.prototypes.base import Public
+from twofold.prototypes.bilinear.content import BilinearSums
+from twofold.prototypes.bilinear.layout import KINDS, BilinearLayout
+from twofold.prototypes.bilinear.moments import Kind, Moments
+from twofold.prototypes.claims import MOST_TIMES, MOST_USERS
+from twofold.prototypes.message import Floats
+
+__all__ = ["combine_bilinear"]
+
+
+def combine_bilinear(
+    messages: Iterable[BilinearSums], public: Public, *, layout: BilinearLayout | None = None
+) -> Moments:
+    """Turn messages, or the one message of a secure sum, into moments; in any order the same.
+
+    Parameters
+    ----------
+    messages : iterable of BilinearSums
+        At least one, all of one kind.
+    public : Public
+        The plan's numbers. With ``honest`` above 0 messages are added up as they are.
+    layout : BilinearLayout, optional
+        Where the release had other options than the plan's defaults.
+
+    Examples
+    --------
+    >>> from twofold.prototypes.bilinear.mechanism import Gram
+    >>> public = Public(n_items=3, n_users=2, max_items=3, bound=1, epsilon=10**9, delta=1e-6)
+    >>> message = Gram().release(np.array([[1, 1, 0], [0, 1, 0]]), public).value
+    >>> combine_bilinear([message, message], public).pairs.round(1) + 0.0
+    array([[2., 2., 0.],
+           [2., 4., 0.],
+           [0., 0., 0.]])
+    """
+    kept = sorted(messages, key=BilinearSums.digest)
+    _check(kept)
+    places = layout or BilinearLayout.of(public, _kind(kept[0]))
+    for message in kept:
+        _check_fit(message, places)
+    weights, taken_off = _weights(kept, places, public)
+    total = np.zeros(places.length)
+    for weight, message in zip(weights, kept, strict=True):
+        total += weight * message.numbers
+    noise = math.sqrt(sum((weight * one.deviation) ** 2 for weight, one in zip(weights, kept, strict=True)))
+    return Moments(
+        kind=places.kind,
+        users=float(total[places.count][0]) * places.count_unit - taken_off,
+        sums=total[places.sums] * places.sums_unit,
+        pairs=_square(total[places.pairs], places) * places.pairs_unit,
+        users_noise=noise * places.count_unit,
+        sums_noise=noise * places.sums_unit,
+        pairs_noise=noise * places.pairs_unit,
+        cap=places.cap,
+        entities=sum(message.entities for message in kept),
+        seeded=any(message.seeded for message in kept),
+        observed=total[places.observed] * places.observed_unit if places.mark else None,
+        observed_noise=noise * places.observed_unit,
+    )
+
+
+def _weights(messages: Sequence[BilinearSums], layout: BilinearLayout, public: Public) -> tuple[Floats, float]:
+    """Weight of every message, and what to take off the weighted number of users."""
+    if len(messages) == 1 or public.honest:
+        return np.ones(len(messages)), 0.0
+    released = np.array([float(one.numbers[layout.count][0]) * layout.count_unit for one in messages])
+    noise = np.array([one.deviation * layout.count_unit for one in messages])
+    most = np.minimum(MOST_TIMES * public.n_users, MOST_USERS) + noise
+    sizes = np.clip(released, np.maximum(noise, 1.0), most)
+    raw = sizes / np.maximum(noise, 1e-9) ** 2
+    scale = sizes.sum() / (raw @ sizes)
+    inside = (released == sizes) & (noise > 0)
+    return raw * scale, float(scale * inside.sum())
+
+
+def _square(pairs: Floats, layout: BilinearLayout) -> Floats:
+    if not layout.gram:
+        return pairs.reshape(layout.n_items, layout.columns)
+    square = np.zeros((layout.n_items, layout.n_items))
+    square[np.triu_indices(layout.n_items)] = pairs
+    return np.asarray(square + np.triu(square, 1).T)
+
+
+def _kind(message: BilinearSums) -> Kind:
+    found = next((kind for kind in KINDS if kind == message.mechanism), None)
+    if found is None:
+        raise BadParameter(
+            "a message holds no bilinear statistic.", found=repr(message.mechanism), expected=", ".join(KINDS)
+        )
+    return found
+
+
+def _check(messages: Sequence[BilinearSums]) -> None:
+    if not messages:
+        raise BadParameter("no message came in.", fix="wait for at least one entity")
+
+
+def _check_fit(message: BilinearSums, layout: BilinearLayout) -> None:
+    if message.mechanism != layout.kind or message.numbers.size != layout.length:
+        raise BadShape(
+            "a message was not made by these public numbers.",
+            found=f"{message.mechanism}, {message.numbers.size:,} numbers",
+            expected=f"{layout.kind}, {layout.length:,} numbers",
+            fix="let all use the same plan",
+        )
+    if message.law not in ("none", "gaussian" if layout.l2 else "laplace"):
+        raise BadParameter("a message has another law of noise.", found=message.law)

@@ -1,0 +1,149 @@
+"""Verdicts on pages and in documentation: short in the index, whole where the numbers are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from twofold.experiments.reproduce.results import TINY
+from twofold.experiments.reproduce.runner import Outcome
+from twofold.experiments.reproduce.verdicts import Verdict
+from twofold.report.page import Block
+from twofold.report.table import Column, Facts, Table
+from twofold.report.words import Folded, Paragraph
+
+__all__ = ["HOW", "index_markdown", "tally", "verdict_blocks", "verdict_table"]
+
+HOW: Final = (
+    "Every claim was turned into a question that numbers answer; each verdict says how. One number is lower than "
+    f"another only if it is so by more than {100 * TINY:g}% and by more than chance: the differences of three or more "
+    "seeds on the same data, or else of the entities, or else of two seeds, must not have 0 in Student's 95% interval; "
+    "one seed without entities has no such test. A claim about order that comes out too close at some point cannot be "
+    "told. For words like comparable (10%) and the same (2%) the limit is our choice, the same for all claims, and the "
+    "verdict says at which limit it would turn. The private lines are sound mechanisms with frozen item factors, as "
+    "Algorithm 2 says, unless they are called as published or recorded procedure. The quick size has less data than "
+    "the paper and smaller tables, so its verdicts are those of the quick size."
+)
+ORDER: Final = ("holds", "does not hold", "cannot be told")
+
+
+def tally(verdicts: Sequence[Verdict]) -> str:
+    """How many claims hold.
+
+    Examples
+    --------
+    >>> tally(())
+    'nothing was asked.'
+    """
+    counts = {word: sum(verdict.holds == word for verdict in verdicts) for word in ORDER}
+    parts = [f"{count} {_verb(word, count)}" for word, count in counts.items() if count]
+    return ", ".join(parts) + "." if parts else "nothing was asked."
+
+
+def verdict_table(verdicts: Sequence[Verdict]) -> Table:
+    """Every claim in a line: verdict, what was recorded, what we find.
+
+    Parameters
+    ----------
+    verdicts : sequence of Verdict
+        In the order of the table.
+    """
+    names = ("claim", "verdict", "recorded", "ours")
+    rows = tuple(
+        (f"{one.claim.words} ({one.claim.place})", one.holds, one.claim.recorded, one.judgement.ours)
+        for one in verdicts
+    )
+    return Table(
+        caption="What is claimed, and what we find",
+        columns=tuple(Column(name, numeric=False) for name in names),
+        rows=rows,
+        exact=tuple(tuple(one.record().values()) for one in verdicts),
+        exact_columns=tuple(verdicts[0].record()) if verdicts else (),
+    )
+
+
+def verdict_blocks(verdicts: Sequence[Verdict]) -> tuple[Block, ...]:
+    """Every claim by itself, with the question asked and the reason.
+
+    Parameters
+    ----------
+    verdicts : sequence of Verdict
+        In the order of the page.
+    """
+    blocks = tuple(
+        Facts(caption=f"{one.holds.capitalize()}: {one.claim.words}", rows=tuple(_parts(one))) for one in verdicts
+    )
+    return (*blocks, Folded("As a table", verdict_table(verdicts)), Folded("How verdicts are found", Paragraph(HOW)))
+
+
+def index_markdown(outcomes: Sequence[Outcome], *, size: str) -> str:
+    """The verdicts as a Markdown page, for documentation: all in a table, then each with its reasons.
+
+    Parameters
+    ----------
+    outcomes : sequence of Outcome
+        What became of the figures.
+    size : str
+        Of the run.
+    """
+    lines = [
+        "# The paper's experiments, run again",
+        "",
+        f"Printed by `twofold reproduce all --size {size} -o DIR`, as `index.md` in DIR; `index.html` beside it leads "
+        "to a page with plots and tables for every figure.",
+        "",
+        HOW,
+        "",
+    ]
+    for kind, title in (("paper", "Claims of the paper"), ("control", "Controls")):
+        found = [(outcome, one) for outcome in outcomes for one in outcome.verdicts if one.claim.kind == kind]
+        if found:
+            lines += [f"## {title}", "", tally([one for _, one in found]), "", *_markdown_rows(found), ""]
+    for outcome in outcomes:
+        if outcome.verdicts:
+            lines += [f"## {outcome.figure.title}", "", *_details(outcome)]
+    missing = [outcome for outcome in outcomes if outcome.results is None]
+    if missing:
+        lines += ["## Data missing", "", *(f"- `{one.figure.name}`: {_first(one.missing)}" for one in missing), ""]
+    return "\n".join(lines)
+
+
+def _verb(word: str, count: int) -> str:
+    if count == 1:
+        return word
+    return {"holds": "hold", "does not hold": "do not hold"}.get(word, word)
+
+
+def _parts(one: Verdict) -> list[tuple[str, str]]:
+    return [
+        ("where", one.claim.place),
+        ("recorded", one.claim.recorded),
+        ("ours", one.judgement.ours),
+        ("asked as", one.judgement.rule),
+        ("why", one.judgement.why),
+    ]
+
+
+def _markdown_rows(found: Sequence[tuple[Outcome, Verdict]]) -> list[str]:
+    head = ["| claim | where | figure | verdict |", "|---|---|---|---|"]
+    return head + [
+        f"| {_safe(one.claim.words)} | {_safe(one.claim.place)} | `{outcome.figure.name}` | {one.holds} |"
+        for outcome, one in found
+    ]
+
+
+def _details(outcome: Outcome) -> list[str]:
+    lines = [f"`twofold reproduce {outcome.figure.name}`. {outcome.figure.about}", ""]
+    for one in outcome.verdicts:
+        lines += [f"**{one.holds.capitalize()}: {one.claim.words}**", ""]
+        lines += [f"- {name}: {text}" for name, text in _parts(one)] + [""]
+    return lines
+
+
+def _safe(text: str) -> str:
+    return text.replace("|", "/")
+
+
+def _first(text: str) -> str:
+    """The first line, without where it was looked for."""
+    return text.splitlines()[0] if text else ""

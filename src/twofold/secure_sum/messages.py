@@ -1,0 +1,205 @@
+"""The three messages an entity sends, and their plain records. None carries data in the clear."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twofold.errors import BadMessage
+from twofold.secure_sum.derive import SECRET_BYTES
+from twofold.secure_sum.packing import pack, unpack
+from twofold.secure_sum.records import base64_bytes, exact_fields, hex_bytes, hex_table, name_of, table_record
+from twofold.secure_sum.sealed import BOX_BYTES
+from twofold.secure_sum.shamir import SHARE_BYTES
+
+__all__ = ["MaskedMessage", "SharesMessage", "UnmaskMessage"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharesMessage:
+    """Step 1: a sender's secrets, shared, each share under seal for its holder.
+
+    Parameters
+    ----------
+    sender : str
+        Who shares.
+    terms : bytes
+        Digest of the terms.
+    commitment : bytes
+        Commitment to the sender's self-mask seed.
+    boxes : mapping of str to bytes
+        Sealed shares by receiver; everybody but the sender, or fewer when it is handed on with `only`.
+
+    Examples
+    --------
+    >>> message = SharesMessage(sender="anna", terms=bytes(32), commitment=bytes(32), boxes={"bert": bytes(82)})
+    >>> SharesMessage.from_record(message.to_record()) == message
+    True
+    """
+
+    sender: str
+    terms: bytes = field(repr=False)
+    commitment: bytes = field(repr=False)
+    boxes: Mapping[str, bytes] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        _check(self.sender, (self.terms, self.commitment), {BOX_BYTES: [self.boxes]})
+
+    def only(self, receiver: str) -> SharesMessage:
+        """The part that `receiver` needs, for the server to hand on: 82 bytes instead of 82 for everyone.
+
+        Examples
+        --------
+        >>> boxes = {"bert": bytes(82), "carl": bytes(82)}
+        >>> message = SharesMessage(sender="anna", terms=bytes(32), commitment=bytes(32), boxes=boxes)
+        >>> list(message.only("carl").boxes)
+        ['carl']
+        """
+        boxes = {name: box for name, box in self.boxes.items() if name == receiver}
+        return SharesMessage(sender=self.sender, terms=self.terms, commitment=self.commitment, boxes=boxes)
+
+    def to_record(self) -> dict[str, object]:
+        """Plain JSON-able record."""
+        return {
+            "sender": self.sender,
+            "terms": self.terms.hex(),
+            "commitment": self.commitment.hex(),
+            "boxes": table_record(self.boxes),
+        }
+
+    @classmethod
+    def from_record(cls, record: object) -> SharesMessage:
+        """Read back what `to_record` wrote."""
+        fields = exact_fields(record, ("sender", "terms", "commitment", "boxes"), what="a message of shares")
+        return cls(
+            sender=name_of(fields["sender"]),
+            terms=hex_bytes(fields, "terms", SECRET_BYTES),
+            commitment=hex_bytes(fields, "commitment", SECRET_BYTES),
+            boxes=hex_table(fields, "boxes", BOX_BYTES),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskedMessage:
+    """Step 2: the sender's numbers and two check numbers, masked; uniform to anyone without the secrets.
+
+    Parameters
+    ----------
+    sender : str
+        Whose numbers.
+    present : bytes
+        Digest of the terms and of who shared; sums of messages with different digests are refused.
+    bits : int
+        The modulus is 2^bits.
+    numbers : array of uint64
+        Below 2^bits.
+
+    Examples
+    --------
+    >>> numbers = np.arange(3, dtype=np.uint64)
+    >>> message = MaskedMessage(sender="anna", present=bytes(32), bits=16, numbers=numbers)
+    >>> MaskedMessage.from_record(message.to_record()).numbers
+    array([0, 1, 2], dtype=uint64)
+    """
+
+    sender: str
+    present: bytes = field(repr=False)
+    bits: int
+    numbers: NDArray[np.uint64] = field(repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        _check(self.sender, (self.present,), {})
+        if type(self.bits) is not int or self.bits not in range(16, 65, 8):
+            raise BadMessage("a masked message has an impossible modulus.", expected="bits 16, 24, ... or 64")
+        sound = isinstance(self.numbers, np.ndarray) and self.numbers.dtype == np.uint64 and self.numbers.ndim == 1
+        if not sound or self.numbers.size < 3 or int(self.numbers.max()) >> self.bits:
+            raise BadMessage(
+                "a masked message does not hold numbers of its modulus.",
+                found=f"from {self.sender!r}",
+                expected=f"at least 3 whole numbers from 0, below 2^{self.bits}",
+            )
+
+    def to_record(self) -> dict[str, object]:
+        """Plain JSON-able record; the numbers in base64, `bits` / 8 bytes each."""
+        numbers = b64encode(pack(self.numbers, self.bits)).decode()
+        return {"sender": self.sender, "present": self.present.hex(), "bits": self.bits, "numbers": numbers}
+
+    @classmethod
+    def from_record(cls, record: object) -> MaskedMessage:
+        """Read back what `to_record` wrote."""
+        fields = exact_fields(record, ("sender", "present", "bits", "numbers"), what="a masked message")
+        bits = fields["bits"]
+        if type(bits) is not int or bits not in range(16, 65, 8):
+            raise BadMessage("a masked message has an impossible modulus.", expected="bits 16, 24, ... or 64")
+        return cls(
+            sender=name_of(fields["sender"]),
+            present=hex_bytes(fields, "present", SECRET_BYTES),
+            bits=bits,
+            numbers=unpack(base64_bytes(fields, "numbers"), bits),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnmaskMessage:
+    """Step 3: the sender's shares of the survivors' self-mask seeds and of the drop-outs' mask keys.
+
+    Parameters
+    ----------
+    sender : str
+        Who answers.
+    lists : bytes
+        Digest of the terms and of both lists that were answered.
+    seeds, keys : mapping of str to bytes
+        Shares by the name they belong to; never one name in both.
+
+    Examples
+    --------
+    >>> message = UnmaskMessage(sender="anna", lists=bytes(32), seeds={"anna": bytes(33)}, keys={})
+    >>> message, UnmaskMessage.from_record(message.to_record()) == message
+    (UnmaskMessage(sender='anna'), True)
+    """
+
+    sender: str
+    lists: bytes = field(repr=False)
+    seeds: Mapping[str, bytes] = field(repr=False)
+    keys: Mapping[str, bytes] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        _check(self.sender, (self.lists,), {SHARE_BYTES: [self.seeds, self.keys]})
+        if set(self.seeds) & set(self.keys):
+            raise BadMessage("an answer gives both secrets of one entity.", found=f"from {self.sender!r}")
+
+    def to_record(self) -> dict[str, object]:
+        """Plain JSON-able record."""
+        seeds, keys = table_record(self.seeds), table_record(self.keys)
+        return {"sender": self.sender, "lists": self.lists.hex(), "seeds": seeds, "keys": keys}
+
+    @classmethod
+    def from_record(cls, record: object) -> UnmaskMessage:
+        """Read back what `to_record` wrote."""
+        fields = exact_fields(record, ("sender", "lists", "seeds", "keys"), what="an answer for unmasking")
+        return cls(
+            sender=name_of(fields["sender"]),
+            lists=hex_bytes(fields, "lists", SECRET_BYTES),
+            seeds=hex_table(fields, "seeds", SHARE_BYTES),
+            keys=hex_table(fields, "keys", SHARE_BYTES),
+        )
+
+
+def _check(sender: object, digests: tuple[bytes, ...], tables: Mapping[int, list[Mapping[str, bytes]]]) -> None:
+    name_of(sender)
+    sound = all(isinstance(part, bytes) and len(part) == SECRET_BYTES for part in digests)
+    for size, group in tables.items():
+        for table in group:
+            sound = sound and isinstance(table, Mapping) and all(_is_entry(entry, size) for entry in table.items())
+    if not sound:
+        raise BadMessage("a message holds fields of wrong sizes.", found=f"from {sender!r:.60}")
+
+
+def _is_entry(entry: tuple[object, object], size: int) -> bool:
+    name_of(entry[0])
+    return isinstance(entry[1], bytes) and len(entry[1]) == size

@@ -1,0 +1,167 @@
+"""Step 4: the server adds the masked messages, takes the masks off the sum, and checks what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twofold.errors import BadMessage, BadShape, ConflictingMessage, PlanMismatch, TooFewMessages
+from twofold.secure_sum.derive import add_stream
+from twofold.secure_sum.keys import private_of
+from twofold.secure_sum.masking import CHECKS, modulus_mask, pair_stream, self_stream
+from twofold.secure_sum.messages import MaskedMessage, SharesMessage, UnmaskMessage
+from twofold.secure_sum.recovering import Secrets, check_answer, recover_secrets
+from twofold.secure_sum.terms import Terms
+
+__all__ = ["Opened", "add_masked", "unmask"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opened:
+    """The sum, and who answered with shares that do not fit.
+
+    Parameters
+    ----------
+    values : array of int64
+        The exact sum of the survivors' numbers.
+    doubtful : tuple of (str, str)
+        Answerer and owner of each share that was found to be wrong: either the first sent a wrong share on, or the
+        second dealt it one. The sum is right all the same.
+    """
+
+    values: NDArray[np.int64] = field(repr=False)
+    doubtful: tuple[tuple[str, str], ...] = ()
+
+
+def add_masked(
+    messages: Iterable[MaskedMessage], terms: Terms, present: Sequence[str]
+) -> tuple[NDArray[np.uint64], tuple[str, ...]]:
+    """Add masked messages modulo 2^bits, one at a time; also gives the sorted names of the survivors.
+
+    Examples
+    --------
+    >>> from twofold.secure_sum import Keys, mask
+    >>> keys = {name: Keys.new() for name in ("anna", "bert")}
+    >>> roster = {name: pair.public for name, pair in keys.items()}
+    >>> terms = Terms(context=b"plan", roster=roster, threshold=2, floor=2, least_present=2)
+    >>> sent = [mask(np.array([5]), keys[name], name, terms, terms.names) for name in terms.names]
+    >>> add_masked(sent, terms, terms.names)[1]
+    ('anna', 'bert')
+    """
+    terms.check_present(present)
+    bound = terms.present_digest(present)
+    total: NDArray[np.uint64] | None = None
+    seen: set[str] = set()
+    for message in messages:
+        _check_masked(message, terms, present, bound)
+        if message.sender in seen:
+            raise ConflictingMessage("two masked messages from one entity.", found=f"from {message.sender!r}")
+        if total is not None and message.numbers.size != total.size:
+            raise BadShape("masked messages differ in length.", found=f"from {message.sender!r}")
+        seen.add(message.sender)
+        total = message.numbers.copy() if total is None else np.add(total, message.numbers, out=total)
+    if total is None:
+        raise TooFewMessages("there is no masked message to add.")
+    return total & modulus_mask(terms.bits), tuple(sorted(seen))
+
+
+def unmask(
+    total: NDArray[np.uint64],
+    answers: Mapping[str, UnmaskMessage],
+    terms: Terms,
+    shares: Mapping[str, SharesMessage],
+    present: Sequence[str],
+    survivors: Sequence[str],
+) -> Opened:
+    """Take the masks off a sum; nothing is unmasked when too few answered or anything does not fit.
+
+    Parameters
+    ----------
+    total : array of uint64
+        From `add_masked`.
+    answers : mapping of str to UnmaskMessage
+        By sender; at least the threshold.
+    terms : Terms
+        What the sum is about.
+    shares : mapping of str to SharesMessage
+        From step 1; only the commitments are used.
+    present, survivors : sequence of str
+        The lists that were answered.
+
+    Examples
+    --------
+    >>> from twofold.secure_sum import Keys, answer, mask, share_secrets
+    >>> keys = {name: Keys.new() for name in ("anna", "bert", "carl")}
+    >>> roster = {name: pair.public for name, pair in keys.items()}
+    >>> terms = Terms(context=b"plan", roster=roster, threshold=2, floor=2, least_present=3)
+    >>> shares = {name: share_secrets(pair, name, terms) for name, pair in keys.items()}
+    >>> stay = ["anna", "bert"]  # carl drops out after sharing
+    >>> sent = [mask(np.array([5, -7]), keys[name], name, terms, terms.names) for name in stay]
+    >>> total, survivors = add_masked(sent, terms, terms.names)
+    >>> answers = {name: answer(keys[name], name, terms, shares, terms.names, survivors) for name in stay}
+    >>> unmask(total, answers, terms, shares, terms.names, survivors).values
+    array([ 10, -14])
+    """
+    terms.check_survivors(present, survivors)
+    for name, message in answers.items():
+        check_answer(message, name, terms, present, survivors)
+    if len(answers) < terms.threshold:
+        raise TooFewMessages(
+            "too few entities answered; nothing is unmasked.",
+            found=str(len(answers)),
+            expected=f"at least {terms.threshold}",
+            fix="wait for more answers",
+        )
+    secrets = recover_secrets(answers, terms, shares, present, survivors)
+    remaining = np.array(total, dtype=np.uint64)
+    _take_off(remaining, secrets, terms, present, survivors)
+    return Opened(values=_read(remaining, terms, survivors), doubtful=secrets.doubtful)
+
+
+def _take_off(
+    remaining: NDArray[np.uint64], secrets: Secrets, terms: Terms, present: Sequence[str], survivors: Sequence[str]
+) -> None:
+    bound, size = terms.present_digest(present), remaining.size
+    for seed in secrets.seeds.values():
+        add_stream(remaining, self_stream(seed, bound, size), bits=terms.bits, subtract=True)
+    for gone, secret in secrets.keys.items():
+        private = private_of(secret)
+        for stayed in survivors:
+            key = pair_stream(private, terms.roster[stayed].mask, bound, size)
+            # the one that stayed added it when its name comes first
+            add_stream(remaining, key, bits=terms.bits, subtract=stayed < gone)
+
+
+def _read(remaining: NDArray[np.uint64], terms: Terms, survivors: Sequence[str]) -> NDArray[np.int64]:
+    remaining &= modulus_mask(terms.bits)
+    expected = [len(survivors), sum(terms.positions[name] for name in survivors)]
+    if [int(number) for number in remaining[-CHECKS:]] != [number % 2**terms.bits for number in expected]:
+        raise _no_fit("the check numbers of the sum are wrong: a message is garbage or carries a mask of another plan.")
+    shift = np.int64(64 - terms.bits)
+    values = (remaining[:-CHECKS].view(np.int64) << shift) >> shift  # brings the sign up from bit `bits`
+    if int(values.max()) > terms.limit * len(survivors) or int(values.min()) < -terms.limit * len(survivors):
+        raise _no_fit("the sum is larger than numbers within the limit can make it: a message is garbage.")
+    return values
+
+
+def _no_fit(summary: str) -> BadMessage:
+    return BadMessage(
+        summary,
+        expected="masked messages of exactly the survivors, made with the keys of the roster",
+        fix="start again with a new plan and new keys; single messages cannot be told apart",
+    )
+
+
+def _check_masked(message: MaskedMessage, terms: Terms, present: Sequence[str], bound: bytes) -> None:
+    sender = message.sender
+    if sender not in present:
+        raise BadMessage("a masked message comes from somebody who did not share.", found=f"from {sender!r}")
+    if message.bits != terms.bits:
+        raise PlanMismatch(
+            "a masked message has another modulus.", found=f"bits {message.bits}", expected=f"bits {terms.bits}"
+        )
+    if message.present != bound:
+        raise PlanMismatch("a masked message belongs to another plan or another list.", found=f"from {sender!r}")

@@ -1,0 +1,324 @@
+"""One step, from the first message to publication, however often the process is killed on the way."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from twofold.errors import (
+    BadMessage,
+    ConflictingMessage,
+    NotReady,
+    PrivacyError,
+    ProtocolError,
+    RoundClosed,
+    TransportError,
+    TwofoldError,
+)
+from twofold.privacy.ledger.disk import step as announce
+from twofold.protocol.codec import receipt
+from twofold.protocol.files import read_limited
+from twofold.protocol.phases import Phase
+from twofold.protocol.plan import Plan
+from twofold.prototypes.combine import MOST_MESSAGES
+from twofold.server.sources import check_number, conflict
+from twofold.server.state import State
+from twofold.transport.base import Rejected, ServerMailbox, Submission
+
+__all__ = ["Collector", "Progress", "Stored"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """How far a round is.
+
+    Parameters
+    ----------
+    arrived, expected : int
+        Entities whose message was taken, and how many the plan expects.
+    rejected : int
+        What came and was not taken.
+    closed, published : bool
+        Whether the list of messages is final, and whether the item factors are out.
+    """
+
+    arrived: int
+    expected: int
+    rejected: int
+    closed: bool
+    published: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored:
+    """A message that counts, on the coordinator's disk."""
+
+    receipt: str
+    read: Callable[[], bytes] = field(repr=False, compare=False)
+
+    def data(self) -> bytes:
+        """Give the bytes; other ones than those that were taken are refused."""
+        found = self.read()
+        if receipt(found) != self.receipt:
+            raise BadMessage(
+                "a stored message is not the one that was taken.",
+                found=self.receipt[:12],
+                expected="the bytes whose receipt is its name",
+                fix="restore the folder from a copy",
+            )
+        return found
+
+
+class Collector(ABC):
+    """Collects the messages of one step, closes it, computes, publishes once.
+
+    Parameters
+    ----------
+    plan : Plan
+        Who is expected is in it.
+    mailbox : ServerMailbox
+        Where messages come from and the result goes to.
+    state : path
+        Folder of this step, of this coordinator alone; see `twofold.server.state`.
+    phase : Phase
+        Which step.
+    clock : callable
+        Gives the time, for tests.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        mailbox: ServerMailbox,
+        *,
+        state: str | PathLike[str],
+        phase: Phase,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.plan = plan
+        self.mailbox = mailbox
+        self.phase = phase
+        self.clock = clock
+        self._state = State(Path(state), plan, phase)
+        self._holding = False
+        self._conflicts: list[Rejected] = []
+
+    @property
+    @abstractmethod
+    def expected(self) -> int:
+        """How many entities are waited for."""
+
+    @property
+    @abstractmethod
+    def quorum(self) -> int:
+        """Fewest entities with whose messages the step goes on."""
+
+    @property
+    @abstractmethod
+    def deadline(self) -> str | None:
+        """Until when the others are waited for."""
+
+    @abstractmethod
+    def compute(self, taken: Sequence[Stored]) -> bytes:
+        """Make what is published from the messages that count, in the order of their receipts."""
+
+    @abstractmethod
+    def accept(self, message: Any) -> None:
+        """Refuse a decoded message that does not belong to this step for another reason than its plan."""
+
+    def refused(self) -> list[Rejected]:
+        """What was not taken, with the reason in public words.
+
+        First what is refused for good, then what the last look found in conflict, then what the mailbox refused.
+        """
+        kept = [Rejected(name, reason) for name, reason in self._state.refused().values()]
+        return [*kept, *self._conflicts, *self.mailbox.rejected()]
+
+    def step(self) -> Progress:
+        """Look once: take what is new, and finish the round if it can be finished.
+
+        Raises
+        ------
+        TooFewMessages
+            The deadline has passed below the quorum. Another look may find more.
+        TransportError
+            The folder or the mailbox cannot be used, or another coordinator works here. Nothing is lost.
+        """
+        with nullcontext() if self._holding else self._state.locked():
+            self._state.open()
+            self._collect()
+            if self._state.closed() is None and not self._close():
+                return self._progress()
+            self._publish()
+            return self._progress()
+
+    def run(
+        self,
+        *,
+        poll: float = 5.0,
+        timeout: float | None = None,
+        progress: Callable[[Progress], object] | None = None,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> Progress:
+        """Look again and again until the step is published.
+
+        Parameters
+        ----------
+        poll : float
+            Seconds between looks.
+        timeout : float, optional
+            Seconds after which to give up with NotReady; never by default. The folder keeps what came.
+        progress : callable, optional
+            Told after every look.
+        sleep : callable
+            Waits, for tests.
+
+        Raises
+        ------
+        TooFewMessages
+            At the deadline, below the quorum.
+        """
+        began = time.monotonic()
+        with self._state.locked():
+            self._holding = True
+            try:
+                while not (seen := self._told(progress)).published:
+                    if timeout is not None and time.monotonic() - began >= timeout:
+                        raise NotReady(
+                            "the round is not finished.",
+                            found=f"{seen.arrived} of {seen.expected} entities answered",
+                            fix="run the same again; what arrived is kept",
+                        )
+                    sleep(poll)
+                return seen
+            finally:
+                self._holding = False
+
+    def _told(self, progress: Callable[[Progress], object] | None) -> Progress:
+        seen = self.step()
+        if progress is not None:
+            progress(seen)
+        return seen
+
+    def _collect(self) -> None:
+        """Store every new message that is sound, and remember why the others are not."""
+        taken, refused = self._state.messages(), self._state.refused()
+        before, found = len(refused), self._found(taken, refused)
+        self._conflicts = [
+            _undecided(one, entity) for entity, several in found.items() if several[1:] for one in several
+        ]
+        for entity, (one, *others) in found.items():
+            if others:
+                continue
+            if len(taken) >= MOST_MESSAGES:
+                refused[one.receipt] = (one.entity, _reason(_full()))
+                continue
+            try:
+                data = _unchanged(one)
+            except TransportError:  # it could not be read again this time
+                continue
+            self._state.store(one.receipt, data)
+            taken[entity] = one.receipt
+        if len(refused) != before:
+            self._state.refuse(refused)
+
+    def _found(self, taken: dict[str, str], refused: dict[str, tuple[str, str]]) -> dict[str, list[Submission]]:
+        """New messages that are sound, by entity; adds those that are not to the refused ones."""
+        known, final = set(taken.values()) | set(refused), self._state.closed() is not None
+        found: dict[str, list[Submission]] = {}
+        for submission in sorted(self.mailbox.submissions(), key=lambda one: one.receipt):
+            if submission.receipt in known:
+                continue
+            known.add(submission.receipt)
+            try:
+                if final:
+                    raise RoundClosed("the round is closed; this message came too late.")
+                found.setdefault(self._sender(submission, taken), []).append(submission)
+            except (ProtocolError, PrivacyError, RoundClosed) as error:
+                refused[submission.receipt] = (submission.entity, _reason(error))
+            except TransportError:  # it could not be read this time
+                continue
+        return found
+
+    def _sender(self, submission: Submission, taken: dict[str, str]) -> str:
+        """Read and check one message, and let go of it."""
+        message = self.phase.decode_up(_unchanged(submission), self.plan)
+        if message.entity in taken:
+            raise conflict(message.entity)
+        self.accept(message)
+        return str(message.entity)
+
+    def _close(self) -> bool:
+        """Write down which messages count, if it is time; say whether it was."""
+        receipts = list(self._state.messages().values())
+        if len(receipts) >= max(self.expected, self.quorum):
+            self._state.close(receipts, "all answered")
+            return True
+        if self.deadline is None or self.clock() < datetime.fromisoformat(self.deadline):
+            return False
+        check_number(len(receipts), self.quorum, self.expected)
+        self._state.close(receipts, "deadline")
+        return True
+
+    def _publish(self) -> None:
+        """Compute the result if nobody has yet, and publish it if nobody has yet."""
+        data = self._state.result()
+        if data is None:
+            data = self.compute([self._stored(one) for one in sorted(self._state.closed() or [])])
+            self._state.store_result(data)
+        self.phase.decode_down(data, self.plan)  # a disk may have lost a bit since
+        if self.mailbox.published() != data:
+            announce("coordinator: publish")
+            self.mailbox.publish(data)
+
+    def _stored(self, known: str) -> Stored:
+        """Give a message that counts; its bytes must be those that were taken."""
+        path, limit = self._state.path(known), self.phase.up_limit(self.plan)
+        stored = Stored(receipt=known, read=lambda: read_limited(path, limit))
+        stored.data()
+        return stored
+
+    def _progress(self) -> Progress:
+        out = self._state.result()
+        return Progress(
+            arrived=len(self._state.messages()),
+            expected=self.expected,
+            rejected=len(self.refused()),
+            closed=self._state.closed() is not None,
+            published=out is not None and self.mailbox.published() == out,
+        )
+
+
+def _unchanged(submission: Submission) -> bytes:
+    data = submission.read()
+    if receipt(data) != submission.receipt:
+        raise TransportError("a message changed after it was found.", found=submission.entity)
+    return data
+
+
+def _undecided(submission: Submission, entity: str) -> Rejected:
+    """Say that nobody here can tell which of several messages is the entity's."""
+    error = ConflictingMessage(
+        "different messages under one name arrived together, and none is taken.",
+        found=f"this one of {entity} has receipt {submission.receipt[:12]}.",
+    )
+    todo = f"Ask {entity} which receipt its ledger holds, and remove the other; the round waits meanwhile."
+    return Rejected(submission.entity, f"{_reason(error)} {todo}")
+
+
+def _full() -> RoundClosed:
+    return RoundClosed(
+        "the round is full.", found=f"{MOST_MESSAGES:,} messages; more could not be added up without overflow."
+    )
+
+
+def _reason(error: TwofoldError) -> str:
+    """Why, in public words."""
+    return f"{type(error).__name__}: {error.summary}" + (f" Found: {error.found}" if error.found else "")

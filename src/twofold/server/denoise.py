@@ -1,0 +1,114 @@
+r"""Known noise, unknown signal: which directions of a noisy matrix are real, and how large they were.
+
+The noise of a release has a published size, so nothing has to be guessed. A symmetric m x m matrix of noise with
+standard deviation σ off its diagonal has its largest eigenvalue near :math:`2\sigma\sqrt m`, an m x k matrix its largest
+singular value near :math:`\sigma(\sqrt m + \sqrt k)`: the *edge*. A direction counts when it lies above the edge by
+more than noise alone does in one draw of a hundred (`keep_symmetric`, `keep_sketch`).
+
+A direction of true size ℓ above the edge is seen too large and turned away from itself, both by known amounts. The size
+with the smallest expected squared error is (optimal shrinkage for the Frobenius norm)
+
+.. math:: \eta(y) = \sqrt{y^2 - 4 m \sigma^2} \quad\text{and}\quad
+          \eta(y) = \sqrt{(y^2 - (m + k)\sigma^2)^2 - 4 m k \sigma^4}\,/\,y .
+
+Sources: Gavish and Donoho, Optimal shrinkage of singular values, 2017; Benaych-Georges and Nadakuditi 2011 for the
+symmetric case; Johnstone 2001 and Tracy and Widom 1996 for how far the largest value strays from the edge.
+
+Privacy
+-------
+Post-processing: released numbers and the published size of their noise.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from twofold.prototypes.message import Floats
+
+__all__ = ["keep_sketch", "keep_symmetric", "shrink_sketch", "shrink_symmetric", "sketch_edge", "symmetric_edge"]
+
+#: Above the edge by so many of its own scales lies the largest value of pure noise in one draw of a hundred
+#: (0.99 quantile of the Tracy-Widom law of real matrices).
+RARE: Final = 2.02
+
+
+def symmetric_edge(noise: float, items: int) -> float:
+    """Where the largest eigenvalue of symmetric noise lies.
+
+    Parameters
+    ----------
+    noise : float
+        Standard deviation of an entry off the diagonal; one on it may have up to twice the variance.
+    items : int
+        Rows.
+
+    Examples
+    --------
+    >>> symmetric_edge(0.5, 100)
+    10.0
+    """
+    return 2 * noise * math.sqrt(items)
+
+
+def keep_symmetric(noise: float, items: int) -> float:
+    """Eigenvalue that pure noise exceeds in about one draw of a hundred.
+
+    Examples
+    --------
+    >>> round(keep_symmetric(0.5, 100) / symmetric_edge(0.5, 100), 3)
+    1.047
+    """
+    return symmetric_edge(noise, items) * (1 + RARE / (2 * items ** (2 / 3)))
+
+
+def shrink_symmetric(values: Floats, noise: float, items: int) -> Floats:
+    """Sizes with the least squared error for eigenvalues seen in symmetric noise; 0 for what may be noise.
+
+    Examples
+    --------
+    >>> shrink_symmetric(np.array([-9.0, 3.0, 5.0]), 0.2, 100)
+    array([0., 0., 3.])
+    """
+    edge = symmetric_edge(noise, items)
+    return np.asarray(np.sqrt(np.maximum(values**2 - edge**2, 0.0)) * (values > keep_symmetric(noise, items)))
+
+
+def sketch_edge(noise: float, items: int, columns: int) -> float:
+    """Where the largest singular value of rectangular noise lies.
+
+    Examples
+    --------
+    >>> sketch_edge(0.5, 100, 25)
+    7.5
+    """
+    return noise * (math.sqrt(items) + math.sqrt(columns))
+
+
+def keep_sketch(noise: float, items: int, columns: int) -> float:
+    """Singular value that pure noise exceeds in about one draw of a hundred.
+
+    Examples
+    --------
+    >>> round(keep_sketch(0.5, 100, 25) / sketch_edge(0.5, 100, 25), 3)
+    1.044
+    """
+    roots = math.sqrt(items) + math.sqrt(columns)
+    scale = roots * (1 / math.sqrt(items) + 1 / math.sqrt(columns)) ** (1 / 3)
+    return noise * math.sqrt(roots**2 + RARE * scale)
+
+
+def shrink_sketch(values: Floats, noise: float, items: int, columns: int) -> Floats:
+    """Sizes with the least squared error for singular values seen in rectangular noise; 0 for what may be noise.
+
+    Examples
+    --------
+    >>> shrink_sketch(np.array([1.0, 20.0]), 0.0, 100, 25), shrink_sketch(np.array([7.7, 20.0]), 0.5, 100, 25).round(1)
+    (array([ 1., 20.]), array([ 0. , 18.4]))
+    """
+    sizes, variance = np.maximum(values, 0.0), noise**2
+    inside = (sizes**2 - (items + columns) * variance) ** 2 - 4 * items * columns * variance**2
+    shrunk = np.sqrt(np.maximum(inside, 0.0)) / np.where(sizes > 0, sizes, 1.0)
+    return np.asarray(shrunk * (sizes > keep_sketch(noise, items, columns)))

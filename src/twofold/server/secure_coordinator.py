@@ -1,0 +1,258 @@
+"""The three steps of a secure sum, one after another, however often the process is killed on the way."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final
+
+from twofold.errors import BadMessage, NotReady, TooFewMessages
+from twofold.privacy.ledger.disk import make_folder
+from twofold.protocol.key_messages import Answer, Roll, Survivors, decode_roll, decode_survivors
+from twofold.protocol.messages import PrototypesMessage, encode_factors
+from twofold.protocol.phases import ANSWERS, KEYS, MASKED, Phase
+from twofold.protocol.plan import Plan
+from twofold.secure_sum import check_answer
+from twofold.server.collector import Collector, Progress, Stored
+from twofold.server.secure import SecureServer
+from twofold.transport.base import Rejected, ServerMailbox
+
+__all__ = ["SecureCoordinator", "SecureProgress"]
+
+Mailboxes = Callable[[Phase], ServerMailbox]
+Clock = Callable[[], datetime]
+#: What is waited for in each step, in words.
+WAITS: Final = {"keys": "key shares", "masked": "messages", "answers": "answers"}
+
+
+class SecureProgress(Progress):
+    """How far a secure sum is: the figures of the step it is in."""
+
+
+class SecureCoordinator:
+    """Collects shares, publishes the roll; collects masked messages, publishes the survivors; collects answers,
+    publishes the item factors.
+
+    Parameters
+    ----------
+    plan : Plan
+        With a secure sum and the list of keys.
+    mailboxes : callable
+        Gives the server's end of the transport for each step.
+    state : path
+        Folder of this coordinator alone; each step has a folder in it.
+    clock : callable
+        Gives the time, for tests.
+
+    Notes
+    -----
+    Key shares close when everybody has shared, or at the plan's ``secure.share_deadline`` with enough of them. Messages
+    close when everybody on the roll has sent one, or at the plan's deadline with enough survivors. Answers close as
+    soon as they take the masks off. A step that cannot be finished publishes nothing.
+
+    Once the list of survivors is out it is never changed: entities answer one list only.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        mailboxes: Mailboxes,
+        *,
+        state: str | PathLike[str],
+        clock: Clock = lambda: datetime.now(UTC),
+    ) -> None:
+        self.plan = plan
+        folder = Path(state)
+        make_folder(folder)
+        server = SecureServer(plan)
+        self._keys = _Keys(plan, mailboxes(KEYS), folder / KEYS.name, server, clock)
+        self._masked = _Masked(plan, mailboxes(MASKED), folder / MASKED.name, server, clock, self._keys)
+        self._answers = _Answers(plan, mailboxes(ANSWERS), folder / ANSWERS.name, server, clock, self._masked)
+
+    @property
+    def remark(self) -> str:
+        """Nothing: a secure sum has a list of keys, so strangers cannot take part."""
+        return ""
+
+    @property
+    def step_name(self) -> str:
+        """What is waited for, in words."""
+        return WAITS[self._current.phase.name]
+
+    @property
+    def _steps(self) -> tuple[_Step, ...]:
+        return (self._keys, self._masked, self._answers)
+
+    @property
+    def _current(self) -> _Step:
+        return next((one for one in self._steps if one.result() is None), self._answers)
+
+    def refused(self) -> list[Rejected]:
+        """What was not taken in the present step, with the reason in public words."""
+        return self._current.refused()
+
+    def step(self) -> Progress:
+        """Look once in every step that can be looked into; gives the figures of the last of them.
+
+        Raises
+        ------
+        TooFewMessages
+            A deadline has passed with too few. Nothing is unmasked and nothing is published.
+        """
+        for one in self._steps:
+            seen = one.step()
+            if not seen.published:
+                break
+        return Progress(
+            arrived=seen.arrived,
+            expected=seen.expected,
+            rejected=seen.rejected,
+            closed=seen.closed and one is self._answers,
+            published=seen.published and one is self._answers,
+        )
+
+    def run(self, *, poll: float = 5.0, timeout: float | None = None) -> Progress:
+        """Look again and again until the item factors are published."""
+        began = time.monotonic()
+        while not (seen := self.step()).published:
+            if timeout is not None and time.monotonic() - began >= timeout:
+                raise NotReady(
+                    "the secure sum is not finished.",
+                    found=f"{seen.arrived} of {seen.expected} {self.step_name}",
+                    fix="run the same again; what arrived is kept",
+                )
+            time.sleep(poll)
+        return seen
+
+
+class _Step(Collector):
+    """What the three steps share."""
+
+    def __init__(
+        self, plan: Plan, mailbox: ServerMailbox, state: Path, server: SecureServer, clock: Clock, phase: Phase
+    ) -> None:
+        super().__init__(plan, mailbox, state=state, phase=phase, clock=clock)
+        assert plan.secure is not None
+        self.server, self.secure = server, plan.secure
+
+    def result(self) -> bytes | None:
+        """What was published in this step, or is about to be."""
+        return self._state.result()
+
+    def needed(self) -> bytes:
+        """The same, where it must be there."""
+        data = self.result()
+        assert data is not None, "a step is looked into only when the one before it is published"
+        return data
+
+    def taken(self) -> list[Stored]:
+        """Messages that count, in the order of their receipts."""
+        return [self._stored(one) for one in sorted(self._state.closed() or [])]
+
+
+class _Keys(_Step):
+    def __init__(self, plan: Plan, mailbox: ServerMailbox, state: Path, server: SecureServer, clock: Clock) -> None:
+        super().__init__(plan, mailbox, state, server, clock, KEYS)
+
+    @property
+    def expected(self) -> int:
+        return len(self.server.terms.names)
+
+    @property
+    def quorum(self) -> int:
+        return self.server.terms.least_present
+
+    @property
+    def deadline(self) -> str | None:
+        return self.secure.share_deadline
+
+    def accept(self, message: Any) -> None:
+        """Take all that decodes."""
+
+    def compute(self, taken: Sequence[Stored]) -> bytes:
+        return self.server.roll(one.data() for one in taken)
+
+    def roll(self) -> Roll:
+        """The published list."""
+        return decode_roll(self.needed(), self.plan)
+
+
+class _Masked(_Step):
+    def __init__(
+        self, plan: Plan, mailbox: ServerMailbox, state: Path, server: SecureServer, clock: Clock, keys: _Keys
+    ) -> None:
+        super().__init__(plan, mailbox, state, server, clock, MASKED)
+        self.keys = keys
+
+    @property
+    def expected(self) -> int:
+        return len(self.keys.roll().present)
+
+    @property
+    def quorum(self) -> int:
+        return self.secure.survivors
+
+    @property
+    def deadline(self) -> str | None:
+        return self.plan.deadline
+
+    def accept(self, message: PrototypesMessage) -> None:
+        self.server.checked(message, self.keys.roll())
+
+    def compute(self, taken: Sequence[Stored]) -> bytes:
+        return self.server.survivors((one.data() for one in taken), self.keys.needed())
+
+    def survivors(self) -> Survivors:
+        """The published list."""
+        return decode_survivors(self.needed(), self.plan)
+
+
+class _Answers(_Step):
+    def __init__(
+        self, plan: Plan, mailbox: ServerMailbox, state: Path, server: SecureServer, clock: Clock, masked: _Masked
+    ) -> None:
+        super().__init__(plan, mailbox, state, server, clock, ANSWERS)
+        self.masked = masked
+
+    @property
+    def expected(self) -> int:
+        return len(self.masked.survivors().survivors)
+
+    @property
+    def quorum(self) -> int:
+        return self.server.terms.threshold
+
+    @property
+    def deadline(self) -> str | None:
+        return None
+
+    def accept(self, message: Answer) -> None:
+        lists = self.masked.survivors()
+        check_answer(message.content, message.entity, self.server.terms, lists.present, lists.survivors)
+
+    def compute(self, taken: Sequence[Stored]) -> bytes:
+        factors = self.server.factorize(
+            (one.data() for one in self.masked.taken()),
+            [one.data() for one in taken],
+            roll=self.masked.keys.needed(),
+            survivors=self.masked.needed(),
+        )
+        return encode_factors(factors, self.plan)
+
+    def _close(self) -> bool:
+        """Close as soon as the answers take the masks off; wrong ones among few are outvoted by more of them."""
+        receipts = sorted(self._state.messages().values())
+        if len(receipts) < self.quorum:
+            return False
+        try:
+            data = self.compute([self._stored(one) for one in receipts])
+        except (BadMessage, TooFewMessages):
+            if len(receipts) >= self.expected:
+                raise
+            return False
+        self._state.close(receipts, "the masks are off")
+        self._state.store_result(data)
+        return True

@@ -1,0 +1,92 @@
+"""What a server gains by showing different lists: the attack is carried out, and the bound holds with equality."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from twofold.errors import PrivacyError
+from twofold.secure_sum import honest_in_any_sum
+from twofold.secure_sum.derive import add_stream
+from twofold.secure_sum.keys import private_of
+from twofold.secure_sum.masking import modulus_mask, pair_stream, self_stream
+from twofold.secure_sum.shamir import recover
+
+#: Each of five entities is shown another list, each with three survivors (the floor) and itself among them.
+DROPPED = {"e000": "23", "e001": "24", "e002": "34", "e003": "24", "e004": "23"}
+
+
+def attack(group, answers):
+    """Everything the answers open, whatever the lists: seeds and mask keys with at least `threshold` shares."""
+    opened = {"seeds": {}, "keys": {}}
+    for kind, owner in itertools.product(opened, group.names):
+        points = {
+            group.terms.positions[name]: getattr(message, kind)[owner]
+            for name, message in answers.items()
+            if owner in getattr(message, kind)
+        }
+        if len(points) >= group.terms.threshold:
+            opened[kind][owner] = recover(points, threshold=group.terms.threshold, fits=bool)[0]
+    return opened
+
+
+def test_different_lists_open_a_sum_below_the_floor_but_not_below_the_bound(federation) -> None:
+    group = federation(5, threshold=3, floor=3, least_present=5)
+    present = group.share()
+    rng = np.random.default_rng(0)
+    values = {name: rng.integers(-1000, 1000, size=6) for name in present}
+    sent = {name: group.mask(name, values[name], present) for name in present}
+    lists = {name: [other for other in present if other[-1] not in gone] for name, gone in DROPPED.items()}
+    answers = {name: group.answer(name, present, lists[name]) for name in present}
+    opened = attack(group, answers)
+    assert not set(opened["seeds"]) & set(opened["keys"])  # the threshold rule: never both of one entity
+    pair = [name for name in present if name not in opened["keys"]]
+    bound = group.terms.present_digest(present)
+    total = np.zeros(8, dtype=np.uint64)
+    for name in pair:
+        total += sent[name].numbers
+        add_stream(total, self_stream(opened["seeds"][name], bound, 8), bits=48, subtract=True)
+        for gone, secret in opened["keys"].items():
+            key = pair_stream(private_of(secret), group.terms.roster[name].mask, bound, 8)
+            add_stream(total, key, bits=48, subtract=name < gone)
+    total &= modulus_mask(48)
+    signed = (total.view(np.int64) << 16) >> 16
+    assert signed[:6].tolist() == (values[pair[0]] + values[pair[1]]).tolist()
+    assert len(pair) == group.terms.honest == 2 < group.terms.floor
+
+
+def test_an_entity_that_answered_refuses_any_other_list_and_repeats_the_same(federation) -> None:
+    group = federation(5, threshold=3, floor=3, least_present=5)
+    present = group.share()
+    first = group.answer("e000", present, present)
+    assert group.answer("e000", present, present, already=first) == first
+    for other in (present[:4], present[:3]):
+        with pytest.raises(PrivacyError, match="answered another list"):
+            group.answer("e000", present, other, already=first)
+
+
+@pytest.mark.parametrize(("entities", "colluders"), [(4, 0), (4, 1), (5, 0), (5, 1)])
+def test_no_choice_of_lists_opens_both_secrets_or_fewer_than_the_bound(entities: int, colluders: int) -> None:
+    """Every way to show lists to the honest ones, by enumeration; colluders give every share they hold."""
+    honest = range(entities - colluders)
+    for threshold, floor in itertools.combinations_with_replacement(
+        range((entities + colluders) // 2 + 1, entities + 1), 2
+    ):
+        bound = honest_in_any_sum(
+            entities=entities, threshold=threshold, floor=floor, least_present=entities, colluders=colluders
+        )
+        needed = threshold - colluders
+        for dropped in itertools.product(*(choices(entities, floor, me) for me in honest)):
+            opened = {v for v in honest if sum(v in gone for gone in dropped) >= needed}
+            bare = {v for v in honest if sum(v not in gone for gone in dropped) >= needed}
+            assert not opened & bare
+            if opened | bare == set(honest):  # otherwise a mask stays on every sum
+                assert len(bare) >= bound
+
+
+def choices(entities: int, floor: int, me: int) -> list[frozenset[int]]:
+    """Every set of names an entity may be told has dropped out."""
+    others = [v for v in range(entities) if v != me]
+    return [frozenset(gone) for size in range(entities - floor + 1) for gone in itertools.combinations(others, size)]
