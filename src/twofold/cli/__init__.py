@@ -13,7 +13,9 @@ from twofold.cli import (
     check,
     collect,
     demo,
+    enroll,
     factorize,
+    join,
     ledger,
     personalize,
     plan,
@@ -47,10 +49,12 @@ def _root(
 app.command("demo")(demo.demo)
 app.command("check")(check.check)
 app.add_typer(plan.app, name="plan")
+app.command("enroll")(enroll.enroll)
 app.command("prototypes")(prototypes.prototypes)
 app.command("factorize")(factorize.factorize)
 app.command("collect")(collect.collect)
 app.command("personalize")(personalize.personalize)
+app.command("join")(join.join)
 app.command("recommend")(recommend.recommend)
 app.command("simulate")(simulate.simulate)
 app.command("reproduce")(reproduce.reproduce)

@@ -154,7 +154,7 @@ def run_demo(demo: Demo, tell: Progress) -> FederationRun:
         entities=entity_lines(split.train, private, sent, demo.ledgers / "private"),
         systems=systems,
         received=private.received,
-        together=added_up(sent) if choose(plan.public).mechanism.name in ADDED_UP else None,
+        together=added_up(sent, plan) if choose(plan.public).mechanism.name in ADDED_UP else None,
         choice=choose(plan.public).reason,
         timings=tuple(clock.seconds),
         example=example(private, split),

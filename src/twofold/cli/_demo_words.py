@@ -15,7 +15,13 @@ from twofold.data.split import Split
 from twofold.entity.model import Model
 from twofold.privacy.card_words import brief
 from twofold.privacy.ledger import Ledger
+from twofold.protocol.contents import Content, arrays_of
+from twofold.protocol.expected import expected
 from twofold.protocol.messages import PrototypesMessage
+from twofold.protocol.plan import Plan
+from twofold.prototypes.bilinear.content import BilinearSums
+from twofold.prototypes.bilinear.layout import BilinearLayout
+from twofold.prototypes.message import Prototypes
 from twofold.report.federation import EntityLine, Example, Nouns
 from twofold.simulate import Simulated
 
@@ -51,25 +57,36 @@ def entity_lines(
 
 def _entity_line(name: str, users: int, done: Simulated, message: PrototypesMessage, ledger: Path) -> EntityLine:
     content, model = message.content, done.models[name]
+    sums, noise = _sums(content, done.plan)
     return EntityLine(
         name=name,
         users=users,
-        numbers=content.sums.size + content.counts.size + (0 if content.observed is None else content.observed.size),
+        numbers=sum(array.size for array in arrays_of(content).values()),
         bytes=len(message.data),
         spent=brief(Ledger(ledger).state().spent),
-        noise=content.noise.values,
-        signal=_signal(content.value_sums(), content.noise.values),
+        noise=noise,
+        signal=_signal(sums, noise),
         model=model.scorer.kind,
         strength=_strength(model.strength),
         gain=_gain(model),
     )
 
 
-def added_up(sent: Sequence[PrototypesMessage]) -> tuple[float, float]:
+def added_up(sent: Sequence[PrototypesMessage], plan: Plan) -> tuple[float, float]:
     """Noise and signal of a sum over all messages: the signal grows with their number, the noise with its root."""
-    noise = math.sqrt(sum(message.content.noise.values**2 for message in sent))
-    total = np.sum([message.content.value_sums() for message in sent], axis=0)
-    return noise, _signal(total, noise)
+    parts = [_sums(message.content, plan) for message in sent]
+    noise = math.sqrt(sum(size**2 for _, size in parts))
+    return noise, _signal(np.sum([sums for sums, _ in parts], axis=0), noise)
+
+
+def _sums(content: Content, plan: Plan) -> tuple[NDArray[np.float64], float]:
+    """Noisy sums of a message in their own units, and the noise of one of them."""
+    if isinstance(content, Prototypes):
+        return content.value_sums(), content.noise.values
+    assert isinstance(content, BilinearSums), "the demonstration has no masks"
+    layout = BilinearLayout.of(plan.public, expected(plan).mechanism)  # type: ignore[arg-type]
+    unit = layout.sums_unit
+    return np.asarray(content.numbers[layout.sums] * unit, dtype=np.float64), content.deviation * unit
 
 
 def _signal(sums: NDArray[np.float64], noise: float) -> float:

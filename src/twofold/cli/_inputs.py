@@ -11,7 +11,9 @@ import typer
 from twofold.data.catalog import Catalog
 from twofold.data.ratings import Ratings
 from twofold.data.read import DuplicateRule, UnknownRule, read_ratings
-from twofold.errors import CatalogError, DataError, PlanMismatch
+from twofold.errors import CatalogError, DataError, LedgerBroken, PlanMismatch
+from twofold.privacy.budget import NotPrivate
+from twofold.privacy.ledger import Ledger
 from twofold.protocol.plan import Plan
 from twofold.protocol.plan_file import catalog_path
 
@@ -25,6 +27,7 @@ __all__ = [
     "Strength",
     "UnknownItems",
     "entity_name",
+    "open_ledger",
     "read_catalog",
     "read_table",
     "refuse_output",
@@ -118,3 +121,21 @@ def strength_of(text: str) -> float | Literal["auto", "own", "shared"]:
     if not strength >= 0:  # NaN too
         raise typer.BadParameter("a number from 0, or auto, own, shared", param_hint="--strength")
     return strength
+
+
+def open_ledger(path: Path, plan: Plan, name: str, *, new: bool) -> Ledger:
+    """Open the ledger; a new one only when asked for, since a second ledger would double a budget."""
+    if new and not path.exists():
+        ceiling = plan.budget if plan.release_mechanism.private else NotPrivate(reason="a simulation")
+        return Ledger.create(path, dataset=name, ceiling=ceiling, unit=plan.unit)
+    try:
+        return Ledger(path)
+    except LedgerBroken as error:
+        if path.exists():
+            raise
+        raise LedgerBroken(
+            error.summary,
+            found=error.found,
+            fix="check the name first: a second ledger for the same people would double their budget. For people who "
+            "have none, add --new-ledger",
+        ) from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as json_module
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,11 @@ from twofold.cli._columns import CatalogFile, Json, Separator
 from twofold.cli._plan_words import in_options
 from twofold.errors import BadPlan, TwofoldError
 from twofold.privacy.unit import Unit
+
+if TYPE_CHECKING:
+    from twofold.data.catalog import Catalog
+    from twofold.features import Features
+    from twofold.protocol.roster import Roster
 
 __all__ = ["new_plan_file"]
 
@@ -37,7 +42,9 @@ def new_plan_file(
         str | None, typer.Option(help="Price of the release; 1 by default. 0.1 or 1/3 are exact.")
     ] = None,
     delta: Annotated[str | None, typer.Option(help="The δ beside it; 1e-6 by default, 0 for pure ε.")] = None,
-    mechanism: Annotated[str | None, typer.Option(help="auto, balcan, sulq, buckets or popularity.")] = None,
+    mechanism: Annotated[
+        str | None, typer.Option(help="auto, gram, sketch, features, balcan, sulq, buckets, popularity.")
+    ] = None,
     n_users: Annotated[int | None, typer.Option(help="Promised users per entity; never count them for this.")] = None,
     n_entities: Annotated[int | None, typer.Option(help="Entities expected to answer; 1 by default.")] = None,
     quorum: Annotated[int | None, typer.Option(help="Fewest entities the server goes on with.")] = None,
@@ -47,21 +54,55 @@ def new_plan_file(
     unit: Annotated[str, typer.Option(help="Whose presence is hidden: person or visit.")] = "person",
     unit_entities: Annotated[int, typer.Option(help="In how many entities the same one may be found.")] = 1,
     seed: Annotated[int | None, typer.Option(help="Public seed of projections; never of noise.")] = None,
+    features: Annotated[
+        Path | None,
+        typer.Option(help="Public table of what the items are: CSV or Parquet, an item column and classes."),
+    ] = None,
+    public_key: Annotated[
+        list[Path] | None,
+        typer.Option(help="Public keys of an entity (twofold enroll), for a secure sum; repeat for all."),
+    ] = None,
+    survivors: Annotated[
+        int | None, typer.Option(help="Secure sum: fewest messages in it; all but a tenth by default.")
+    ] = None,
+    present: Annotated[int, typer.Option(help="Secure sum: entities that must have shared keys; 0 for all.")] = 0,
+    colluders: Annotated[int, typer.Option(help="Secure sum: entities that may work with the server.")] = 0,
+    threshold: Annotated[int, typer.Option(help="Secure sum: answers that take masks off; 0 for survivors.")] = 0,
+    most_alone: Annotated[str | None, typer.Option(help="Secure sum: largest ε of one message seen alone.")] = None,
+    share_deadline: Annotated[str | None, typer.Option(help="Secure sum: as 2027-01-15T12:00:00Z.")] = None,
     simulation: Annotated[bool, typer.Option("--simulation", help="Seeds allowed, nothing private.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
     json: Json = False,
 ) -> None:
     """Write a commented plan file for a catalog, with sane defaults. Touches no data but the public item list."""
     from twofold.data.catalog import Catalog
+    from twofold.protocol.features_file import save_features
     from twofold.protocol.plan_defaults import new_plan
     from twofold.protocol.plan_file import write_plan
+    from twofold.protocol.secure import SecureSum
 
     if file.exists() and not force:
         raise BadPlan("there is a file already.", found=file.name, fix="another name, or --force to write over it")
     items = Catalog.read(catalog, item=item, separator=separator)
+    table = None if features is None else _features(features, items, separator)
+    roster = None if not public_key else _roster(public_key)
+    secure = None
     try:
+        if roster is not None or survivors is not None:
+            number = len(roster) if roster is not None else n_entities or 1
+            secure = SecureSum(
+                survivors=survivors or number - number // 10,
+                present=present,
+                colluders=colluders,
+                threshold=threshold,
+                most_alone=most_alone,
+                share_deadline=share_deadline,
+                roster=roster or "",
+            )
         made = new_plan(
             items,
+            features=table,
+            secure=secure,
             feedback=feedback,
             bound=bound,
             lower=lower,
@@ -87,7 +128,13 @@ def new_plan_file(
         )
     except TwofoldError as error:
         raise in_options(error) from None
-    write_plan(made, file, catalog_file=catalog)
+    beside = {"features_file": file.with_suffix(".features"), "keys_file": file.with_suffix(".keys")}
+    if table is not None:
+        save_features(table, beside["features_file"])
+    if roster is not None:
+        roster.write(beside["keys_file"])
+    named = {key: path for key, path in beside.items() if path.exists() and _asked(key, table, roster)}
+    write_plan(made, file, catalog_file=catalog, **named)
     if json:
         typer.echo(json_module.dumps({"file": file.name, "hash": made.hash, "plan": made.as_dict()}, indent=2))
     else:
@@ -95,9 +142,17 @@ def new_plan_file(
         typer.echo(f"Next: read it, agree on it, and see what it means: twofold plan explain {file.name}")
 
 
-def _seen_from(catalog: Path, file: Path) -> str | None:
-    """Name the catalog beside or below the plan file; a path of this machine only would tell others nothing."""
-    try:
-        return catalog.resolve().relative_to(file.resolve().parent).as_posix()
-    except ValueError:
-        return None
+def _asked(key: str, table: object, roster: object) -> bool:
+    return (table if key == "features_file" else roster) is not None
+
+
+def _features(path: Path, items: Catalog, separator: str) -> Features:
+    from twofold.data.features import read_features
+
+    return read_features(path, items, separator=separator)
+
+
+def _roster(paths: list[Path]) -> Roster:
+    from twofold.protocol.roster import Roster
+
+    return Roster.joined(Roster.read(path) for path in paths)

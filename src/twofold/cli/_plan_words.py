@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import fields
 
@@ -12,7 +13,7 @@ from twofold.protocol.plan import Plan
 
 __all__ = ["in_options", "leaving_lines", "plan_lines", "promise"]
 
-_NAMES = {one.name for one in fields(Plan)} - {"catalog", "entities", "unit"}
+_NAMES = {one.name for one in fields(Plan)} - {"catalog", "entities", "unit", "features", "secure"}
 _LONG = "|".join(sorted(name for name in _NAMES if "_" in name))
 _WORDS = "|".join(sorted(_NAMES))
 # A name with an underscore is a field wherever it stands; a plain word only where a value follows or at the beginning.
@@ -60,7 +61,7 @@ def leaving_lines(plan: Plan, found: Leaving) -> list[str]:
         lines.append("What would leave, once: as many rows as private data decide. NOT private.")
     else:
         shapes = ", ".join(f"{name} {' x '.join(f'{one:,}' for one in shape)}" for name, shape in found.arrays.items())
-        lines.append(f"What would leave an entity, once: {shapes}, whole numbers of 8 bytes: {found.bytes:,} bytes,")
+        lines.append(f"What would leave an entity, once: {shapes}, whole numbers, {found.bytes:,} bytes,")
         lines.append(f"  and a header of public text; never more than {found.most_bytes:,} bytes.")
     if not found.private:
         return [*lines, "Price: infinite. This mechanism has no proof; for simulations only."]
@@ -71,6 +72,15 @@ def leaving_lines(plan: Plan, found: Leaving) -> list[str]:
     )
     lines.append(f"Hidden: {holder}; price {promise(found.guarantee)} when one is added or removed,")
     lines.append(f"  {promise(found.replace_one)} when one is replaced by another.")
+    if found.honest and found.alone is not None:
+        lines.append(
+            f"Secure sum: the server sees only the sum; the noise is shared among {found.honest} honest entities."
+        )
+        lines.append(
+            f"  One message alone, should all others collude with the server: ε = {found.alone:.3g}."
+            if math.isfinite(found.alone)
+            else "  One message alone, should all others collude with the server: nothing is promised."
+        )
     if plan.unit.entities > 1:
         lines.append(f"  Found in up to {plan.unit.entities} entities: {promise(found.across)} in all.")
     if plan.simulation:
@@ -85,6 +95,11 @@ def plan_lines(plan: Plan) -> list[str]:
     where = "one entity only" if plan.unit.entities == 1 else f"up to {plan.unit.entities} entities"
     record["unit"] = f"{plan.unit.holder}, found in {where}, {plan.unit.adjacency}"
     record["entities"] = ", ".join(plan.entities) or "any"
+    if plan.features is not None:
+        record["features"] = f"{plan.features.n_features} public features, hash {plan.features.hash[:12]}"
+    if plan.secure is not None:
+        given = {name: value for name, value in plan.secure.as_dict().items() if value not in (None, "")}
+        record["secure"] = ", ".join(f"{name} {str(value)[:12]}" for name, value in given.items())
     wide = max(map(len, record))
     return [f"{name:<{wide}}  {'-' if value is None else value}" for name, value in record.items()]
 

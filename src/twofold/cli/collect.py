@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as jsonlib
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +16,9 @@ from twofold.errors import NotReady, TooFewMessages, TransportError
 from twofold.protocol.plan import Plan
 from twofold.server.coordinator import Coordinator, Progress
 from twofold.transport.folder import ServerFolder
+
+if TYPE_CHECKING:
+    from twofold.server.secure_coordinator import SecureCoordinator
 
 __all__ = ["collect"]
 
@@ -36,15 +39,23 @@ def collect(
     agreed = Plan.read(plan)
     if not inbox.is_dir():
         raise TransportError("there is no such inbox.", found=str(inbox), fix="make the folder first, or mend the name")
-    mailbox = ServerFolder(inbox, outbox, agreed)
-    coordinator = Coordinator(agreed, mailbox, state=state)
+    coordinator = _coordinator(agreed, inbox, outbox, state)
     found = _look(coordinator, wait=wait, poll=poll)
     _print(found, coordinator, json=json)
     if not found.published:
         raise typer.Exit(NOT_YET)
 
 
-def _look(coordinator: Coordinator, *, wait: float, poll: float) -> Progress:
+def _coordinator(plan: Plan, inbox: Path, outbox: Path, state: Path) -> Coordinator | SecureCoordinator:
+    """One round, or the three steps of a secure sum."""
+    if plan.secure is None:
+        return Coordinator(plan, ServerFolder(inbox, outbox, plan), state=state)
+    from twofold.server.secure_coordinator import SecureCoordinator  # loads the library of ciphers
+
+    return SecureCoordinator(plan, lambda phase: ServerFolder(inbox, outbox, plan, phase=phase), state=state)
+
+
+def _look(coordinator: Coordinator | SecureCoordinator, *, wait: float, poll: float) -> Progress:
     """Look until the round is published or the time is over; too few after the deadline may still become enough."""
     until = time.monotonic() + wait
     with bar("messages") as progress:
@@ -65,19 +76,22 @@ def _look(coordinator: Coordinator, *, wait: float, poll: float) -> Progress:
 NOT_YET = 3
 
 
-def _print(found: Progress, coordinator: Coordinator, *, json: bool) -> None:
+def _print(found: Progress, coordinator: Coordinator | SecureCoordinator, *, json: bool) -> None:
     refused = [{"name": one.name, "reason": one.reason} for one in coordinator.refused()]
     if json:
         typer.echo(jsonlib.dumps({**vars(found), "refused": refused, "remark": coordinator.remark}, indent=2))
         return
+    plan = coordinator.plan
     done = "published" if found.published else "waiting"
-    typer.echo(f"{done}: {found.arrived} of {found.expected} entities answered")
+    what = "entities answered" if plan.secure is None else f"{coordinator.step_name} arrived"
+    typer.echo(f"{done}: {found.arrived} of {found.expected} {what}")
     _print_refused(coordinator)
     if coordinator.remark:
         typer.echo(f"note: {coordinator.remark}", err=True)
     if not found.published:
-        plan = coordinator.plan
         ends = f"all have answered, or {plan.quorum} by {plan.deadline}" if plan.deadline else "all have answered"
+        if plan.secure is not None:
+            ends = "keys are shared, messages are in and masks are off: three steps"
         error = NotReady(
             "the round is not complete.",
             expected=f"it closes when {ends}",
@@ -86,6 +100,6 @@ def _print(found: Progress, coordinator: Coordinator, *, json: bool) -> None:
         typer.echo(str(error), err=True)
 
 
-def _print_refused(coordinator: Coordinator) -> None:
+def _print_refused(coordinator: Coordinator | SecureCoordinator) -> None:
     for one in coordinator.refused():
         typer.echo(f"  not taken: {one.name}: {one.reason}")

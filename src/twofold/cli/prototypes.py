@@ -17,17 +17,20 @@ from twofold.cli._inputs import (
     PlanOption,
     UnknownItems,
     entity_name,
+    open_ledger,
     read_catalog,
     read_table,
     refuse_output,
 )
 from twofold.entity.agent import Entity
-from twofold.errors import LedgerBroken
-from twofold.privacy.budget import NotPrivate
+from twofold.errors import PlanMismatch
 from twofold.privacy.ledger import Ledger, words
 from twofold.privacy.ledger.cost import cost_of
+from twofold.protocol.contents import Content
 from twofold.protocol.messages import PrototypesMessage
 from twofold.protocol.plan import Plan
+from twofold.prototypes.bilinear.content import BilinearSums
+from twofold.prototypes.message import Prototypes
 from twofold.transport.folder import EntityFolder
 
 __all__ = ["prototypes"]
@@ -64,6 +67,11 @@ def prototypes(
     """
     refuse_output(output, (plan, data, catalog), ledger=ledger)
     agreed = Plan.read(plan)
+    if agreed.secure is not None:
+        raise PlanMismatch(
+            "this plan has a secure sum, which takes more steps than one message; nothing was drawn.",
+            fix="twofold join --keys ... --outbox ... --inbox ..., or Entity.share, prototypes(roll) and answer",
+        )
     items = read_catalog(agreed, plan, catalog)
     if entity is None and output.is_dir():
         raise typer.BadParameter("an outbox folder needs the entity's name", param_hint="--entity")
@@ -71,31 +79,13 @@ def prototypes(
     columns = {"user": user, "item": item, "value": value, "separator": separator}
     table = read_table(data, agreed, items, duplicates=duplicates, unknown_items=unknown_items, **columns)
     Entity(name, table, agreed)  # refuses what does not fit before a ledger is made
-    book = _open(ledger, agreed, name, new=new_ledger)
+    book = open_ledger(ledger, agreed, name, new=new_ledger)
     message = Entity(name, table, agreed, ledger=book, version=version).prototypes()
     if output.is_dir():
         EntityFolder(output, output, agreed).submit(message.data, entity=name)
     else:
         message.save(output)
     _print(message, agreed, book, output, json=json)
-
-
-def _open(path: Path, plan: Plan, name: str, *, new: bool) -> Ledger:
-    """Open the ledger; a new one only when asked for, since a second ledger would double a budget."""
-    if new and not path.exists():
-        ceiling = plan.budget if plan.release_mechanism.private else NotPrivate(reason="a simulation")
-        return Ledger.create(path, dataset=name, ceiling=ceiling, unit=plan.unit)
-    try:
-        return Ledger(path)
-    except LedgerBroken as error:
-        if path.exists():
-            raise
-        raise LedgerBroken(
-            error.summary,
-            found=error.found,
-            fix="check the name first: a second ledger for the same people would double their budget. For people who "
-            "have none, add --new-ledger",
-        ) from None
 
 
 def _print(message: PrototypesMessage, plan: Plan, book: Ledger, output: Path, *, json: bool) -> None:
@@ -106,7 +96,7 @@ def _print(message: PrototypesMessage, plan: Plan, book: Ledger, output: Path, *
         "receipt": message.receipt,
         "plan": plan.hash,
         "mechanism": message.content.mechanism,
-        "prototypes": message.content.n_prototypes,
+        "prototypes": getattr(message.content, "n_prototypes", None),
         "cost": words(cost_of(plan.budget)) if not plan.simulation else None,
         "private": not message.content.seeded and not plan.simulation,
     }
@@ -114,10 +104,16 @@ def _print(message: PrototypesMessage, plan: Plan, book: Ledger, output: Path, *
         typer.echo(jsonlib.dumps(record, indent=2))
         return
     made = message.content
-    what = f"{len(message.data):,} bytes, {made.n_prototypes} prototypes by {made.mechanism}"
+    what = f"{len(message.data):,} bytes, {_content(made)} by {made.mechanism}"
     typer.echo(f"{output}: the message of {message.entity}, {what}")
     if made.note:
         typer.echo(f"  {made.note}")
     price = f"costs {record['cost']} per {plan.unit.holder}, written to {book.path.name}; asking again costs nothing"
     typer.echo(f"  {price if record['private'] else 'NOT PRIVATE: the plan is a simulation'}")
     typer.echo(f"  receipt {message.receipt}")
+
+
+def _content(made: Content) -> str:
+    if isinstance(made, Prototypes):
+        return f"{made.n_prototypes} prototypes"
+    return f"{made.numbers.size:,} numbers" if isinstance(made, BilinearSums) else "masked numbers"

@@ -17,6 +17,7 @@ from twofold.privacy.rng import Source
 from twofold.protocol.expected import chosen_mechanism
 from twofold.protocol.messages import message_limit
 from twofold.protocol.plan import Plan
+from twofold.prototypes.bilinear.mechanism import Bilinear
 
 __all__ = ["Account", "NewLedger", "describe", "open_account"]
 
@@ -122,7 +123,10 @@ def describe(plan: Plan) -> dict[str, Any]:
     >>> describe(plan)["what"]
     '1 prototype over 457 items: noisy sums of counts and a noisy number of users each (popularity, plan federation)'
     """
+    marked = {"simulation": True} if plan.simulation else {}
     public, (mechanism, _) = plan.public, chosen_mechanism(plan)
+    if isinstance(mechanism, Bilinear):
+        return {"what": _vector_words(plan, mechanism)} | marked
     size = mechanism.size(public) or plan.n_prototypes
     sums = (
         "noisy sums of counts"
@@ -141,4 +145,21 @@ def describe(plan: Plan) -> dict[str, Any]:
         "what": f"{size} prototype{'s' * (size != 1)} over {plan.n_items:,} items: {sums} and a noisy number of users "
         f"each ({mechanism.name}, plan {plan.name})",
         "public_numbers": numbers | ({"delta": float(plan.delta)} if plan.delta else {}),
-    } | ({"simulation": True} if plan.simulation else {})
+    } | marked
+
+
+def _vector_words(plan: Plan, mechanism: Bilinear) -> str:
+    """Say what a bilinear statistic is, and under how many masks it left."""
+    pairs = {
+        "gram": "how often items go together",
+        "sketch": "how items go with public random groups of items",
+        "features": "how items go with public features",
+    }[mechanism.kind]
+    numbers = mechanism.layout(plan.public).length
+    hidden = ""
+    if plan.secure is not None:
+        hidden = f", masked: the server sees only the sum of at least {plan.secure.survivors} such messages"
+    return (
+        f"{numbers:,} noisy numbers over {plan.n_items:,} items: sums, a number of users, and {pairs} "
+        f"({mechanism.name}, plan {plan.name}){hidden}"
+    )

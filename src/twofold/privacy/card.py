@@ -13,27 +13,34 @@ from fractions import Fraction
 from typing import Any
 
 from twofold.errors import PrivacyError
-from twofold.privacy.budget import ApproxDP, Guarantee, NotPrivate, PureDP, guarantee_from_dict
+from twofold.privacy.budget import ZCDP, ApproxDP, Guarantee, NotPrivate, PureDP, guarantee_from_dict
 from twofold.privacy.card_words import AGAINST, best_guess, brief, describe, not_promised, parties, protects, spread
-from twofold.privacy.events import Event, event_from_dict, flatten
+from twofold.privacy.events import DiscreteGaussianShareEvent, Event, event_from_dict, flatten
 from twofold.privacy.explain import PublicNumbers, Range
 from twofold.privacy.ledger import Cost, Entry, Ledger, LedgerState, cost_of
 from twofold.privacy.unit import Unit
 
-__all__ = ["Card", "Figure", "card_from_ledger"]
+__all__ = ["ALONE", "Card", "Figure", "alone_cost", "card_from_ledger"]
 
 Priced = PureDP | ApproxDP | NotPrivate
+#: Beginning of the figure for a secure sum that was broken.
+ALONE = "this message alone"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """An ε and δ with what they mean: how often a best guess is right, from even odds."""
+    """An ε and δ with what they mean: how often a best guess is right, from even odds.
+
+    `headline` is false where the figure answers another question than the card's first sentence: one person replaced by
+    another, or a secure sum that was broken.
+    """
 
     meaning: str
     epsilon: float
     delta: float
     guess: float
     cost: str
+    headline: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,11 +77,13 @@ class Card:
 
     @property
     def guess(self) -> float:
-        """Best guess of whoever sees everything that left: the largest of the add-or-remove figures.
+        """Best guess of whoever sees everything that left, as it is meant to be seen."""
+        return max(figure.guess for figure in self.figures if figure.headline)
 
-        The replace-one figure answers another question and is not among them.
-        """
-        return max(figure.guess for place, figure in enumerate(self.figures) if place != 1)
+    @property
+    def alone(self) -> Figure | None:
+        """What holds for this message alone, should everybody else in its secure sum collude; None without one."""
+        return next((figure for figure in self.figures if figure.meaning.startswith(ALONE)), None)
 
     def as_dict(self) -> dict[str, Any]:
         """Give plain JSON; an infinite ε is written as text, because JSON has no infinity."""
@@ -151,7 +160,7 @@ def _card(state: LedgerState, entry: Entry) -> Card:
         parties=parties(events),
         unit=unit.as_dict(),
         adjacency=unit.adjacency,
-        figures=tuple(_figures(unit, guarantee_from_dict(asked["guarantee"]), state)),
+        figures=tuple(_figures(unit, guarantee_from_dict(asked["guarantee"]), state, events)),
         mechanisms=tuple(line for event in events for line in describe(event)),
         noise=_main_noise(events),
         signal=PublicNumbers.from_mapping(numbers).signal if numbers else None,
@@ -169,14 +178,21 @@ def _card(state: LedgerState, entry: Entry) -> Card:
     )
 
 
-def _figures(unit: Unit, guarantee: Guarantee, state: LedgerState) -> list[Figure]:
+def _figures(unit: Unit, guarantee: Guarantee, state: LedgerState, events: list[Event]) -> list[Figure]:
     if not isinstance(guarantee, Priced):
         raise PrivacyError("the ledger holds a guarantee that it cannot charge.", found=guarantee.kind)
     holder = unit.holder
     figures = [
         _figure(f"one {holder} added or removed, this release", cost_of(guarantee)),
-        _figure(f"one {holder} replaced by another, this release", cost_of(_priced(guarantee.replace_one()))),
+        _figure(
+            f"one {holder} replaced by another, this release",
+            cost_of(_priced(guarantee.replace_one())),
+            headline=False,
+        ),
     ]
+    if parties(events) > 1 and not isinstance(guarantee, NotPrivate):
+        meaning = f"{ALONE}: one {holder} added or removed, should all others collude with the server"
+        figures.append(_figure(meaning, alone_cost(events, guarantee), headline=False))
     if unit.entities > 1:
         across = cost_of(_priced(unit.across(guarantee)))
         figures.append(_figure(f"one {holder} in {unit.entities} entities, each with a release like this", across))
@@ -188,10 +204,26 @@ def _priced(guarantee: Guarantee) -> Priced:
     return guarantee
 
 
-def _figure(meaning: str, cost: Cost) -> Figure:
+def alone_cost(events: list[Event], guarantee: PureDP | ApproxDP) -> Cost:
+    """Price of what left if the shares of all others are known: only this entity's own share of the noise is left.
+
+    Privacy
+    -------
+    A share of a Gaussian seen alone is a discrete Gaussian release of its own variance. A share of a Laplace seen alone
+    has no useful bound, and costs infinity.
+    """
+    shares = [one for event in events for one in flatten(event) if hasattr(one, "parties")]
+    if len(shares) != 1 or not isinstance(shares[0], DiscreteGaussianShareEvent) or not isinstance(guarantee, ApproxDP):
+        return Cost(epsilon=math.inf, delta=Fraction(1))
+    rho = shares[0].sensitivity_squared / (2 * shares[0].variance)
+    return cost_of(ZCDP(rho=rho).to_approx(guarantee.delta))
+
+
+def _figure(meaning: str, cost: Cost, *, headline: bool = True) -> Figure:
     delta = float(min(cost.delta, Fraction(1)))
     epsilon = float(cost.epsilon)
-    return Figure(meaning=meaning, epsilon=epsilon, delta=delta, guess=best_guess(epsilon, delta), cost=brief(cost))
+    guess = best_guess(epsilon, delta)
+    return Figure(meaning=meaning, epsilon=epsilon, delta=delta, guess=guess, cost=brief(cost), headline=headline)
 
 
 def _main_noise(events: list[Event]) -> float | None:

@@ -34,10 +34,13 @@ def headline(card: Card) -> str:
     several = card.releases > 1 or card.unit.get("entities", 1) > 1
     seen = "everything that left" if several else "what left"
     seen = seen if card.parties == 1 else f"the sum of {card.parties} such messages, and no message alone"
-    return (
+    said = (
         f"Whoever sees {seen}, and must say of one {_holder(card)} whether they were in the data, "
         f"is right at most {percent(card.guess)} of the time. A coin is right 50%."
     )
+    if card.alone is None:
+        return said
+    return f"{said} Should all others collude and this message be seen alone: {percent(card.alone.guess)}."
 
 
 def sections(card: Card) -> list[Section]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from twofold.privacy.budget import ApproxDP, PureDP
-from twofold.protocol.expected import expected
+from twofold.protocol.contents import numbers_of
+from twofold.protocol.expected import chosen_mechanism, expected
 from twofold.protocol.messages import message_limit
 from twofold.protocol.plan import Plan
+from twofold.prototypes.bilinear.mechanism import Bilinear
+from twofold.prototypes.bilinear.noise import alone_epsilon
 from twofold.prototypes.message import Noise, Units
 
 __all__ = ["Leaving", "leaving"]
@@ -34,6 +38,10 @@ class Leaving:
         Price per unit; if one unit is replaced by another; and of a unit found in as many entities as the plan says.
     units, noise : Units, Noise
         What a whole number is worth, and the standard deviations of the noise.
+    alone : float or None
+        For a secure sum: ε of one entity's message seen alone, should all others collude with the server.
+    honest : int
+        For a secure sum: among how many entities the noise is shared; 0 without one.
     """
 
     mechanism: str
@@ -48,6 +56,8 @@ class Leaving:
     across: PureDP | ApproxDP
     units: Units
     noise: Noise
+    alone: float | None = None
+    honest: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         """Give plain JSON."""
@@ -59,6 +69,8 @@ class Leaving:
             promise = getattr(self, name)
             delta = float(getattr(promise, "delta", 0))
             record[name] = {"epsilon": float(promise.epsilon), "delta": delta} if self.private else None
+        alone = "infinite" if self.alone == math.inf else self.alone
+        record |= {"alone": alone, "honest": self.honest}
         return record | {"units": asdict(self.units), "noise": asdict(self.noise)}
 
 
@@ -77,23 +89,33 @@ def leaving(plan: Plan) -> Leaving:
     >>> found.mechanism, found.arrays, found.bytes
     ('popularity', {'sums': (1, 457), 'counts': (1,)}, 3664)
     """
-    wanted, rows = expected(plan), expected(plan).rows
-    arrays: dict[str, tuple[int, ...]] | None = None
-    if rows is not None:
-        arrays = {"sums": (rows, plan.n_items), "counts": (rows,)}
-        arrays |= {"observed": (rows, plan.n_items)} if wanted.observed else {}
-    numbers = None if rows is None else rows * (plan.n_items * (1 + wanted.observed) + 1)
+    wanted, arrays = expected(plan), _arrays(plan)
+    numbers = None if arrays is None else sum(map(math.prod, arrays.values()))
+    mechanism, honest = chosen_mechanism(plan)[0], plan.public.honest
     return Leaving(
         mechanism=wanted.mechanism,
         reason=wanted.reason,
         private=wanted.private,
         arrays=arrays,
         numbers=numbers,
-        bytes=None if numbers is None else 8 * numbers,
+        bytes=None if numbers is None else numbers_of(plan, wanted),
         most_bytes=message_limit(plan),
         guarantee=plan.budget,
         replace_one=plan.budget.replace_one(),
         across=plan.unit.across(plan.budget),
         units=wanted.units,
         noise=wanted.noise,
+        alone=alone_epsilon(plan.public, mechanism.kind) if honest and isinstance(mechanism, Bilinear) else None,
+        honest=honest,
     )
+
+
+def _arrays(plan: Plan) -> dict[str, tuple[int, ...]] | None:
+    """Shape of each array; None where private data decide the number of rows."""
+    wanted = expected(plan)
+    if wanted.length:
+        return {"numbers": (wanted.length,)}
+    if wanted.rows is None:
+        return None
+    arrays: dict[str, tuple[int, ...]] = {"sums": (wanted.rows, plan.n_items), "counts": (wanted.rows,)}
+    return arrays | ({"observed": (wanted.rows, plan.n_items)} if wanted.observed else {})

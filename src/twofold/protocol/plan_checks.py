@@ -269,12 +269,29 @@ def _check_together(plan: Plan) -> None:
         plan.public  # noqa: B018 - checks feedback, bounds, caps and centre together
     except TwofoldError as error:
         raise BadPlan(error.summary, found=error.found, expected=error.expected, fix=error.fix) from None
+    _check_alone(plan)
     if not chosen.private and not plan.simulation:
         raise BadPlan(
             "this mechanism is not private.",
             found=plan.mechanism,
             expected="a mechanism with a proof",
             fix='mechanism="auto", or simulation=True, which marks everything "not private"',
+        )
+
+
+def _check_alone(plan: Plan) -> None:
+    """Hold a secure sum to the largest ε that it allows one entity's message alone."""
+    if plan.secure is None or plan.secure.most_alone is None:
+        return
+    from twofold.protocol.leaving import leaving  # reads the plan, which is complete by now
+
+    alone, most = leaving(plan).alone, float(plan.secure.most_alone)
+    if alone is not None and alone > most:
+        raise BadPlan(
+            "one entity's message seen alone would promise less than the plan demands.",
+            found=f"ε = {alone:.3g} alone, should all others collude",
+            expected=f"at most {most:g} (secure.most_alone)",
+            fix="lower epsilon, take fewer survivors, or raise secure.most_alone",
         )
 
 

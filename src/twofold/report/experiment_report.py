@@ -125,7 +125,7 @@ def _table(results: Results, metric: str) -> Table:
     figure = results.figure
     across = AXES[figure.across][0]
     columns = (Column("system", numeric=False), *(Column(f"{across} = {x_text(x)}") for x in results.x))
-    rows = [(line.name, *(cell(results.at(line.name, x, metric)) for x in results.x)) for line in figure.lines]
+    rows = [(line.name, *(cell(results.at(line.name, x, metric), metric) for x in results.x)) for line in figure.lines]
     rows += [row for row in _recorded_rows(figure, results, metric) if set(row[1:]) != {""}]
     known = results.frame.filter(metric=metric, group="all").select(
         "line", "x", "seed", "value", "low", "high", "options"

@@ -36,6 +36,8 @@ METRICS: Final = {
     "seconds_to_fit": "seconds to fit",
 }
 
+_COUNTS: Final = ("rounds", "centres_used")
+
 
 def metric_words(metric: str) -> str:
     """A metric in words.
@@ -59,18 +61,29 @@ def x_text(x: float) -> str:
     return f"{x:,.0f}" if float(x).is_integer() else f"{x:g}"
 
 
-def cell(point: Point) -> str:
-    """A number for a table; very large ones in powers of ten.
+def cell(point: Point, metric: str = "") -> str:
+    """A number for a table; very large ones in powers of ten, counts without digits that mean nothing.
+
+    Parameters
+    ----------
+    point : Point
+        The number.
+    metric : str
+        Which number it is.
 
     Examples
     --------
     >>> cell(Point(mean=0.25, spread=0.01)), cell(Point(mean=4.957e7)), cell(Point(mean=float("nan")))
     ('0.250 ± 0.010', '4.957e+07', '–')
+    >>> cell(Point(mean=2.0), "rounds"), cell(Point(mean=1.5), "centres_used")
+    ('2', '1.5')
     """
     if not math.isfinite(point.mean):
         return "–"
     if abs(point.mean) >= 1e5:
         return f"{point.mean:.3e}"
+    if metric in _COUNTS:
+        return f"{point.mean:.3g}" if point.mean < 1000 else f"{point.mean:,.0f}"
     digits = 3 if abs(point.mean) < 100 else 1
     tail = f" ± {point.spread:.{digits}f}" if math.isfinite(point.spread) else ""
     return f"{point.mean:.{digits}f}{tail}"

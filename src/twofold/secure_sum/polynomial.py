@@ -14,7 +14,7 @@ Poly = list[int]
 
 
 def evaluate(poly: Sequence[int], x: int, prime: int) -> int:
-    """Value at a point, by Horner's rule.
+    """Value at a point, by Horner's rule; reduced once at the end, which is faster for the small points used here.
 
     Examples
     --------
@@ -23,8 +23,8 @@ def evaluate(poly: Sequence[int], x: int, prime: int) -> int:
     """
     value = 0
     for coefficient in reversed(poly):
-        value = (value * x + coefficient) % prime
-    return value
+        value = value * x + coefficient
+    return value % prime
 
 
 def weights_at_zero(points: Sequence[int], prime: int) -> list[int]:

@@ -105,6 +105,11 @@ class Coordinator(Collector):
         return "" if self.plan.entities else ANYBODY
 
     @property
+    def step_name(self) -> str:
+        """What is waited for, in words."""
+        return "messages"
+
+    @property
     def expected(self) -> int:
         """How many entities the plan expects."""
         return len(self.plan.entities) or self.plan.n_entities

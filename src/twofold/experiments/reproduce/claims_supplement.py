@@ -21,7 +21,7 @@ SUPPLEMENT: Final = (
         place="supplement, caption of the first figure of Experiment 1",
         words="As ε decreases, private k-means approaches k-means (the caption; the text says the opposite).",
         figure="exp1",
-        recorded="as above: the recorded objective rises as ε decreases",
+        recorded="k = 100: 5.056e7 at ε = 1, 5.079e7 at .1, 5.357e7 at .01: it rises as ε decreases",
     ),
     Claim(
         key="algorithm-is-private",
@@ -142,6 +142,6 @@ MOVIES: Final = (
         place="supplement, MovieLens",
         words="With a small privacy budget (ε = 0.1) entities share what they know and recommend better.",
         figure="movielens-rank",
-        recorded="as above",
+        recorded="mean rank at ℓ = 10: private .141, individual .157",
     ),
 )

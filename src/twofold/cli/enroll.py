@@ -1,0 +1,37 @@
+"""`twofold enroll`: an entity's keys for a secure sum."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from twofold.cli._columns import Json
+from twofold.cli._inputs import refuse_output
+
+__all__ = ["enroll"]
+
+
+def enroll(
+    entity: Annotated[str, typer.Option(help="This entity's public name, as st-anna.")],
+    keys: Annotated[Path, typer.Option(help="File for the secret keys, as st-anna.keys. Never leaves.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File for the public keys, as st-anna.pub.")],
+    json: Json = False,
+) -> None:
+    """Make the keys of an entity for one plan with a secure sum; the public ones go to whoever writes the plan.
+
+    Asked again, the same public keys are written. Every plan needs keys of its own.
+    """
+    from twofold.entity.keystore import new_keys
+
+    refuse_output(output, (keys,))
+    made = new_keys(keys, entity)
+    made.write(output)
+    if json:
+        typer.echo(jsonlib.dumps({"entity": entity, "keys": keys.name, "public": output.name, "hash": made.hash}))
+        return
+    typer.echo(f"{output}: public keys of {entity}, fingerprint {made.hash[:16]}")
+    typer.echo(f"  secret keys in {keys.name}: keep them here, and back them up with the ledger")
+    typer.echo("  send the public file to whoever writes the plan, and read the fingerprint to them over the phone")

@@ -1,0 +1,164 @@
+"""The bilinear mechanism under attack: thousands of canaries in one release, each with coordinates of its own.
+
+A canary is a user with one item, all alone with it, at the full norm of a row. Its record then has the item's sum, its
+observation and its pairs, which no other user touches; only the number of users is shared, and left out of the score.
+So one release with m canaries is m attempts at the same question, is this user there, with nearly the whole record.
+The score is the likelihood ratio: an inner product with the record under Gaussian noise; under Laplace noise each
+number held between zero and the record's.
+
+For noise that is drawn twice from one seed there is one more attack: a second release, of people the attacker knows, is
+taken off the first. Fresh noise makes that a worse score; repeated noise makes it an exact one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from twofold.privacy.audit.subjects import Subject
+from twofold.privacy.budget import ApproxDP
+from twofold.privacy.rng import Source
+from twofold.prototypes.base import Feedback, Public
+from twofold.prototypes.bilinear.content import BilinearSums, plain_sum
+from twofold.prototypes.bilinear.layout import KINDS, BilinearLayout
+from twofold.prototypes.bilinear.mechanism import Bilinear
+from twofold.prototypes.bilinear.moments import Kind
+from twofold.prototypes.features import Features
+from twofold.prototypes.message import Floats, Integers
+
+__all__ = ["CanaryAttack", "bilinear_subjects", "canary_public"]
+
+_DELTA = 0.01
+_ITEMS = {"gram": 500, "sketch": 10_000, "features": 10_000}
+_COLUMNS = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class CanaryAttack:
+    """One score per canary, with all canaries of a release present or none.
+
+    Parameters
+    ----------
+    kind : {"gram", "sketch", "features"}
+        The mechanism.
+    public : Public
+        As `canary_public` makes it; with ``honest`` above 0 so many entities add their shares, one has the canaries.
+    height : float
+        Value of every canary's one entry.
+    compared : bool
+        Take a second release, of nobody, off the first.
+    """
+
+    kind: Kind
+    public: Public
+    height: float = 1.0
+    compared: bool = False
+
+    def __call__(self, present: bool, runs: int, noise: Source) -> NDArray[Any]:
+        """Scores of `runs` canaries, as many releases as they need."""
+        items = self.public.n_items
+        scores = [self._scores(present, noise) for _ in range(-(-runs // items))]
+        return np.concatenate(scores)[:runs]
+
+    def _scores(self, present: bool, noise: Source) -> Floats:
+        items = self.public.n_items
+        here = self.height * sp.eye_array(items, format="csr") if present else sp.csr_array((0, items))
+        numbers = self._message(here, noise).numbers.astype(np.float64)
+        if self.compared:
+            numbers = numbers - self._message(sp.csr_array((0, items)), noise).numbers
+        own = _own_places(BilinearLayout.of(self.public, self.kind))
+        record = _claimed_record(self.kind, self.public)[own].astype(np.float64)
+        seen = numbers[own]
+        if self.public.law == "gaussian":
+            return np.asarray((seen * record).sum(axis=1))
+        return np.asarray((np.sign(record) * np.clip(seen, np.minimum(record, 0), np.maximum(record, 0))).sum(axis=1))
+
+    def _message(self, rows: Any, noise: Source) -> BilinearSums:
+        made = Bilinear(kind=self.kind)
+        first = made.release(rows, self.public, rng=noise).value
+        nobody = sp.csr_array((0, self.public.n_items))
+        others = (made.release(nobody, self.public, rng=noise).value for _ in range(1, self.public.honest))
+        return plain_sum([first, *others])
+
+
+def bilinear_subjects(*, canaries: int = 10_000) -> list[Subject]:
+    """Subjects for the audit: every kind, both laws, both feedbacks, shares under a secure sum, and repeated noise.
+
+    Parameters
+    ----------
+    canaries : int
+        Canaries on each side.
+
+    Examples
+    --------
+    >>> [subject.name for subject in bilinear_subjects()][:3]
+    ['gram, counts', 'gram, counts, with δ', 'sketch, counts']
+    """
+    plain = [_subject(kind, canary_public(kind, delta=delta), canaries) for kind in KINDS for delta in (0.0, _DELTA)]
+    ratings = [_subject("sketch", canary_public("sketch", feedback="ratings", delta=_DELTA), canaries)]
+    shares = [_subject("sketch", canary_public("sketch", honest=3, delta=delta), canaries) for delta in (0.0, _DELTA)]
+    twice = [_subject("sketch", canary_public("sketch", delta=delta), canaries, True) for delta in (0.0, _DELTA)]
+    return [*plain, *ratings, *shares, *twice]
+
+
+def canary_public(kind: Kind, *, feedback: Feedback = "counts", delta: float = _DELTA, honest: int = 0) -> Public:
+    """Public numbers of an attack: rows of one item, ε = 1.
+
+    Examples
+    --------
+    >>> canary_public("gram").n_items
+    500
+    """
+    items = _ITEMS[kind]
+    public = Public(n_items=items, n_users=items, max_items=1, bound=1, n_prototypes=_COLUMNS, delta=delta)
+    if feedback == "ratings":
+        # a rating at the bound is 5/6 of it above its user's shrunk mean; the cap is at that
+        public = public.with_(feedback="ratings", lower=-1, l2_cap=5 / 6)
+    if kind == "features":
+        table = 1 + np.arange(items * _COLUMNS).reshape(items, _COLUMNS) % 2
+        public = public.with_(features=Features(matrix=table, names=("a", "b", "c")))
+    return replace(public, honest=honest)
+
+
+def _subject(kind: Kind, public: Public, canaries: int, compared: bool = False) -> Subject:
+    marks = [
+        f"{kind}, {public.feedback}",
+        *(["with δ"] if public.delta else []),
+        *([f"{public.honest} shares"] if public.honest else []),
+        *(["two releases"] if compared else []),
+    ]
+    return Subject(
+        name=", ".join(marks),
+        claimed=ApproxDP(epsilon=public.epsilon, delta=public.delta),
+        batch=CanaryAttack(kind=kind, public=public, compared=compared),
+        data=False,
+        neighbour=True,
+        runs=canaries,
+        statistic=lambda outcomes: outcomes,
+    )
+
+
+def _own_places(layout: BilinearLayout) -> Integers:
+    """Places of each canary's own numbers, one row per item."""
+    item = np.arange(layout.n_items)
+    parts = [item[:, None]]
+    if layout.mark:
+        parts.append(layout.observed.start + item[:, None])
+    if layout.gram:  # the diagonal of an upper triangle stored by rows
+        places = item * layout.n_items - item * (item - 1) // 2
+        parts.append(layout.pairs.start + places[:, None])
+    else:
+        parts.append(layout.pairs.start + item[:, None] * layout.columns + np.arange(layout.columns))
+    return np.concatenate(parts, axis=1)
+
+
+def _claimed_record(kind: Kind, public: Public) -> Integers:
+    """What a canary at the full norm adds to its numbers, for all canaries at once."""
+    from twofold.prototypes.bilinear.records import exact_sums
+
+    layout = BilinearLayout.of(public, kind)
+    return exact_sums(sp.csr_array(sp.eye_array(public.n_items)), public, layout)
