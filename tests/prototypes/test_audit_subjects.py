@@ -13,6 +13,7 @@ from twofold.privacy.audit.subjects import Subject
 from twofold.prototypes import PRIVATE
 from twofold.prototypes.audit_subjects import prototype_subjects
 from twofold.prototypes.records import RecordPlan
+from twofold.prototypes.registry import BILINEAR
 
 SUBJECTS = {subject.name: subject for subject in prototype_subjects()}
 
@@ -32,7 +33,7 @@ def attack(subject: Subject, runs: int) -> float:
 
 
 def test_every_private_mechanism_is_a_subject() -> None:
-    assert {name.split(",")[0] for name in SUBJECTS} == set(PRIVATE)
+    assert {name.split(",")[0] for name in SUBJECTS} == {*PRIVATE, *BILINEAR}
 
 
 @pytest.mark.parametrize("name", [name for name in SUBJECTS if not name.startswith("balcan")])

@@ -42,9 +42,7 @@ def new_plan_file(
         str | None, typer.Option(help="Price of the release; 1 by default. 0.1 or 1/3 are exact.")
     ] = None,
     delta: Annotated[str | None, typer.Option(help="The δ beside it; 1e-6 by default, 0 for pure ε.")] = None,
-    mechanism: Annotated[
-        str | None, typer.Option(help="auto, gram, sketch, features, balcan, sulq, buckets, popularity.")
-    ] = None,
+    mechanism: Annotated[str | None, typer.Option(help="auto, or a name; see docs/reference/mechanisms.md.")] = None,
     n_users: Annotated[int | None, typer.Option(help="Promised users per entity; never count them for this.")] = None,
     n_entities: Annotated[int | None, typer.Option(help="Entities expected to answer; 1 by default.")] = None,
     quorum: Annotated[int | None, typer.Option(help="Fewest entities the server goes on with.")] = None,
@@ -56,7 +54,7 @@ def new_plan_file(
     seed: Annotated[int | None, typer.Option(help="Public seed of projections; never of noise.")] = None,
     features: Annotated[
         Path | None,
-        typer.Option(help="Public table of what the items are: CSV or Parquet, an item column and classes."),
+        typer.Option(help="Public table of what the items are: an item column and classes."),
     ] = None,
     public_key: Annotated[
         list[Path] | None,

@@ -17,6 +17,7 @@ from twofold.privacy.audit.subjects import Subject
 from twofold.privacy.budget import ApproxDP
 from twofold.privacy.rng import Source
 from twofold.prototypes.base import Feedback, Mechanism, Public
+from twofold.prototypes.bilinear.audit import bilinear_subjects
 from twofold.prototypes.registry import PRIVATE, mechanism
 
 __all__ = ["prototype_subjects"]
@@ -32,7 +33,7 @@ def prototype_subjects(*, runs: int | None = None) -> list[Subject]:
     Parameters
     ----------
     runs : int, optional
-        Runs on each side; more for the cheaper mechanisms by default.
+        Runs on each side; more for the cheaper mechanisms by default. A run of the bilinear mechanism is one canary.
 
     Examples
     --------
@@ -45,7 +46,7 @@ def prototype_subjects(*, runs: int | None = None) -> list[Subject]:
             made.append(_subject(name, feedback, 0.0, runs or _RUNS[name]))
         if name != "balcan":  # always pure
             made.append(_subject(name, "counts", _DELTA, runs or _RUNS[name]))
-    return made
+    return [*made, *(bilinear_subjects(canaries=runs) if runs else bilinear_subjects())]
 
 
 def _subject(name: str, feedback: Feedback, delta: float, runs: int) -> Subject:

@@ -9,7 +9,7 @@ from twofold.experiments.reproduce.judge import Judge
 from twofold.experiments.reproduce.results import Results, compare
 from twofold.experiments.reproduce.rules import COMPARABLE, LOWER, gaps, limit, near
 from twofold.experiments.reproduce.synthetic_lines import FRESH, KMEANS, MEANS, MF, NOISE, RANDOM, TABLE, fresh_words
-from twofold.experiments.reproduce.told import line
+from twofold.experiments.reproduce.told import PLACES, line
 from twofold.experiments.reproduce.verdicts import Judgement, all_of, said
 
 __all__ = ["JUDGES"]
@@ -54,14 +54,14 @@ def _falls_behind(results: Results) -> Judgement:
     first, last = results.x[0], results.x[-1]
     start, end = gaps(results, KMEANS, RANDOM, TABLE, at=(first, last))
     order = results.order(KMEANS, RANDOM, last, TABLE)
-    behind = all_of([order], ("higher",))
+    told = all_of([order], ("higher",)) if end > start else False
     return Judgement(
-        holds=said(behind if not behind else end > start),
+        holds=said(None if order == "unknown" else told),
         ours=line(results, (KMEANS, RANDOM), TABLE)
         + f"; k-means above k-random by {100 * start:+.2f}% at the smallest and {100 * end:+.2f}% at the largest k",
         rule="k-means higher than k-random at the largest k, and by more than at the smallest k",
-        why=f"The gap {'grows' if end > start else 'shrinks'} with k"
-        + (", and at the largest k k-means is no worse." if behind is not True else "."),
+        why=f"The gap {'grows' if end > start else 'shrinks'} with k; at the largest k k-means is {PLACES[order]} "
+        "k-random.",
     )
 
 
@@ -76,7 +76,7 @@ def _overfits(results: Results) -> Judgement:
         f"{fresh_words(results, (KMEANS, RANDOM, MF, MEANS))}",
         rule="at the largest k, k-means errs more than k-random on a fresh draw of the same rates, where overfitting "
         "shows; and k-random improves with k on the table",
-        why=f"On a fresh draw k-means is {fresh} than k-random, and the lowest error is that of {best}.",
+        why=f"On a fresh draw k-means is {PLACES[fresh]} k-random, and the lowest error is that of {best}.",
     )
 
 

@@ -7,7 +7,7 @@ from typing import Final
 from twofold.experiments.reproduce.judge import Judge
 from twofold.experiments.reproduce.results import Order, Results
 from twofold.experiments.reproduce.rules import COMPARABLE, SAME, gaps, limit, near
-from twofold.experiments.reproduce.told import line
+from twofold.experiments.reproduce.told import PLACES, line
 from twofold.experiments.reproduce.verdicts import Judgement, all_of, said
 
 __all__ = ["JUDGES"]
@@ -65,7 +65,7 @@ def _similar(results: Results) -> Judgement:
     return Judgement(
         holds=said(None if any("unknown" in words for words in order.values()) else _alike(order)),
         ours="; ".join(
-            f"{part}: " + ", ".join(f"{a} {word} than {b}" for (a, b), word in zip(_PAIRS, words, strict=True))
+            f"{part}: " + ", ".join(f"{a} {PLACES[word]} {b}" for (a, b), word in zip(_PAIRS, words, strict=True))
             for part, words in order.items()
         ),
         rule="at the largest k, the same order of MF, k-random, k-means and private at a small and a large ℓ; what "

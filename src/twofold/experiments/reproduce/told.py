@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from twofold.experiments.reproduce.results import Results
+from twofold.experiments.reproduce.results import Order, Results
 
-__all__ = ["SYMBOLS", "line"]
+__all__ = ["PLACES", "SYMBOLS", "line"]
 
 #: What is varied, as short as the paper writes it.
 SYMBOLS: Final = {
@@ -17,6 +17,9 @@ SYMBOLS: Final = {
     "iterations": "iterations:",
     "regularization": "λ =",
 }
+
+#: How an order reads between two names.
+PLACES: Final[dict[Order, str]] = {"lower": "below", "alike": "like", "higher": "above", "unknown": "not known beside"}
 
 
 def line(results: Results, names: tuple[str, ...], metric: str) -> str:
