@@ -56,13 +56,11 @@ def test_wrong_shares_are_found_when_two_are_to_spare_for_each_or_one_for_one(sh
 
 
 @given(sharing=sharings())
-def test_too_many_wrong_shares_give_nothing(sharing) -> None:
+def test_with_fewer_right_shares_than_the_threshold_nothing_is_found(sharing) -> None:
     secret, threshold, shares = sharing
-    bad = {point: (int.from_bytes(share, "little") ^ 1).to_bytes(33, "little") for point, share in shares.items()}
-    bad |= dict(list(shares.items())[: threshold - 1])
-    found, _ = recover(bad, threshold=threshold, fits=fits(secret))
-    spare = len(shares) - threshold
-    assert found is None or (spare == 0 and found == secret) or len(shares) - threshold + 1 <= max(spare // 2, 1)
+    garbage = {point: hashlib.sha256(share).digest() + b"\0" for point, share in shares.items()}
+    garbage |= dict(list(shares.items())[: threshold - 1])
+    assert recover(garbage, threshold=threshold, fits=fits(secret)) == (None, [])
 
 
 def test_a_share_longer_than_the_field_does_not_crash() -> None:

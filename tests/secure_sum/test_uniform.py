@@ -99,7 +99,7 @@ def test_a_broken_masker_is_caught(federation, monkeypatch, broken, kind: str, c
 
 def test_messages_of_two_entities_and_of_two_plans_do_not_go_together(federation) -> None:
     one, two = federation(3), federation(3, context=b"another")
-    zeros = np.zeros(LENGTH, dtype=np.int64)
+    zeros = np.zeros(LENGTH // 5, dtype=np.int64)
     names = list(one.names)
     messages = [group.mask(name, zeros, names).numbers[:-2] for group in (one, two) for name in ("e000", "e001")]
     for i, left in enumerate(messages):

@@ -21,7 +21,7 @@ __all__ = ["reproduce"]
 
 def reproduce(
     name: Annotated[
-        str, typer.Argument(metavar="FIGURE", help="A figure such as fig1a or movielens-rank, or 'all'.")
+        str, typer.Argument(metavar="FIGURE", help="A figure such as fig1a, an experiment such as movielens, or 'all'.")
     ] = "all",
     size: Annotated[str, typer.Option(help="quick (minutes) or paper (the paper's sizes).")] = "quick",
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the results.")] = Path("results"),
@@ -31,16 +31,17 @@ def reproduce(
 ) -> None:
     """Run one experiment of the paper, or all, and say next to each claim what we find.
 
-    Writes a page and a Parquet per figure, and an index. What the folder has already is not run again, so a run that
-    was stopped goes on where it was.
+    Writes a page and a Parquet per figure, and an index; one figure, or an experiment's figures (fig1, eicu,
+    movielens, supplement), also as Markdown with all tables. What the folder has already is not run again, so a run
+    that was stopped goes on where it was.
     """
-    from twofold.experiments.reproduce.figures import FIGURES, figure
+    from twofold.experiments.reproduce.figures import figures_of
     from twofold.experiments.reproduce.runner import run_figures
     from twofold.protocol.files import write_whole
+    from twofold.report.experiment_markdown import figures_markdown, index_markdown
     from twofold.report.experiment_report import experiment_index, experiment_page
-    from twofold.report.experiment_verdicts import index_markdown
 
-    chosen = list(FIGURES.values()) if name == "all" else [figure(name)]
+    chosen = figures_of(name)
     with phases() as tell:
         outcomes = run_figures(chosen, size=size, folder=output, seeds=seeds, workers=workers, tell=tell)
     for one in outcomes:
@@ -48,10 +49,12 @@ def reproduce(
     if name == "all":
         experiment_index(outcomes, size=size).write(output / "index.html")
         write_whole(output / "index.md", index_markdown(outcomes, size=size).encode())
+    else:
+        write_whole(output / f"{name}.md", figures_markdown(outcomes, name=name, size=size).encode())
     if json:
         typer.echo(jsonlib.dumps(_record(outcomes, size), indent=2, ensure_ascii=False, allow_nan=False))
     else:
-        _print(outcomes, output / ("index.html" if name == "all" else f"{name}.html"))
+        _print(outcomes, output / ("index.html" if name == "all" else f"{outcomes[0].figure.name}.html"))
 
 
 def _record(outcomes: list[Outcome], size: str) -> dict[str, Any]:

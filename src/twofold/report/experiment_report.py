@@ -14,7 +14,7 @@ from twofold.report.plot import Plot, Series
 from twofold.report.table import Column, Facts, Table
 from twofold.report.words import Folded, Links, Notice, Paragraph, Points, span
 
-__all__ = ["experiment_index", "experiment_page"]
+__all__ = ["experiment_index", "experiment_page", "made_with", "number_table"]
 
 
 def experiment_page(outcome: Outcome) -> Page:
@@ -41,7 +41,7 @@ def experiment_page(outcome: Outcome) -> Page:
         for name in figure.metrics
         if name in results.frame["metric"]
     ]
-    sections.append(Section("Made with", (_facts(results),)))
+    sections.append(Section("Made with", (made_with(results),)))
     return Page(
         title=figure.title,
         subtitle=f"twofold reproduce {figure.name} --size {results.size}",
@@ -83,7 +83,7 @@ def experiment_index(outcomes: Sequence[Outcome], *, size: str) -> Page:
 
 def _blocks(results: Results, metric: str) -> tuple[Block, ...]:
     plots = () if metric == results.figure.x_metric else (_plot(results, metric),)
-    return (*plots, _table(results, metric))
+    return (*plots, number_table(results, metric))
 
 
 def _plot(results: Results, metric: str) -> Plot:
@@ -121,7 +121,16 @@ def _series(results: Results, name: str, metric: str, style: int) -> Series:
     )
 
 
-def _table(results: Results, metric: str) -> Table:
+def number_table(results: Results, metric: str) -> Table:
+    """Every line of a figure at every x, and what was recorded.
+
+    Parameters
+    ----------
+    results : Results
+        Of a figure.
+    metric : str
+        Which number.
+    """
     figure = results.figure
     across = AXES[figure.across][0]
     columns = (Column("system", numeric=False), *(Column(f"{across} = {x_text(x)}") for x in results.x))
@@ -165,7 +174,14 @@ def _notes(results: Results) -> tuple[Block, ...]:
     return (Folded("What the systems said of themselves", Points(known)),) if known else ()
 
 
-def _facts(results: Results) -> Facts:
+def made_with(results: Results) -> Facts:
+    """Data, seeds, time and versions behind a figure.
+
+    Parameters
+    ----------
+    results : Results
+        Of a figure.
+    """
     frame = results.frame
     cells = frame.unique(["system", "options", "data", "seed"])
     versions = "; ".join(sorted(frame["versions"].unique().to_list())).replace('"', "").strip("{}")

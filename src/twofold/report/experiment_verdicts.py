@@ -1,4 +1,4 @@
-"""Verdicts on pages and in documentation: short in the index, whole where the numbers are."""
+"""Verdicts on pages: short in the index, whole where the numbers are."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from twofold.experiments.reproduce.results import TINY
-from twofold.experiments.reproduce.runner import Outcome
 from twofold.experiments.reproduce.verdicts import Verdict
 from twofold.report.page import Block
 from twofold.report.table import Column, Facts, Table
 from twofold.report.words import Folded, Paragraph
 
-__all__ = ["HOW", "index_markdown", "tally", "verdict_blocks", "verdict_table"]
+__all__ = ["HOW", "tally", "verdict_blocks", "verdict_parts", "verdict_table"]
 
 HOW: Final = (
     "Every claim was turned into a question that numbers answer; each verdict says how. One number is lower than "
@@ -71,41 +70,10 @@ def verdict_blocks(verdicts: Sequence[Verdict]) -> tuple[Block, ...]:
         In the order of the page.
     """
     blocks = tuple(
-        Facts(caption=f"{one.holds.capitalize()}: {one.claim.words}", rows=tuple(_parts(one))) for one in verdicts
+        Facts(caption=f"{one.holds.capitalize()}: {one.claim.words}", rows=tuple(verdict_parts(one)))
+        for one in verdicts
     )
     return (*blocks, Folded("As a table", verdict_table(verdicts)), Folded("How verdicts are found", Paragraph(HOW)))
-
-
-def index_markdown(outcomes: Sequence[Outcome], *, size: str) -> str:
-    """The verdicts as a Markdown page, for documentation: all in a table, then each with its reasons.
-
-    Parameters
-    ----------
-    outcomes : sequence of Outcome
-        What became of the figures.
-    size : str
-        Of the run.
-    """
-    lines = [
-        "# The paper's experiments, run again",
-        "",
-        f"Printed by `twofold reproduce all --size {size} -o DIR`, as `index.md` in DIR; `index.html` beside it leads "
-        "to a page with plots and tables for every figure.",
-        "",
-        HOW,
-        "",
-    ]
-    for kind, title in (("paper", "Claims of the paper"), ("control", "Controls")):
-        found = [(outcome, one) for outcome in outcomes for one in outcome.verdicts if one.claim.kind == kind]
-        if found:
-            lines += [f"## {title}", "", tally([one for _, one in found]), "", *_markdown_rows(found), ""]
-    for outcome in outcomes:
-        if outcome.verdicts:
-            lines += [f"## {outcome.figure.title}", "", *_details(outcome)]
-    missing = [outcome for outcome in outcomes if outcome.results is None]
-    if missing:
-        lines += ["## Data missing", "", *(f"- `{one.figure.name}`: {_first(one.missing)}" for one in missing), ""]
-    return "\n".join(lines)
 
 
 def _verb(word: str, count: int) -> str:
@@ -114,7 +82,14 @@ def _verb(word: str, count: int) -> str:
     return {"holds": "hold", "does not hold": "do not hold"}.get(word, word)
 
 
-def _parts(one: Verdict) -> list[tuple[str, str]]:
+def verdict_parts(one: Verdict) -> list[tuple[str, str]]:
+    """Everything about a verdict but the claim and the answer, each part with its name.
+
+    Parameters
+    ----------
+    one : Verdict
+        Of a claim.
+    """
     return [
         ("where", one.claim.place),
         ("recorded", one.claim.recorded),
@@ -122,28 +97,3 @@ def _parts(one: Verdict) -> list[tuple[str, str]]:
         ("asked as", one.judgement.rule),
         ("why", one.judgement.why),
     ]
-
-
-def _markdown_rows(found: Sequence[tuple[Outcome, Verdict]]) -> list[str]:
-    head = ["| claim | where | figure | verdict |", "|---|---|---|---|"]
-    return head + [
-        f"| {_safe(one.claim.words)} | {_safe(one.claim.place)} | `{outcome.figure.name}` | {one.holds} |"
-        for outcome, one in found
-    ]
-
-
-def _details(outcome: Outcome) -> list[str]:
-    lines = [f"`twofold reproduce {outcome.figure.name}`. {outcome.figure.about}", ""]
-    for one in outcome.verdicts:
-        lines += [f"**{one.holds.capitalize()}: {one.claim.words}**", ""]
-        lines += [f"- {name}: {text}" for name, text in _parts(one)] + [""]
-    return lines
-
-
-def _safe(text: str) -> str:
-    return text.replace("|", "/")
-
-
-def _first(text: str) -> str:
-    """The first line, without where it was looked for."""
-    return text.splitlines()[0] if text else ""

@@ -115,8 +115,10 @@ def unmask(
             expected=f"at least {terms.threshold}",
             fix="wait for more answers",
         )
+    if total.dtype != np.uint64 or total.ndim != 1 or total.size <= CHECKS:
+        raise BadShape("this is no total of masked messages.", expected="what add_masked gives")
     secrets = recover_secrets(answers, terms, shares, present, survivors)
-    remaining = np.array(total, dtype=np.uint64)
+    remaining = total.copy()
     _take_off(remaining, secrets, terms, present, survivors)
     return Opened(values=_read(remaining, terms, survivors), doubtful=secrets.doubtful)
 

@@ -30,11 +30,11 @@ class Simulated:
     names : mapping
         Label to the name that stood in the messages.
     sent : mapping
-        Label to the bytes it sent in round 1.
+        Label to the bytes it sent in round 1; in a secure sum with its key messages.
     received : int
-        Bytes every entity got back in round 2.
+        Bytes every entity got back in round 2; in a secure sum with the lists before it.
     seconds : mapping
-        Wall seconds of "round 1", "server" and "round 2".
+        Wall seconds of "round 1", "server" and "round 2"; in a secure sum also of "keys" and "answers".
     """
 
     plan: Plan

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twofold.data.federation import Federation
 from twofold.data.ratings import Ratings
@@ -23,6 +23,9 @@ from twofold.simulate.names import plan_names
 from twofold.simulate.pool import Crew, run_each
 from twofold.simulate.result import Simulated
 from twofold.simulate.tasks import Local, Member, Strength, first_round, second_round
+
+if TYPE_CHECKING:
+    from twofold.simulate.secure import Summed
 
 __all__ = ["Manner", "Progress", "refuse_what_is_not_real", "run_members", "simulate"]
 
@@ -145,25 +148,44 @@ def run_members(
     with Crew.of(how.executor, how.threads, len(federation)) as crew:
         members = _members(federation, plan, names, ledgers, how, crew.inner)
         settle_missing(ledgers.values(), how.new_ledgers)
-        with _phase("round 1", seconds, tell, len(members)) as done:
-            sent = run_each(first_round, {n: (m,) for n, m in members.items()}, executor=crew.executor, done=done)
-        with _phase("server", seconds, tell, 1) as done:
-            own_threads = how.threads if how.executor is None else None
-            factors = Server(plan, threads=own_threads).factorize([sent[names[label]] for label in federation])
-            back = encode_factors(factors, plan)
-            done(1)
-        with _phase("round 2", seconds, tell, len(members)) as done:
-            jobs = {name: (member, back, how.local, how.strength) for name, member in members.items()}
-            models = run_each(second_round, jobs, executor=crew.executor, done=done)
+
+        def each(step: str, task: Callable[..., Any], jobs: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
+            with _phase(step, seconds, tell, len(jobs)) as done:
+                return run_each(task, jobs, executor=crew.executor, done=done)
+
+        if plan.secure is None:
+            sent = each("round 1", first_round, {name: (member,) for name, member in members.items()})
+            with _phase("server", seconds, tell, 1) as done:
+                own_threads = how.threads if how.executor is None else None
+                factors = Server(plan, threads=own_threads).factorize([sent[names[label]] for label in federation])
+                done(1)
+            sizes, keys_received = {name: len(data) for name, data in sent.items()}, 0
+        else:
+            plan, members, summed = _summed(plan, members, {names[one]: ledgers[one] for one in names}, each)
+            factors, sizes, keys_received = summed.factors, dict(summed.sent), summed.received
+        back = encode_factors(factors, plan)
+        jobs = {name: (member, back, how.local, how.strength) for name, member in members.items()}
+        models = each("round 2", second_round, jobs)
     return Simulated(
         plan=plan,
         factors=factors,
         models={label: models[names[label]] for label in federation},
         names=names,
-        sent={label: len(sent[names[label]]) for label in federation},
-        received=len(back),
+        sent={label: sizes[names[label]] for label in federation},
+        received=len(back) + keys_received,
         seconds=seconds,
     )
+
+
+def _summed(
+    plan: Plan, members: dict[str, Member], ledgers: Mapping[str, Path | None], each: Any
+) -> tuple[Plan, dict[str, Member], Summed]:
+    """Everybody's keys, then the three steps of a secure sum."""
+    from twofold.simulate.secure import keyed_plan, secure_rounds, with_keys  # loads the library of ciphers
+
+    keyed, keys = keyed_plan(plan, ledgers)
+    members = with_keys(members, keyed, keys)
+    return keyed, members, secure_rounds(members, keyed, each)
 
 
 def _members(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -42,6 +44,8 @@ class Member:
         Of its noise; None draws from the operating system.
     threads : int
         Threads of the compiled kernels.
+    keys : Path or bytes, optional
+        Its secret keys, for a secure sum: a file, or what `Keys.to_bytes` gave.
     """
 
     name: str
@@ -51,16 +55,30 @@ class Member:
     may_make: bool = True
     seed: int | None = None
     threads: int = 1
+    keys: Path | bytes | None = None
 
     def entity(self) -> Entity:
         """Wire it up; refuses ratings that are not of the plan."""
-        return Entity(self.name, self.ratings, self.plan, ledger=self.ledger, rng=self.seed)
+        return Entity(self.name, self.ratings, self.plan, ledger=self.ledger, rng=self.seed, keys=self._secrets())
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Keep to the member's threads, and have its ledger ready."""
+        with at_most_threads(self.threads), one_blas_thread():
+            _open_ledger(self)
+            yield
+
+    def _secrets(self) -> Any:
+        if not isinstance(self.keys, bytes):
+            return self.keys
+        from twofold.secure_sum import Keys  # loads the library of ciphers
+
+        return Keys.from_bytes(self.keys)
 
 
 def first_round(member: Member) -> bytes:
     """Give the bytes an entity sends; with a ledger the stored ones if there are any."""
-    with at_most_threads(member.threads), one_blas_thread():
-        _open_ledger(member)
+    with member.working():
         return bytes(member.entity().prototypes().data)
 
 

@@ -11,7 +11,7 @@ from twofold.errors import BadParameter
 from twofold.experiments.reproduce.cell import Cell
 from twofold.experiments.reproduce.settings import FAMILIES, SIZES, read_settings
 
-__all__ = ["FIGURES", "Figure", "Line", "Recorded", "figure"]
+__all__ = ["FIGURES", "GROUPS", "Figure", "Line", "Recorded", "figure", "figures_of"]
 
 _TAKEN_BY_DATA: Final = ("n_entities",)
 
@@ -145,10 +145,28 @@ def figure(name: str) -> Figure:
         raise BadParameter(
             "this figure is not known.",
             found=f"{name!r:.60}",
-            expected=", ".join(("all", *FIGURES)),
+            expected=", ".join(("all", *GROUPS, *FIGURES)),
             fix=f"twofold reproduce {near[0] if near else 'all'}",
         )
     return FIGURES[name]
+
+
+def figures_of(name: str) -> list[Figure]:
+    """All figures, those of an experiment that has several, or one.
+
+    Parameters
+    ----------
+    name : str
+        "all", a name of `GROUPS`, or that of a figure.
+
+    Examples
+    --------
+    >>> [one.name for one in figures_of("eicu")]
+    ['eicu-train', 'eicu-rmse', 'eicu-rank']
+    """
+    if name == "all":
+        return list(FIGURES.values())
+    return [FIGURES[one] for one in GROUPS[name]] if name in GROUPS else [figure(name)]
 
 
 def _figures(family: str) -> Iterator[Figure]:
@@ -200,3 +218,6 @@ def _recorded(table: dict[str, Any], sizes: Sequence[str]) -> Recorded:
 
 
 FIGURES: Final[dict[str, Figure]] = {one.name: one for family in FAMILIES for one in _figures(family)}
+_FAMILY: Final = {family: tuple(n for n, one in FIGURES.items() if one.family == family) for family in FAMILIES}
+#: Experiments with several figures, which share their runs.
+GROUPS: Final[dict[str, tuple[str, ...]]] = {family: names for family, names in _FAMILY.items() if len(names) > 1}

@@ -1,0 +1,84 @@
+"""Step 2: what is refused, what is clamped, and that masks depend on everything they should."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from twofold.errors import BadMessage, BadParameter, BadShape, TooFewMessages
+from twofold.secure_sum import clamp
+
+
+def test_masking_again_gives_the_same_message(federation) -> None:
+    group = federation(4)
+    one, two = (group.mask("e001", np.arange(9), list(group.names)) for _ in range(2))
+    assert one.to_record() == two.to_record()
+
+
+def test_masks_depend_on_the_list_the_length_the_plan_and_the_entity(federation) -> None:
+    group, other = federation(4), federation(4, context=b"another")
+    zeros, names = np.zeros(9, dtype=np.int64), list(group.names)
+    messages = [
+        group.mask("e001", zeros, names),
+        group.mask("e001", zeros, names[:3]),
+        group.mask("e001", np.zeros(10, dtype=np.int64), names),
+        other.mask("e001", zeros, names),
+        group.mask("e000", zeros, names),
+    ]
+    starts = {tuple(message.numbers[:9].tolist()) for message in messages}
+    assert len(starts) == len(messages)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.array([], dtype=np.int64),
+        np.zeros((2, 2), dtype=np.int64),
+        np.array([1.0, 2.0]),
+        np.array([1, 2], dtype=np.uint64),
+        np.array([1, 2], dtype=np.int32),
+        [1, 2],
+    ],
+    ids=repr,
+)
+def test_only_a_row_of_int64_is_taken(federation, values) -> None:
+    group = federation(3)
+    with pytest.raises(BadShape):
+        group.mask("e000", values, list(group.names))
+    with pytest.raises(BadShape):
+        clamp(values, group.terms)
+
+
+@pytest.mark.parametrize("bits", range(16, 65, 8))
+def test_the_limit_is_sharp_and_clamp_brings_numbers_to_it(federation, bits: int) -> None:
+    group = federation(3, bits=bits)
+    limit, names = group.terms.limit, list(group.names)
+    lowest = np.iinfo(np.int64).min
+    group.mask("e000", np.array([limit, -limit]), names)
+    for bad in (limit + 1, -limit - 1, lowest):
+        with pytest.raises(BadParameter, match="too large"):
+            group.mask("e000", np.array([bad]), names)
+    assert clamp(np.array([lowest, -limit, 0, limit, limit + 1]), group.terms).tolist() == [
+        -limit,
+        -limit,
+        0,
+        limit,
+        limit,
+    ]
+
+
+def test_who_did_not_share_does_not_mask(federation) -> None:
+    group = federation(4, threshold=3)
+    with pytest.raises(BadParameter, match="not among those who shared"):
+        group.mask("e003", np.arange(3), ["e000", "e001", "e002"])
+    with pytest.raises(TooFewMessages, match="nothing is masked"):
+        group.mask("e000", np.arange(3), ["e000", "e001"])
+    with pytest.raises(BadMessage):
+        group.mask("e000", np.arange(3), ["e002", "e001", "e000"])
+
+
+def test_the_values_are_not_changed(federation) -> None:
+    group = federation(3)
+    values = np.arange(5)
+    group.mask("e000", values, list(group.names))
+    assert values.tolist() == [0, 1, 2, 3, 4]
