@@ -20,10 +20,16 @@ _HOMES = {
     "holdout": "twofold.data.split",
     "leave_n_out": "twofold.data.split",
     "recorded_holdout": "twofold.data.split",
+    "Features": "twofold.features",
+    "read_features": "twofold.data.features",
     "Plan": "twofold.protocol.plan",
+    "SecureSum": "twofold.protocol.secure",
+    "Roster": "twofold.protocol.roster",
+    "new_keys": "twofold.entity.keystore",
     "Entity": "twofold.entity.agent",
     "NewLedger": "twofold.entity.agent",
     "Server": "twofold.server.factorize",
+    "SecureServer": "twofold.server.secure",
     "ItemFactors": "twofold.protocol.factors",
     "Model": "twofold.entity.model",
     "FederatedRecommender": "twofold.estimator",
@@ -41,22 +47,29 @@ if TYPE_CHECKING:
     from twofold.algorithms.top_items import top_items
     from twofold.data.bounds import Bounds
     from twofold.data.catalog import Catalog
+    from twofold.data.features import read_features
     from twofold.data.federation import Federation
     from twofold.data.ratings import Ratings
     from twofold.data.read import read_ratings
     from twofold.data.split import holdout, leave_n_out, recorded_holdout
     from twofold.entity.agent import Entity, NewLedger
+    from twofold.entity.keystore import new_keys
     from twofold.entity.model import Model
     from twofold.errors import TwofoldError
     from twofold.estimator import FederatedRecommender
+    from twofold.features import Features
     from twofold.protocol.factors import ItemFactors
     from twofold.protocol.plan import Plan
+    from twofold.protocol.roster import Roster
+    from twofold.protocol.secure import SecureSum
     from twofold.server.factorize import Server
+    from twofold.server.secure import SecureServer
 
 __all__ = [
     "Bounds",
     "Catalog",
     "Entity",
+    "Features",
     "FederatedRecommender",
     "Federation",
     "ItemFactors",
@@ -64,6 +77,9 @@ __all__ = [
     "NewLedger",
     "Plan",
     "Ratings",
+    "Roster",
+    "SecureServer",
+    "SecureSum",
     "Server",
     "TwofoldError",
     "fold_in",
@@ -71,6 +87,8 @@ __all__ = [
     "kmeans",
     "leave_n_out",
     "masked_nmf",
+    "new_keys",
+    "read_features",
     "read_ratings",
     "recorded_holdout",
     "top_items",

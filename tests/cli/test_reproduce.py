@@ -85,6 +85,16 @@ def test_one_figure_has_a_page_of_its_own(tmp_path: Path) -> None:
     assert "As text to copy" in page
     assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org", "")
     assert not (tmp_path / "index.html").exists()
+    text = (tmp_path / "fig1a.md").read_text()
+    assert text.startswith("# Fig. 1a")
+    assert "| MF + k-means |" in text
+
+
+@pytest.mark.usefixtures("quickly")
+def test_an_experiment_is_all_its_figures(tmp_path: Path) -> None:
+    assert run("supplement", "-o", str(tmp_path), "--seeds", "1").exit_code == 0
+    assert {path.name for path in tmp_path.glob("*.html")} == {"supplement-k.html", "supplement-l.html"}
+    assert (tmp_path / "supplement.md").read_text().count("\n## ") == 2
 
 
 @pytest.mark.usefixtures("quickly")
@@ -105,3 +115,5 @@ def test_missing_data_names_licence_and_folder(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(MissingDataset) as error:
         run("masked-truth", "-o", str(tmp_path))
     assert all(word in str(error.value) for word in ("MovieLens 1M", "licence", "$TWOFOLD_DATA/movielens-1m"))
+    with pytest.raises(MissingDataset, match="MovieLens 1M"):
+        run("movielens", "-o", str(tmp_path))

@@ -16,7 +16,16 @@ from twofold.report.experiment_markdown import figures_markdown, index_markdown
 def outcome() -> Outcome:
     one = figure("movielens-rank")
     rows = [
-        {"line": line.name, "x": float(x), "seed": 0, "metric": metric, "group": "all", "value": 0.2, "seconds": 1.0}
+        {
+            "line": line.name,
+            "x": float(x),
+            "seed": 0,
+            "metric": metric,
+            "group": "all",
+            "value": 0.2,
+            "seconds": 1.0,
+            "versions": "{}",
+        }
         for line in one.lines
         for x in one.values("quick")
         for metric in one.metrics

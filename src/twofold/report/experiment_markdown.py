@@ -1,4 +1,4 @@
-"""Reproduced experiments as Markdown, for documentation: the index with every verdict, and figures with their tables."""
+"""Reproduced experiments as Markdown, for documentation: the index with every verdict, and figures with tables."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def run_figures(
     Parameters
     ----------
     figures : sequence of Figure
-        Which ones. A missing data set is an error if it is the only one, else it is noted and the others go on.
+        Which ones. A missing data set is an error if all of them need it, else it is noted and the others go on.
     size : {"quick", "paper"}
         How large.
     folder : Path
@@ -89,7 +89,7 @@ def run_figures(
         try:
             found = _run_cells(one.name, wanted[one.name], store, workers, tell)
         except MissingDataset as error:
-            if len(figures) == 1:
+            if all(outcome.results is None for outcome in outcomes) and one is figures[-1]:
                 raise
             outcomes.append(Outcome(figure=one, results=None, missing=str(error)))
             continue
