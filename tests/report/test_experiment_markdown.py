@@ -25,6 +25,7 @@ def outcome() -> Outcome:
             "value": 0.2,
             "seconds": 1.0,
             "versions": "{}",
+            "data": "made up",
         }
         for line in one.lines
         for x in one.values("quick")

@@ -69,6 +69,12 @@ def test_a_share_longer_than_the_field_does_not_crash() -> None:
     assert recover(shares, threshold=2, fits=fits(bytes(32))) == (bytes(32), [2])
 
 
+def test_a_number_of_the_field_that_is_no_secret_is_not_taken_for_one() -> None:
+    shares = split_over(2**256 + 5, [7], [1, 2], PRIME)
+    named = {point: share.to_bytes(SHARE_BYTES, "little") for point, share in zip([1, 2], shares, strict=True)}
+    assert recover(named, threshold=2, fits=lambda _: True) == (None, [])
+
+
 @pytest.mark.parametrize(("threshold", "holders", "prime"), [(2, 3, 7), (3, 4, 7), (3, 3, 5), (4, 4, 5)])
 def test_one_share_too_few_tells_nothing_at_all(threshold: int, holders: int, prime: int) -> None:
     """Exact: over all polynomials, the law of any threshold - 1 shares is uniform, whatever the secret."""

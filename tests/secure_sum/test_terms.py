@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from types import SimpleNamespace
 
 import pytest
 
 from twofold.errors import BadMessage, BadPlan, PlanMismatch, TooFewMessages
 from twofold.secure_sum import Keys, PublicKeys, Terms
+from twofold.secure_sum.terms import _check_numbers
 
 
 @pytest.mark.parametrize(
@@ -110,3 +112,6 @@ def test_swapped_keys_are_refused(federation) -> None:
 def test_too_many_entities_for_the_bits_are_refused(federation) -> None:
     assert federation(2, bits=16).terms.limit == 16383
     assert federation(3, bits=64).terms.limit * 3 < 2**63
+    numbers = {"threshold": 40_000, "floor": 40_000, "least_present": 40_000, "colluders": 0, "bits": 16}
+    with pytest.raises(BadPlan, match="so few bits"):  # 40,000 real key pairs would take long
+        _check_numbers(SimpleNamespace(roster=range(40_000), limit=(2**15 - 1) // 40_000, **numbers))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from twofold.secure_sum import honest_in_any_sum, least_threshold
@@ -33,3 +35,15 @@ def test_never_more_than_what_a_truthful_server_opens_and_never_below_zero() -> 
                 for floor in range(threshold, entities + 1):
                     numbers = {"entities": entities, "threshold": threshold, "floor": floor, "colluders": colluders}
                     assert 0 <= honest_in_any_sum(**numbers, least_present=entities) <= floor - colluders
+
+
+def test_the_table_in_the_docs_is_what_the_formula_gives() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "secure_sum.md").read_text()
+    table = page.split("| truthful server | any server |\n")[1].split("\n\n")[0].splitlines()[1:]
+    assert len(table) >= 5
+    for line in table:
+        n, c, present, floor, threshold, truthful, any_server = (int(cell) for cell in line.strip("| ").split("|"))
+        assert truthful == floor - c
+        assert any_server == honest_in_any_sum(
+            entities=n, threshold=threshold, floor=floor, least_present=present, colluders=c
+        )

@@ -38,7 +38,7 @@ def test_nothing_twice_nothing_of_another_length_nothing_from_strangers(sent) ->
     with pytest.raises(BadShape, match="differ in length"):
         add_masked([*messages[:3], longer], group.terms, present)
     with pytest.raises(BadMessage, match="did not share"):
-        add_masked(messages, group.terms, present[:3])
+        add_masked(messages[3:], group.terms, present[:3])
     with pytest.raises(BadMessage, match="did not share"):
         add_masked([dataclasses.replace(messages[0], sender="x")], group.terms, present)
     with pytest.raises(TooFewMessages, match="no masked message"):

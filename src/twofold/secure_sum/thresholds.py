@@ -13,7 +13,8 @@ def least_threshold(entities: int, colluders: int = 0) -> int:
     To strip one honest entity's message bare the server needs its mask key *and* its self-mask seed, each from
     `threshold` shares. Colluders give both shares. An honest entity answers one list and so gives one of the two. With
     h honest entities and c colluders the server gets at most h + 2c = n + c shares of the two together, and needs
-    2 threshold. So 2 threshold > n + c closes this road (Bonawitz et al. 2017, theorem 6.5, has the same condition).
+    2 threshold. So 2 threshold > n + c closes this road. For a third of all colluding it is ⌊2n/3⌋ + 1, as in the
+    analysis of active servers by Bonawitz et al. 2017.
 
     Examples
     --------

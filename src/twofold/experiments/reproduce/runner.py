@@ -84,7 +84,7 @@ def run_figures(
         raise BadParameter("seeds is out of range.", found=f"{seeds}", expected="1 or more")
     wanted = {one.name: one.cells(size, seeds=seeds) for one in figures}  # refuses a wrong size before any folder
     store = Store.open(folder, size)
-    outcomes = []
+    outcomes: list[Outcome] = []
     for one in figures:
         try:
             found = _run_cells(one.name, wanted[one.name], store, workers, tell)

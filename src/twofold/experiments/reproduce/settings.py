@@ -27,6 +27,7 @@ FAMILIES: Final = (
     "cost",
     "noise_control",
     "comparison",
+    "systems",
 )
 #: What a file takes over from the one it says it is like.
 _SHARED: Final = ("feedback", "objective", "line")
