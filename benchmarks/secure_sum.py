@@ -35,7 +35,7 @@ BITS = 48
 LENGTHS = {"m=457 Gram": 457 * 458 // 2 + 2 * 457 + 1, "m=3,706 sketch": 3706 * 18 + 2 * 3706 + 1}
 COLUMNS = (
     *("numbers", "length", "entities", "gone", "sends, kB", "of it keys, kB", "receives, kB", "x plain bytes"),
-    *("share, s", "mask, s", "answer, s", "server, s", "plain entity, s", "plain server, s", "exact"),
+    *("share, s", "mask, s", "answer, s", "server, s", "x plain entity s", "x plain server s", "exact"),
 )
 Result = TypeVar("Result")
 
@@ -94,6 +94,7 @@ def _row(name: str, length: int, entities: int) -> list[object]:
         values = rng.integers(-terms.limit, terms.limit, size=length)
         wanted += values
         masked.append(clock.run("mask", mask, values, keys[entity], entity, terms, present))
+        clock.run("server", unpack, clock.run("mask", pack, masked[-1].numbers, BITS), BITS)
         _plain(clock, values, plain)
     total, survivors = clock.run("server", add_masked, masked, terms, present)
     answers = {e: clock.run("answer", answer, keys[e], e, terms, shares, present, survivors) for e in stay}
@@ -101,8 +102,8 @@ def _row(name: str, length: int, entities: int) -> list[object]:
     exact = bool(np.array_equal(opened.values, wanted))
     size = _bytes(shares[stay[0]], masked[0], answers[stay[0]], terms, survivors)
     seconds = (clock.share / entities, clock.mask / len(stay), clock.answer / len(stay), clock.server)
-    plain_seconds = (clock.plain_entity / len(stay), clock.plain_server)
-    return [name, f"{length:,}", entities, gone, *size, *seconds, *plain_seconds, "yes" if exact else "NO"]
+    ratios = (sum(seconds[:3]) / (clock.plain_entity / len(stay)), clock.server / clock.plain_server)
+    return [name, f"{length:,}", entities, gone, *size, *seconds, *ratios, "yes" if exact else "NO"]
 
 
 def _plain(clock: Clock, values: NDArray[np.int64], total: NDArray[np.uint64]) -> None:

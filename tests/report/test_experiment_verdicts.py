@@ -29,7 +29,7 @@ def test_the_table_of_the_index_is_short_and_its_text_is_whole(outcome: Outcome)
     table = verdict_table(outcome.verdicts)
     assert [column.name for column in table.columns] == ["claim", "verdict", "recorded", "ours"]
     assert outcome.verdicts[0].judgement.rule in table.text()
-    assert len(verdict_blocks(outcome.verdicts)) == len(outcome.verdicts) + 2
+    assert len(verdict_blocks(outcome.verdicts, size="quick")) == len(outcome.verdicts) + 2
 
 
 def test_verdicts_are_counted_in_a_sentence(outcome: Outcome) -> None:

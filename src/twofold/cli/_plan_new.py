@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from twofold.cli._columns import CatalogFile, Json, Separator
+from twofold.cli._inputs import refuse_output
 from twofold.cli._plan_words import in_options
 from twofold.errors import BadPlan, TwofoldError
 from twofold.privacy.unit import Unit
@@ -115,7 +116,7 @@ def new_plan_file(
             delta=delta,
             mechanism=mechanism,
             n_users=n_users,
-            n_entities=n_entities or (len(entity) if entity else None),
+            n_entities=n_entities or len(roster or entity or ()) or None,
             quorum=quorum,
             deadline=deadline,
             entities=tuple(entity or ()),
@@ -126,17 +127,24 @@ def new_plan_file(
         )
     except TwofoldError as error:
         raise in_options(error) from None
-    beside = {"features_file": file.with_suffix(".features"), "keys_file": file.with_suffix(".keys")}
+    # Not .keys, which is how secret ones are called.
+    beside = {"features_file": file.with_suffix(".features"), "keys_file": file.with_suffix(".roster")}
+    named = {key: path for key, path in beside.items() if _asked(key, table, roster)}
+    for path in named.values():
+        refuse_output(path, (file, catalog, features, *(public_key or ())))
+        if path.exists() and not force:
+            raise BadPlan("there is a file already.", found=path.name, fix="another name, or --force to write over it")
     if table is not None:
         save_features(table, beside["features_file"])
     if roster is not None:
         roster.write(beside["keys_file"])
-    named = {key: path for key, path in beside.items() if path.exists() and _asked(key, table, roster)}
     write_plan(made, file, catalog_file=catalog, **named)
     if json:
         typer.echo(json_module.dumps({"file": file.name, "hash": made.hash, "plan": made.as_dict()}, indent=2))
     else:
         typer.echo(f"Wrote {file.name}: {made.n_items:,} items, plan {made.hash[:12]}.")
+        if named:
+            typer.echo(f"Beside it, for all sides as well: {', '.join(path.name for path in named.values())}.")
         typer.echo(f"Next: read it, agree on it, and see what it means: twofold plan explain {file.name}")
 
 

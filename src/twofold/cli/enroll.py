@@ -10,6 +10,7 @@ import typer
 
 from twofold.cli._columns import Json
 from twofold.cli._inputs import refuse_output
+from twofold.errors import DataError
 
 __all__ = ["enroll"]
 
@@ -24,14 +25,22 @@ def enroll(
 
     Asked again, the same public keys are written. Every plan needs keys of its own.
     """
-    from twofold.entity.keystore import new_keys
+    from twofold.entity.keystore import KeyStore, new_keys
 
     refuse_output(output, (keys,))
     made = new_keys(keys, entity)
+    if output.exists() and output.read_bytes() != made.text.encode():
+        raise DataError(
+            "there is another file already.", found=f"-o {output.name}", fix="another name, or take that file away"
+        )
     made.write(output)
+    serves = KeyStore(keys).plan_hash
     if json:
-        typer.echo(jsonlib.dumps({"entity": entity, "keys": keys.name, "public": output.name, "hash": made.hash}))
+        record = {"entity": entity, "keys": keys.name, "public": output.name, "hash": made.hash, "plan": serves}
+        typer.echo(jsonlib.dumps(record))
         return
     typer.echo(f"{output}: public keys of {entity}, fingerprint {made.hash[:16]}")
     typer.echo(f"  secret keys in {keys.name}: keep them here, and back them up with the ledger")
     typer.echo("  send the public file to whoever writes the plan, and read the fingerprint to them over the phone")
+    if serves is not None:
+        typer.echo(f"note: these keys serve plan {serves[:12]}; another plan needs another file for --keys", err=True)

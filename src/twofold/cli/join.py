@@ -69,6 +69,10 @@ def join(
     columns = {"user": user, "item": item, "value": value, "separator": separator}
     table = read_table(data, agreed, items, duplicates=duplicates, unknown_items=unknown_items, **columns)
     Entity(name, table, agreed)  # refuses what does not fit before a ledger is made
+    if agreed.secure is not None:
+        from twofold.entity.secure import SecurePart  # loads the library of ciphers, which other plans do without
+
+        SecurePart(name, agreed, keys, version=version)
     book = open_ledger(ledger, agreed, name, new=new_ledger)
     agent = Entity(name, table, agreed, ledger=book, version=version, keys=keys)
 
@@ -91,11 +95,17 @@ def join(
 def _print(standing: Standing, output: Path, note: str, *, json: bool) -> None:
     if json:
         record = {"sent": standing.sent, "waits": standing.waits or None, "dropped": standing.dropped}
-        typer.echo(jsonlib.dumps(record | {"file": output.name if note else None, "note": note}, indent=2))
+        record |= {"not_taken": standing.note or None, "file": output.name if note else None, "note": note}
+        typer.echo(jsonlib.dumps(record, indent=2))
         return
     typer.echo(f"sent: {', '.join(standing.sent)}")
     if standing.dropped:
-        typer.echo("note: the sum went on without this entity's message; its budget is spent, its model is not worse")
+        spent = "its budget is spent" if "the masked message" in standing.sent else "nothing was drawn or spent"
+        typer.echo(
+            f"note: the sum goes on without this entity's message; {spent}, and it gets the item factors all the same"
+        )
+    if standing.note:
+        typer.echo(f"  not taken: {standing.note}", err=True)
     if standing.waits:
         typer.echo(f"waiting for {standing.waits}; run the same command again later, or --wait SECONDS", err=True)
     else:

@@ -20,7 +20,7 @@ from twofold.privacy.card_words import percent
 from twofold.privacy.explain import BYTES, EPSILONS, Explanation, PublicNumbers, Range, Row, explain
 from twofold.protocol.leaving import leaving
 from twofold.protocol.plan import CatalogKey, Plan
-from twofold.protocol.plan_file import parse_plan, read_plan, read_toml
+from twofold.protocol.plan_file import parse_plan, read_plan, read_toml, with_tables
 
 __all__ = ["app"]
 
@@ -68,7 +68,9 @@ def explain_plan(
     named = {"n_items": n_items, "n_users": n_users, "bound": bound, "max_items": max_items}
     named |= {"n_prototypes": n_prototypes, "n_entities": n_entities, "delta": delta}
     changes = {key: value for key, value in named.items() if value is not None}
-    plan = _changed(parse_plan(given), changes, epsilon) if "schema" in given else None
+    plan = None
+    if file is not None and "schema" in given:
+        plan = _changed(with_tables(parse_plan(given), given, file.parent), changes, epsilon)
     numbers = plan_numbers(plan) if plan else {**check_numbers(given), **changes}
     public = PublicNumbers.from_mapping(numbers)
     check_fit(public)

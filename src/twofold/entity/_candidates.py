@@ -14,19 +14,26 @@ from scipy import sparse
 
 from twofold.entity._factor_fit import FactorFit
 from twofold.entity._item_item_fit import ItemItemFit
+from twofold.entity._pattern_fit import PatternFit
 from twofold.entity.item_item import MAX_ITEMS, ItemItemScorer, residual_rows
 from twofold.entity.scorer import Scorer
 from twofold.entity.validation import Fold, Losses, folds, rounds_for
 from twofold.errors import BadNumber, BadParameter
 from twofold.evaluate.ndcg import user_ndcg
 from twofold.protocol.factors import ItemFactors
+from twofold.prototypes.features import Features
 
 __all__ = ["LADDER", "Candidate", "Judged", "beyond_measure", "candidates", "fitted", "judge", "sound", "unusable"]
 
 #: Strengths that are tried, in users: of every kind for both kinds of feedback.
 LADDER: dict[str, dict[str, tuple[float, ...]]] = {
     "counts": {"item-item": (0.0, 30.0, 100.0, 300.0, 1_000.0), "factors": (0.0, 100.0, math.inf)},
-    "ratings": {"item-item": (0.0, 1_000.0, math.inf), "factors": (0.0, 1_000.0, math.inf)},
+    "ratings": {
+        "patterns": (0.0, 10.0, math.inf),
+        "features": (0.0,),
+        "item-item": (0.0, 1_000.0, math.inf),
+        "factors": (0.0, 1_000.0, math.inf),
+    },
 }
 #: Below so many users an entity that rates tries no factors of its own beside item-item weights.
 FEW_RATERS = 25
@@ -69,7 +76,12 @@ def unusable(candidate: Candidate) -> Judged:
 
 
 def candidates(
-    shared: ItemFactors | None, feedback: str, shape: tuple[int, int], local: str, strength: float | None
+    shared: ItemFactors | None,
+    feedback: str,
+    shape: tuple[int, int],
+    local: str,
+    strength: float | None,
+    features: Features | None = None,
 ) -> list[Candidate]:
     """All that is worth trying for so many users and items, and within what was asked for.
 
@@ -79,8 +91,44 @@ def candidates(
     ['item-item', 'factors']
     >>> [one.kind for one in candidates(None, "counts", (50, 100_000), "auto", None)]
     ['factors']
+    >>> [one.kind for one in candidates(None, "ratings", (50, 100_000), "auto", None)]
+    ['patterns', 'factors']
     """
     (n_users, n_items), free = shape, strength is None
+    _check_kind(local, feedback, n_items, features)
+    if shared is None:
+        if strength not in (None, 0.0):
+            raise BadParameter("there is no shared model to be drawn to.", fix='strength="own"')
+        strength = 0.0
+    kinds = [local] if local != "auto" else _kinds(shared, feedback, n_items, features)
+    few = feedback == "ratings" and n_users < FEW_RATERS and {"item-item", "factors"} <= set(kinds) and free
+    return [
+        Candidate(kind=kind, strength=step)
+        for kind in kinds
+        for step in (LADDER[feedback][kind] if strength is None else (strength,))
+        if not (few and kind == "factors" and not math.isinf(step)) and _can(kind, step, shared)
+    ]
+
+
+def _kinds(shared: ItemFactors | None, feedback: str, n_items: int, features: Features | None) -> list[str]:
+    """Kinds that are tried; where patterns of ratings were sent, nothing else was ever better."""
+    small = ["item-item"] if n_items <= MAX_ITEMS else []
+    if feedback == "counts":
+        return [*small, "factors"]
+    public = ["features"] if features is not None else []
+    if shared is not None and shared.patterns is not None:
+        return ["patterns", *public]
+    return ["patterns", *public, *small, "factors"]
+
+
+def _can(kind: str, strength: float, shared: ItemFactors | None) -> bool:
+    """Whether there is anything of that kind to be drawn to."""
+    if kind == "features":
+        return strength == 0
+    return kind != "patterns" or strength == 0 or (shared is not None and shared.patterns is not None)
+
+
+def _check_kind(local: str, feedback: str, n_items: int, features: Features | None) -> None:
     if local == "item-item" and n_items > MAX_ITEMS:
         raise BadParameter(
             "the catalog is too long for item-item weights.",
@@ -88,18 +136,10 @@ def candidates(
             expected=f"at most {MAX_ITEMS:,}",
             fix='local="factors"',
         )
-    if shared is None:
-        if strength not in (None, 0.0):
-            raise BadParameter("there is no shared model to be drawn to.", fix='strength="own"')
-        strength = 0.0
-    kinds = [local] if local != "auto" else ["item-item", "factors"] if n_items <= MAX_ITEMS else ["factors"]
-    few = feedback == "ratings" and n_users < FEW_RATERS and len(kinds) == 2 and free
-    return [
-        Candidate(kind=kind, strength=step)
-        for kind in kinds
-        for step in (LADDER[feedback][kind] if strength is None else (strength,))
-        if not (few and kind == "factors" and not math.isinf(step))
-    ]
+    if local in ("patterns", "features") and feedback != "ratings":
+        raise BadParameter(f"local={local!r} is for ratings.", found=feedback, fix='local="auto"')
+    if local == "features" and features is None:
+        raise BadParameter('local="features" needs a public table of what the items are.', fix="features=...")
 
 
 def judge(
@@ -113,6 +153,7 @@ def judge(
     rank: int,
     seed: int,
     threads: int | None,
+    features: Features | None = None,
 ) -> list[Judged]:
     """Fit every candidate to each round's training entries and judge it on the held-out ones.
 
@@ -124,7 +165,7 @@ def judge(
     rounds = folds(rows, rounds=rounds_for(rows.shape[0]), rng=np.random.default_rng([seed, 6]))
     seen: dict[Candidate, list[_Seen]] = {candidate: [] for candidate in tried}
     for fold in rounds:
-        fits = _Fits(fold.train, shared, feedback=feedback, rank=rank, seed=seed, threads=threads)
+        fits = _Fits(fold.train, shared, features, feedback=feedback, rank=rank, seed=seed, threads=threads)
         for candidate in list(seen):
             try:
                 seen[candidate].append(sound(lambda: _look(fits.scorer(candidate), fold, feedback)))  # noqa: B023
@@ -168,6 +209,7 @@ def fitted(
     seed: int,
     threads: int | None,
     gain: float,
+    features: Features | None = None,
 ) -> Scorer:
     """Fit the chosen one to all rows.
 
@@ -176,7 +218,7 @@ def fitted(
     BadNumber
         It cannot be computed, or what it says is not finite.
     """
-    fits = _Fits(rows, shared, feedback=feedback, rank=rank, seed=seed, threads=threads)
+    fits = _Fits(rows, shared, features, feedback=feedback, rank=rank, seed=seed, threads=threads)
 
     def made() -> Scorer:
         scorer = fits.scorer(candidate, gain)
@@ -202,16 +244,22 @@ class _Fits:
         self,
         rows: sparse.csr_array,
         shared: ItemFactors | None,
+        features: Features | None,
         *,
         feedback: str,
         rank: int,
         seed: int,
         threads: int | None,
     ) -> None:
+        self._patterns = PatternFit(rows, shared, features, rank=rank, seed=seed)
         self._items = cache(lambda: ItemItemFit(rows, shared, feedback=feedback))
         self._factors = cache(lambda: FactorFit(rows, shared, feedback=feedback, rank=rank, seed=seed, threads=threads))
 
     def scorer(self, candidate: Candidate, gain: float = 1.0) -> Scorer:
+        if candidate.kind == "patterns":
+            return self._patterns.scorer(candidate.strength)
+        if candidate.kind == "features":
+            return self._patterns.featured()
         if candidate.kind == "item-item":
             return self._items().scorer(candidate.strength, gain=gain)
         return self._factors().scorer(candidate.strength)

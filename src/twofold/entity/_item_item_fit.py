@@ -3,6 +3,8 @@
 Counts. Values are damped, and the Gram matrix is that of all users. The shared one is ``V moments Vᵀ`` per user; it
 lacks what users differ by inside a prototype. On the diagonal that is known: the mean square of a damped count (power
 1/2) is the mean of the count, which the server sends. Off the diagonal the entity's own Gram matrix has to speak.
+Where the server sends second moments of damped counts (patterns), these are used instead, brought to the entity's own
+mean squares: entities differ in what they use at all far more than in what goes with what (`twofold.entity._prior`).
 
 Ratings. What is left of a rating after the item's mean and the user's offset. The shared factors are centred likewise,
 and an item counts by the share of users who rated it, as it does in the entity's own sums. Absent ratings are unknown,
@@ -21,6 +23,7 @@ from scipy import sparse
 
 from twofold.entity._blend import damping_of_items, rating_means, shares, spread_rows
 from twofold.entity._damping import damped_rows
+from twofold.entity._prior import pattern_prior
 from twofold.entity._ridge import DenseWeights, Weights, weights_from_gram, weights_from_rows
 from twofold.entity.item_item import ItemItemScorer, residual_rows
 from twofold.protocol.factors import ItemFactors
@@ -64,7 +67,7 @@ class ItemItemFit:
         ridge = np.full(self.rows.shape[1], RIDGE[self.feedback] * square)
         extra = np.zeros((0, self.rows.shape[1]))
         if theirs:
-            extra, rest = self._shared_part(square)
+            extra, rest = self._shared_part(square, math.isinf(strength))
             extra, ridge = extra * math.sqrt(theirs), ridge + theirs * rest
         weights = self._weights(strength, values, own, extra, ridge)
         shrinkage = OFFSET_RATINGS if self.feedback == "ratings" else 0.0
@@ -104,9 +107,22 @@ class ItemItemFit:
             self._grams[stage] = product.astype(np.float64)
         return self._grams[stage]
 
-    def _shared_part(self, square: float) -> tuple[Floats, Floats]:
+    def _shared_part(self, square: float, as_sent: bool = False) -> tuple[Floats, Floats]:
         """Rows of one shared user, and what they leave unexplained of each item."""
-        return self._shared_counts if self.feedback == "counts" else self._shared_ratings(square)
+        if self.feedback == "ratings":
+            return self._shared_ratings(square)
+        return self._shared_counts if self.shared is None or self.shared.patterns is None else self._second(as_sent)
+
+    def _second(self, as_sent: bool) -> tuple[Floats, Floats]:
+        """From the shared second moments; brought to the entity's own items unless nothing of its own is to count."""
+        assert self.shared is not None
+        return pattern_prior(self.shared, None if as_sent else self._own_squares, self.rows.shape[0])
+
+    @cached_property
+    def _own_squares(self) -> Floats:
+        """Sum of squares of each item's damped counts: of the counts themselves."""
+        values = damped_rows(self.rows, self.power)
+        return np.asarray(np.bincount(values.indices, values.data.astype(np.float64) ** 2, values.shape[1]))
 
     @cached_property
     def _shared_counts(self) -> tuple[Floats, Floats]:

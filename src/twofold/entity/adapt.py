@@ -17,10 +17,11 @@ from twofold.entity._choice import Choice, choose
 from twofold.entity.scorer import Scorer
 from twofold.errors import BadNumber, BadParameter, BadShape
 from twofold.protocol.factors import ItemFactors
+from twofold.prototypes.features import Features
 
 __all__ = ["Adapted", "adapt"]
 
-Local = Literal["auto", "factors", "item-item"]
+Local = Literal["auto", "factors", "item-item", "patterns", "features"]
 Strength = float | Literal["auto", "own", "shared"]
 
 
@@ -32,7 +33,7 @@ class Adapted:
     ----------
     scorer : Scorer
         The model, fitted to all rows.
-    kind : {"factors", "item-item"}
+    kind : {"factors", "item-item", "patterns", "features"}
         Which kind of model.
     strength : float
         How many users of the entity's own the shared model weighs as much as: 0 alone, infinity shared only.
@@ -66,6 +67,7 @@ def adapt(
     rank: int,
     seed: int = 0,
     threads: int | None = None,
+    features: Features | None = None,
 ) -> Adapted:
     """Fit the entity's own model, drawn towards the shared one; kind and strength by validation on its own users.
 
@@ -79,8 +81,9 @@ def adapt(
         Absent entries are zeros, or unknown.
     lower, bound : float
         Smallest and largest value; predicted ratings are cut to them when they are judged.
-    local : {"auto", "factors", "item-item"}
-        Kind of local model. Item-item weights are offered for catalogs of at most 6,000 items.
+    local : {"auto", "factors", "item-item", "patterns", "features"}
+        Kind of local model. Item-item weights are offered for catalogs of at most 6,000 items; patterns, own or of
+        public features, for ratings.
     strength : "auto", "own", "shared" or float
         How many own users the shared model weighs as much as. "own" is 0, "shared" infinity.
     rank : int
@@ -89,6 +92,8 @@ def adapt(
         Of the held-out entries and of random starts: the same seed gives the same model.
     threads : int, optional
         All processors by default. The result does not depend on it.
+    features : Features, optional
+        Public table of what the items are: one more thing an entity's own model may be drawn to, without any sharing.
 
     Returns
     -------
@@ -124,15 +129,33 @@ def adapt(
     """
     rows = _checked(rows, shared, rank)
     before = None if shared is None else shared.hash
-    tried = candidates(shared, feedback, rows.shape, _kind(local), _number(strength))
+    _check_features(features, rows.shape[1])
+    tried = candidates(shared, feedback, rows.shape, _kind(local), _number(strength), features)
     with one_blas_thread():
         judged = judge(
-            rows, shared, tried, feedback=feedback, lower=lower, bound=bound, rank=rank, seed=seed, threads=threads
+            rows,
+            shared,
+            tried,
+            feedback=feedback,
+            lower=lower,
+            bound=bound,
+            rank=rank,
+            seed=seed,
+            threads=threads,
+            features=features,
         )
         judged, chosen, scorer = _best(
             judged,
             lambda one: fitted(
-                one.candidate, rows, shared, feedback=feedback, rank=rank, seed=seed, threads=threads, gain=one.gain
+                one.candidate,
+                rows,
+                shared,
+                feedback=feedback,
+                rank=rank,
+                seed=seed,
+                threads=threads,
+                gain=one.gain,
+                features=features,
             ),
         )
     if shared is not None and before is not None:
@@ -185,9 +208,17 @@ def _checked(rows: Any, shared: ItemFactors | None, rank: int) -> sparse.csr_arr
     return sparse.csr_array(parts, shape=matrix.shape)
 
 
+def _check_features(features: Features | None, n_items: int) -> None:
+    if features is not None and features.n_items != n_items:
+        raise BadShape(
+            "rows and features do not have the same items.", found=f"{n_items:,} and {features.n_items:,} items"
+        )
+
+
 def _kind(local: str) -> str:
-    if local not in ("auto", "factors", "item-item"):
-        raise BadParameter("local is unknown.", found=f"{local!r:.40}", expected="'auto', 'factors' or 'item-item'")
+    kinds = ("auto", "factors", "item-item", "patterns", "features")
+    if local not in kinds:
+        raise BadParameter("local is unknown.", found=f"{local!r:.40}", expected=", ".join(map(repr, kinds)))
     return local
 
 

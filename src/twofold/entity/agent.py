@@ -46,7 +46,7 @@ class Entity:
     rng : int or Source, optional
         Repeatable noise, for simulations only; the operating system's randomness by default.
     keys : path or Keys, optional
-        The entity's secret keys (`new_keys`), for a plan with a secure sum.
+        The entity's secret keys (`new_keys`), for a plan with a secure sum; in memory for simulations only.
 
     Paper
     -----
@@ -104,6 +104,11 @@ class Entity:
     def ratings(self) -> Ratings:
         """What it holds. Private."""
         return self._ratings
+
+    @property
+    def masked(self) -> bool:
+        """Whether this entity's masked message was ever handed out; its budget is spent then."""
+        return self.plan.secure is not None and self._part().store.masked
 
     def share(self) -> bytes:
         """Give the entity's key shares, the first step of a secure sum. They carry no data and cost nothing.
@@ -171,6 +176,8 @@ class Entity:
                 expected=self.name,
                 fix=f"Entity({message.entity!r}, ...), or the ledger of {self.name}",
             )
+        if part is not None:
+            part.store.keep_message(message.receipt)
         return message
 
     def personalize(
@@ -226,7 +233,7 @@ class Entity:
         from twofold.entity.secure import SecurePart  # loads the library of ciphers, which other plans do without
 
         if self._part_made is None:
-            self._part_made = SecurePart(self.name, self.plan, self._keys)
+            self._part_made = SecurePart(self.name, self.plan, self._keys, version=self.version)
         return self._part_made
 
     def _bytes(self, masks: Masks | None = None) -> bytes:

@@ -22,6 +22,7 @@ from twofold.data.catalog import Catalog
 from twofold.entity.factor_scorer import FactorScorer
 from twofold.entity.item_item import ItemItemScorer
 from twofold.entity.model import Model
+from twofold.entity.pattern_scorer import PatternScorer
 from twofold.entity.scorer import Scorer
 from twofold.entity.stored_history import history_arrays, restore_history
 from twofold.entity.stored_ids import StoredIds, restore_ids, store_ids
@@ -36,7 +37,12 @@ __all__ = ["SCHEMA", "decode_model", "encode_model", "load_model", "save_model"]
 
 #: A new number means that an older program must not read it.
 SCHEMA: Final = "twofold.model/1"
-SCORERS: Final[Mapping[str, type[Scorer]]] = {"factors": FactorScorer, "item-item": ItemItemScorer}
+SCORERS: Final[Mapping[str, type[Scorer]]] = {
+    "factors": FactorScorer,
+    "item-item": ItemItemScorer,
+    "patterns": PatternScorer,
+    "features": PatternScorer,
+}
 GROUPS: Final = ("scorer", "users", "items", "history")
 _WORDS: Final = ("inf", "-inf", "nan")  # figures that JSON has no number for
 _FIX: Final = "copy the file again, or make it again: twofold personalize ... -o FILE"

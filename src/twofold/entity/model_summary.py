@@ -13,6 +13,8 @@ __all__ = ["strength_words", "summary_text"]
 KINDS = {
     "factors": "factors: an item and a person are a few numbers each, and a score is the product of the two",
     "item-item": "item-item: a score is a weighted sum of what the person had",
+    "patterns": "patterns: an item's mean, the person's own offset, and where the person lies along common patterns",
+    "features": "patterns, drawn to public features of the items: mean, the person's own offset, and their place",
 }
 
 

@@ -21,7 +21,7 @@ class Scorer(Protocol):
     Attributes
     ----------
     kind : str
-        How an artefact names it: ``"factors"`` or ``"item-item"``.
+        How an artefact names it: ``"factors"``, ``"item-item"``, ``"patterns"`` or ``"features"``.
     """
 
     @property

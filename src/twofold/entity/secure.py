@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from twofold.entity.keystore import KeyStore
-from twofold.errors import NotReady, PlanMismatch
+from twofold.errors import BadParameter, NotForRealUse, NotReady, PlanMismatch
 from twofold.protocol.files import read_limited
 from twofold.protocol.key_messages import (
     Roll,
@@ -22,7 +22,7 @@ from twofold.protocol.key_messages import (
 from twofold.protocol.masked import Masked
 from twofold.protocol.messages import PrototypesMessage
 from twofold.protocol.plan import Plan
-from twofold.protocol.terms import secure_terms
+from twofold.protocol.terms import ROOM, secure_terms
 from twofold.prototypes.bilinear.content import BilinearSums
 from twofold.secure_sum import Keys, Terms, answer, mask, share_secrets
 from twofold.secure_sum.packing import pack
@@ -43,7 +43,14 @@ class Masks:
 
     def hide(self, content: BilinearSums) -> Masked:
         """Mask noisy numbers; the same noise under the same masks gives the same bytes."""
-        hidden = mask(content.numbers, self.keys, self.name, self.terms, self.roll.present)
+        try:
+            hidden = mask(content.numbers, self.keys, self.name, self.terms, self.roll.present)
+        except BadParameter:
+            raise PlanMismatch(
+                "the numbers of this entity are too large for the plan's modulus; nothing is sent.",
+                expected=f"far fewer than {ROOM:,} times the users that the plan promises (n_users)",
+                fix="a plan with a larger n_users, and new keys",
+            ) from None
         packed = np.frombuffer(pack(hidden.numbers, hidden.bits), dtype=np.uint8)
         return Masked(
             mechanism=content.mechanism,
@@ -75,22 +82,34 @@ class SecurePart:
     plan : Plan
         With a secure sum.
     keys : path or Keys
-        The entity's secret keys.
+        The entity's secret keys; in memory for simulations only.
+    version : str
+        Public name of the state of the data; the keys serve one.
+
+    Privacy
+    -------
+    What was masked and answered must be remembered longer than a process lives, so keys of a real plan are in a file.
     """
 
-    def __init__(self, name: str, plan: Plan, keys: str | PathLike[str] | Keys | None) -> None:
-        self.name, self.plan, self.terms = name, plan, secure_terms(plan)
+    def __init__(self, name: str, plan: Plan, keys: str | PathLike[str] | Keys | None, *, version: str = "1") -> None:
+        self.name, self.plan, self.terms, self.version = name, plan, secure_terms(plan), version
         if keys is None:
             raise PlanMismatch(
                 "the plan has a secure sum, and the entity's secret keys are missing.",
                 fix=f'Entity(..., keys="{name}.keys"), or --keys {name}.keys',
+            )
+        if isinstance(keys, Keys) and not plan.simulation:
+            raise NotForRealUse(
+                "keys in memory forget which list they have answered; nothing was shared.",
+                expected="the file of secret keys",
+                fix=f'new_keys("{name}.keys", "{name}"), the plan with these, then Entity(..., keys="{name}.keys")',
             )
         self.store = KeyStore(keys)
         self.terms.own(self.store.keys, name)
 
     def shares(self) -> bytes:
         """Give the sealed shares; the same bytes every time."""
-        self.store.bind(self.plan)
+        self.store.bind(self.plan, self.version)
         return encode_shares(share_secrets(self.store.keys, self.name, self.terms), self.plan)
 
     def masks(self, roll: Given | None) -> Masks:
@@ -100,7 +119,7 @@ class SecurePart:
                 "the list of those who shared keys is missing; nothing was drawn.",
                 fix="share() first; then prototypes(roll) with what the server published",
             )
-        self.store.bind(self.plan)
+        self.store.bind(self.plan, self.version)
         listed = decode_roll(_bytes(roll, body_limit(self.plan, everybody=True)), self.plan)
         if self.name not in listed.shares or listed.shares[self.name] != share_secrets(
             self.store.keys, self.name, self.terms
@@ -114,7 +133,7 @@ class SecurePart:
 
     def answer(self, survivors: Given, roll: Given) -> bytes:
         """Answer a list of survivors, once: stored before it is sent."""
-        self.store.bind(self.plan)
+        self.store.bind(self.plan, self.version)
         lists = decode_survivors(_bytes(survivors, body_limit(self.plan)), self.plan)
         listed = decode_roll(_bytes(roll, body_limit(self.plan, everybody=True)), self.plan)
         if lists.present != listed.present:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from twofold.entity.agent import Entity
 from twofold.errors import NotReady
 from twofold.protocol.phases import ANSWERS, KEYS, MASKED, ROUNDS, Phase
-from twofold.transport.base import EntityMailbox
+from twofold.transport.base import EMPTY, EntityMailbox
 
 __all__ = ["Standing", "take_part"]
 
@@ -29,12 +29,15 @@ class Standing:
         The item factors, when they are here.
     dropped : bool
         True when the sum went on without this entity's message.
+    note : str
+        What lies where the awaited file should be and is not taken, with the reason; empty when nothing does.
     """
 
     sent: tuple[str, ...]
     waits: str
     factors: bytes | None = None
     dropped: bool = False
+    note: str = ""
 
 
 def take_part(entity: Entity, mailboxes: Mailboxes) -> Standing:
@@ -50,7 +53,8 @@ def take_part(entity: Entity, mailboxes: Mailboxes) -> Standing:
     Privacy
     -------
     Everything sent is stored first (ledger, key store) and sent again byte for byte, so a kill between any two steps
-    costs nothing.
+    costs nothing. An entity that is too late for a list draws nothing and spends nothing; it still gets the item
+    factors.
     """
     if entity.plan.secure is None:
         box = mailboxes(ROUNDS)
@@ -60,23 +64,36 @@ def take_part(entity: Entity, mailboxes: Mailboxes) -> Standing:
 
 
 def _secure(entity: Entity, mailboxes: Mailboxes) -> Standing:
-    name = entity.name
     keys, masked, answers = mailboxes(KEYS), mailboxes(MASKED), mailboxes(ANSWERS)
-    keys.submit(entity.share(), entity=name)
-    try:
-        roll = keys.fetch()
-    except NotReady:
-        return Standing(sent=("key shares",), waits="the list of those who shared keys")
-    masked.submit(entity.prototypes(roll).data, entity=name)
-    try:
-        survivors = masked.fetch()
-    except NotReady:
-        return Standing(sent=("key shares", "the masked message"), waits="the list of messages in the sum")
-    if not _survived(entity, survivors):
-        done = _fetched(answers, ("key shares", "the masked message"))
-        return Standing(sent=done.sent, waits=done.waits, factors=done.factors, dropped=True)
-    answers.submit(entity.answer(survivors, roll), entity=name)
-    return _fetched(answers, ("key shares", "the masked message", "the answer"))
+    keys.submit(entity.share(), entity=entity.name)
+    roll, reason = _looked(keys)
+    if roll is None:
+        return Standing(sent=_sent(entity), waits="the list of those who shared keys", note=reason)
+    if not _on_roll(entity, roll):
+        return _without(entity, answers)
+    survivors, reason = _looked(masked)
+    if survivors is not None and not _survived(entity, survivors):  # drawing now would be spending for nothing
+        return _without(entity, answers)
+    masked.submit(entity.prototypes(roll).data, entity=entity.name)
+    if survivors is None:
+        return Standing(sent=_sent(entity), waits="the list of messages in the sum", note=reason)
+    answers.submit(entity.answer(survivors, roll), entity=entity.name)
+    return _fetched(answers, (*_sent(entity), "the answer"))
+
+
+def _without(entity: Entity, answers: EntityMailbox) -> Standing:
+    """Wait for the item factors of a sum that this entity is not in."""
+    return replace(_fetched(answers, _sent(entity)), dropped=True)
+
+
+def _sent(entity: Entity) -> tuple[str, ...]:
+    return ("key shares", "the masked message") if entity.masked else ("key shares",)
+
+
+def _on_roll(entity: Entity, roll: bytes) -> bool:
+    from twofold.protocol.key_messages import decode_roll  # loads the library of ciphers, which other plans do without
+
+    return entity.name in decode_roll(roll, entity.plan).shares
 
 
 def _survived(entity: Entity, survivors: bytes) -> bool:
@@ -86,7 +103,13 @@ def _survived(entity: Entity, survivors: bytes) -> bool:
 
 
 def _fetched(box: EntityMailbox, sent: tuple[str, ...]) -> Standing:
+    factors, reason = _looked(box)
+    return Standing(sent=sent, waits="the item factors" if factors is None else "", factors=factors, note=reason)
+
+
+def _looked(box: EntityMailbox) -> tuple[bytes | None, str]:
+    """Give what was published; or None, with what is there instead."""
     try:
-        return Standing(sent=sent, waits="", factors=box.fetch())
-    except NotReady:
-        return Standing(sent=sent, waits="the item factors")
+        return box.fetch(), ""
+    except NotReady as error:
+        return None, "" if error.found in (None, EMPTY) else str(error.found)

@@ -133,9 +133,7 @@ def gain(alone: PerUser, other: PerUser, feedback: str) -> tuple[float, float]:
     ((1.0, 0.0), (0.0, 0.0))
     """
     if feedback == "counts":
-        return paired(
-            Losses(values=-alone.ndcg, owners=alone.users), Losses(values=-other.ndcg, owners=other.users)
-        )
+        return paired(Losses(values=-alone.ndcg, owners=alone.users), Losses(values=-other.ndcg, owners=other.users))
     if not alone.users.size:
         return 0.0, 0.0
     better = alone.squares - other.squares

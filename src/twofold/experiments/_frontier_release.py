@@ -145,7 +145,8 @@ def prototype_factors(case: Case, release: Release, epsilon: float, *, seed: int
 
 
 def _plan(case: Case, release: Release) -> Plan:
-    return case.plan.with_(mechanism=release.mechanism, n_prototypes=release.n_prototypes)
+    plan = case.plan.with_(mechanism=release.mechanism, n_prototypes=release.n_prototypes)
+    return plan if release.features else plan.with_(features=None)
 
 
 def _kind(release: Release) -> Kind:

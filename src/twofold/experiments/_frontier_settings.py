@@ -18,11 +18,27 @@ _OF_SIZE: Final = ("sample", "users")
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """One mechanism on one data set: its name, under which noises it runs, and how many prototypes or columns."""
+    """One mechanism on one data set.
 
+    Parameters
+    ----------
+    name : str
+        How results call it.
+    mechanism : str
+        Name of the mechanism.
+    noises : tuple of str
+        Under which noises it runs: "own", "secure".
+    n_prototypes : int
+        Prototypes, or columns of a sketch.
+    features : bool
+        Whether the plan has the public table of features.
+    """
+
+    name: str
     mechanism: str
     noises: tuple[str, ...]
     n_prototypes: int = 10
+    features: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +179,7 @@ def _data(record: dict[str, Any], name: str, chosen: dict[str, Any]) -> DataSett
         own = {key: value for key, value in own.items() if key not in _OF_SIZE}
     merged = fixed | own
     merged["sample"] = tuple(merged["sample"])
-    options = {key: merged.pop(key) for key in ("structure", "entity", "n_entities") if key in merged}
+    options: dict[str, Any] = {key: merged.pop(key) for key in ("structure", "entity", "n_entities") if key in merged}
     if merged["source"] == "hospitals":
         options["scale"] = chosen["scale"]
     return DataSetting(name=name, releases=releases, options=tuple(sorted(options.items())), **merged)
@@ -177,7 +193,13 @@ def _inherited(tables: dict[str, Any], name: str) -> dict[str, Any]:
 
 def _releases(table: dict[str, Any], allowed: list[str] | None) -> tuple[Release, ...]:
     return tuple(
-        Release(mechanism=name, noises=tuple(one["noises"]), n_prototypes=one.get("n_prototypes", 10))
+        Release(
+            name=name,
+            mechanism=one.get("mechanism", name),
+            noises=tuple(one["noises"]),
+            n_prototypes=one.get("n_prototypes", 10),
+            features=one.get("features", name == "features"),
+        )
         for name, one in table.items()
         if allowed is None or name in allowed
     )

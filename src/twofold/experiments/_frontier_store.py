@@ -104,7 +104,9 @@ class Store:
         frames = [pl.read_parquet(path) for path in sorted((self.folder / "cells").glob("*.parquet"))]
         known = {one.name: self._settings(one.name) for one in self.grid.data}
         kept = [
-            one for one in frames if one.columns == list(SCHEMA) and one.height and known.get(one["data"][0]) == one["settings"][0]
+            one
+            for one in frames
+            if one.columns == list(SCHEMA) and one.height and known.get(one["data"][0]) == one["settings"][0]
         ]
         return pl.concat(kept) if kept else pl.DataFrame(schema=SCHEMA)
 

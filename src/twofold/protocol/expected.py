@@ -146,12 +146,17 @@ def _worked_out(plan: Plan) -> tuple[Public, tuple[Mechanism, str], int | None, 
 
 def _refuse_secure(plan: Plan, mechanism: Mechanism) -> None:
     if plan.secure is not None:
-        raise BadPlan(
-            "this mechanism cannot be summed securely.",
-            found=mechanism.name,
-            expected="gram, sketch or features: one row of whole numbers from every entity",
-            fix='mechanism="gram", or a plan without secure',
-        )
+        raise cannot_be_summed(mechanism)
+
+
+def cannot_be_summed(mechanism: Mechanism) -> BadPlan:
+    """Name a mechanism whose messages cannot be added up under masks."""
+    return BadPlan(
+        "this mechanism cannot be summed securely.",
+        found=mechanism.name,
+        expected="gram, sketch or features: one row of whole numbers from every entity",
+        fix='mechanism="gram", or a plan without secure',
+    )
 
 
 def _of_vector(mechanism: Bilinear, public: Public) -> tuple[Units, Noise]:

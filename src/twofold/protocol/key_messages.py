@@ -171,7 +171,8 @@ def _decode(data: bytes, plan: Plan, schema: str) -> tuple[Mapping[str, Any], di
 
 def _listed(body: Mapping[str, Any], name: str) -> list[Any]:
     found = body.get(name)
-    if set(body) - {"present", "survivors", "shares"} or not isinstance(found, list):
+    fields = {"shares"} if name == "shares" else {"present", "survivors"}
+    if set(body) != fields or not isinstance(found, list):
         raise BadMessage("the body of the message has another form.", expected=f"a list of {name}")
     return found
 

@@ -308,6 +308,13 @@ def _check_features(plan: Plan) -> None:
 def _check_roster(plan: Plan) -> None:
     """Entities and keys are the same names; a plan made with the keys alone takes its names from them."""
     keys = plan.secure.keys if plan.secure is not None else None
+    if plan.secure is not None and plan.secure.roster and not plan.entities:
+        raise BadPlan(
+            "a plan with a list of keys names its entities.",
+            found="entities = [] beside the hash of a list of keys",
+            expected="the names in the list of keys",
+            fix="secure=SecureSum(roster=Roster.read(...)), which names them",
+        )
     if keys is not None and tuple(keys) != plan.entities:
         raise BadPlan(
             "the entities of the plan are not those of the list of keys.",

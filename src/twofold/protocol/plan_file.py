@@ -257,7 +257,7 @@ def _secure_text(secure: SecureSum, file: str | None) -> str:
         "# roster: hash of everybody's public keys. share_deadline: until when key shares are waited for.\n"
         f"[secure]\nsurvivors = {secure.survivors}\npresent = {secure.present}\n"
         f"colluders = {secure.colluders}\nthreshold = {secure.threshold}\n"
-        f"{alone}\n{deadline}\nroster = {_literal(secure.roster)}\n{_file_line(file, 'federation.keys')}\n"
+        f"{alone}\n{deadline}\nroster = {_literal(secure.roster)}\n{_file_line(file, 'plan.roster')}\n"
     )
 
 

@@ -71,6 +71,12 @@ class SecureSum:
         from twofold.protocol.plan_checks import check_time, is_hash, whole
 
         given: Any = self.roster
+        if not isinstance(given, str) and not hasattr(given, "hash"):
+            raise BadPlan(
+                "secure.roster is a list of keys, or its hash.",
+                found=f"a {type(given).__name__}",
+                expected="Roster.joined(...), or 64 hexadecimal digits",
+            )
         keys = None if isinstance(given, str) else given
         object.__setattr__(self, "_keys", keys)
         object.__setattr__(self, "roster", given if keys is None else keys.hash)
@@ -153,6 +159,12 @@ class SecureSum:
     def _check_numbers(self, entities: int) -> None:
         from twofold.secure_sum.thresholds import least_threshold
 
+        if self.colluders > entities - 2:
+            raise BadPlan(
+                "nobody would be left to hide among.",
+                found=f"{self.colluders} colluders of {entities} entities",
+                expected=f"at most {max(0, entities - 2)} colluders, and at least two entities",
+            )
         least, present = least_threshold(entities, self.colluders), self.least_present(entities)
         if not least <= self.answers <= self.survivors <= present <= entities:
             raise BadPlan(

@@ -13,7 +13,6 @@ from twofold.prototypes.balcan import Balcan
 from twofold.prototypes.base import Mechanism, Public
 from twofold.prototypes.buckets import Buckets
 from twofold.prototypes.cells import CellNoise
-from twofold.prototypes.message import Prototypes, WeightedRows
 from twofold.prototypes.popularity import Popularity
 from twofold.prototypes.sulq import SuLQ
 from twofold.prototypes.worth import noise_ratio
@@ -105,11 +104,11 @@ class Auto:
         """As the chosen one."""
         return choose(public).mechanism.price(public, seeded=seeded)
 
-    def release(self, rows: Any, public: Public, *, rng: int | Source | None = None) -> Released[Prototypes]:
+    def release(self, rows: Any, public: Public, *, rng: int | Source | None = None) -> Released[Any]:
         """As the chosen one."""
         return choose(public).mechanism.release(rows, public, rng=rng)
 
-    def combine(self, messages: Iterable[Prototypes], public: Public) -> WeightedRows:
+    def combine(self, messages: Iterable[Any], public: Public) -> Any:
         """As the chosen one."""
         return choose(public).mechanism.combine(messages, public)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from twofold.experiments.reproduce.runner import Outcome
+from twofold.experiments.reproduce.settings import read_settings
 from twofold.experiments.reproduce.verdicts import Verdict
 from twofold.report.experiment_report import made_with, number_table
-from twofold.report.experiment_verdicts import HOW, tally, verdict_parts
+from twofold.report.experiment_verdicts import how, tally, verdict_parts
 from twofold.report.table import Table
 
 __all__ = ["figures_markdown", "index_markdown"]
@@ -29,7 +30,7 @@ def index_markdown(outcomes: Sequence[Outcome], *, size: str) -> str:
         f"Printed by `twofold reproduce all --size {size} -o DIR`, as `index.md` in DIR; `index.html` beside it leads "
         "to a page with plots and tables for every figure.",
         "",
-        HOW,
+        how(size),
         "",
     ]
     for kind, title in (("paper", "Claims of the paper"), ("control", "Controls")):
@@ -58,14 +59,14 @@ def figures_markdown(outcomes: Sequence[Outcome], *, name: str, size: str) -> st
     size : str
         Of the run.
     """
-    title = outcomes[0].figure.title if len(outcomes) == 1 else f"The figures of {name}"
+    title = outcomes[0].figure.title if len(outcomes) == 1 else read_settings(name)["title"]
     lines = [
         f"# {title}",
         "",
         f"Printed by `twofold reproduce {name} --size {size} -o DIR`, as `{name}.md` in DIR.",
         "",
     ]
-    lines += [HOW, ""]
+    lines += [how(size), ""]
     for outcome in outcomes:
         lines += [f"## {outcome.figure.title}", "", outcome.figure.about, ""] if len(outcomes) > 1 else []
         lines += [outcome.figure.about, ""] if len(outcomes) == 1 else []

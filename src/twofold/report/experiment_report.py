@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from twofold.experiments.reproduce.figures import Figure
 from twofold.experiments.reproduce.results import Results
 from twofold.experiments.reproduce.runner import Outcome
-from twofold.report.experiment_verdicts import HOW, tally, verdict_blocks, verdict_table
-from twofold.report.experiment_words import AXES, METRICS, cell, metric_words, x_text
+from twofold.report.experiment_verdicts import how, tally, verdict_blocks, verdict_table
+from twofold.report.experiment_words import AXES, METRICS, cell, metric_title, x_text
 from twofold.report.page import Block, Page, Section
 from twofold.report.plot import Plot, Series
 from twofold.report.table import Column, Facts, Table
@@ -35,9 +35,9 @@ def experiment_page(outcome: Outcome) -> Page:
         )
     sections = [Section("What it shows", (Paragraph(figure.about), *_notes(results)))]
     if outcome.verdicts:
-        sections.insert(0, Section("Verdicts", verdict_blocks(outcome.verdicts)))
+        sections.insert(0, Section("Verdicts", verdict_blocks(outcome.verdicts, size=results.size)))
     sections += [
-        Section(metric_words(name)[0].upper() + metric_words(name)[1:], _blocks(results, name))
+        Section(metric_title(name), _blocks(results, name))
         for name in figure.metrics
         if name in results.frame["metric"]
     ]
@@ -66,7 +66,7 @@ def experiment_index(outcomes: Sequence[Outcome], *, size: str) -> Page:
     control = tuple(verdict for verdict in verdicts if verdict.claim.kind == "control")
     sections = [Section("Figures", (Links(tuple(_link(outcome) for outcome in outcomes)),))]
     if paper:
-        sections.append(Section("Claims of the paper", (Paragraph(HOW), verdict_table(paper))))
+        sections.append(Section("Claims of the paper", (Paragraph(how(size)), verdict_table(paper))))
     if control:
         sections.append(Section("Controls", (verdict_table(control),)))
     missing = tuple(f"{outcome.figure.name}: {outcome.missing}" for outcome in outcomes if outcome.results is None)
@@ -93,7 +93,7 @@ def _plot(results: Results, metric: str) -> Plot:
     shown = tuple(one for one in series if len(one.x))
     ticks = None if figure.x_metric else tuple((float(x), x_text(x)) for x in results.x)
     return Plot(
-        caption=f"{metric_words(metric)[0].upper()}{metric_words(metric)[1:]} against {label}",
+        caption=f"{metric_title(metric)} against {label}",
         description="; ".join(f"{one.name}: {one.y[0]:.3g} to {one.y[-1]:.3g}" for one in shown) or "no line",
         x_label=label,
         y_label=METRICS.get(metric, metric),
@@ -140,7 +140,7 @@ def number_table(results: Results, metric: str) -> Table:
         "line", "x", "seed", "value", "low", "high", "options"
     )
     return Table(
-        caption=f"{metric_words(metric)[0].upper()}{metric_words(metric)[1:]}",
+        caption=metric_title(metric),
         columns=columns,
         rows=tuple(row for row in rows if set(row[1:]) != {"–"}),
         note=_reading(metric, results.seeds),

@@ -11,7 +11,7 @@ from twofold.report.page import Block
 from twofold.report.table import Column, Facts, Table
 from twofold.report.words import Folded, Paragraph
 
-__all__ = ["HOW", "tally", "verdict_blocks", "verdict_parts", "verdict_table"]
+__all__ = ["how", "tally", "verdict_blocks", "verdict_parts", "verdict_table"]
 
 HOW: Final = (
     "Every claim was turned into a question that numbers answer; each verdict says how. One number is lower than "
@@ -20,10 +20,21 @@ HOW: Final = (
     "one seed without entities has no such test. A claim about order that comes out too close at some point cannot be "
     "told. For words like comparable (10%) and the same (2%) the limit is our choice, the same for all claims, and the "
     "verdict says at which limit it would turn. The private lines are sound mechanisms with frozen item factors, as "
-    "Algorithm 2 says, unless they are called as published or recorded procedure. The quick size has less data than "
-    "the paper and smaller tables, so its verdicts are those of the quick size."
+    "Algorithm 2 says, unless they are called as published or recorded procedure."
 )
+_QUICK: Final = " The quick size has less data than the paper and smaller tables; its verdicts are those of that size."
 ORDER: Final = ("holds", "does not hold", "cannot be told")
+
+
+def how(size: str) -> str:
+    """How verdicts are found, in words.
+
+    Examples
+    --------
+    >>> how("quick") == how("paper")
+    False
+    """
+    return HOW + (_QUICK if size == "quick" else "")
 
 
 def tally(verdicts: Sequence[Verdict]) -> str:
@@ -61,19 +72,25 @@ def verdict_table(verdicts: Sequence[Verdict]) -> Table:
     )
 
 
-def verdict_blocks(verdicts: Sequence[Verdict]) -> tuple[Block, ...]:
+def verdict_blocks(verdicts: Sequence[Verdict], *, size: str) -> tuple[Block, ...]:
     """Every claim by itself, with the question asked and the reason.
 
     Parameters
     ----------
     verdicts : sequence of Verdict
         In the order of the page.
+    size : str
+        Of the run.
     """
     blocks = tuple(
         Facts(caption=f"{one.holds.capitalize()}: {one.claim.words}", rows=tuple(verdict_parts(one)))
         for one in verdicts
     )
-    return (*blocks, Folded("As a table", verdict_table(verdicts)), Folded("How verdicts are found", Paragraph(HOW)))
+    return (
+        *blocks,
+        Folded("As a table", verdict_table(verdicts)),
+        Folded("How verdicts are found", Paragraph(how(size))),
+    )
 
 
 def _verb(word: str, count: int) -> str:

@@ -7,7 +7,7 @@ from typing import Final
 
 from twofold.experiments.reproduce.results import Point
 
-__all__ = ["AXES", "METRICS", "cell", "metric_words", "x_text"]
+__all__ = ["AXES", "METRICS", "cell", "metric_title", "metric_words", "x_text"]
 
 #: What is varied, in words, and whether powers of ten are drawn across.
 AXES: Final = {
@@ -48,6 +48,18 @@ def metric_words(metric: str) -> str:
     'nDCG@10'
     """
     return METRICS.get(metric, metric)
+
+
+def metric_title(metric: str) -> str:
+    """A metric as a heading.
+
+    Examples
+    --------
+    >>> metric_title("ndcg"), metric_title("rounds")
+    ('nDCG@10', 'Rounds')
+    """
+    words = metric_words(metric)
+    return words if words[1:2].isupper() else words[:1].upper() + words[1:]
 
 
 def x_text(x: float) -> str:

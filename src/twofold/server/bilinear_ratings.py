@@ -110,7 +110,7 @@ class _Profile:
 
     @property
     def width(self) -> int:
-        return self.white.shape[1]
+        return int(self.white.shape[1])
 
     def totals(self, moments: Moments) -> Floats:
         """Totals of x tᵀ."""

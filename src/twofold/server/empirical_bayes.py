@@ -62,8 +62,8 @@ def sizes_of_items(noisy: Floats, noise: float) -> Floats:
 
     Examples
     --------
-    >>> sizes_of_items(np.array([100.0, 100.0, -3.0, 4.0]), 5.0).round()
-    array([100., 100.,   0.,   1.])
+    >>> sizes_of_items(np.array([100.0, 100.0, -3.0, 4.0]), 0.1).round(1)
+    array([100. , 100. ,   0. ,   3.9])
     """
     if noise <= 0:
         return np.maximum(noisy, 0.0)

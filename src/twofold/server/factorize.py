@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from twofold.errors import BadParameter
+from twofold.errors import BadParameter, PlanMismatch
 from twofold.protocol.expected import expected
 from twofold.protocol.factor_messages import MOST_USERS
 from twofold.protocol.factors import ItemFactors
@@ -76,6 +76,11 @@ class Server:
     ) -> None:
         if memory_limit < 1:
             raise BadParameter("memory_limit is out of range.", found=f"{memory_limit}", expected="bytes, at least 1")
+        if plan.secure is not None:
+            raise PlanMismatch(
+                "the plan has a secure sum: its messages are masked, and mean something only with the answers.",
+                fix="twofold collect, or SecureServer(plan)",
+            )
         self.plan = plan
         self.memory_limit = memory_limit
         self.scratch = None if scratch is None else Path(scratch)

@@ -148,6 +148,18 @@ class _Step(Collector):
         assert data is not None, "a step is looked into only when the one before it is published"
         return data
 
+    def _close(self) -> bool:
+        """As every step; below the quorum nothing goes on, and it says so."""
+        try:
+            return super()._close()
+        except TooFewMessages as error:
+            raise TooFewMessages(
+                f"too few {WAITS[self.phase.name]} came by the deadline; nothing is unmasked, nothing is published.",
+                found=error.found,
+                expected=error.expected,
+                fix="wait: those that come late still count; else start again with a new plan and new keys",
+            ) from None
+
     def taken(self) -> list[Stored]:
         """Messages that count, in the order of their receipts."""
         return [self._stored(one) for one in sorted(self._state.closed() or [])]
@@ -156,6 +168,7 @@ class _Step(Collector):
 class _Keys(_Step):
     def __init__(self, plan: Plan, mailbox: ServerMailbox, state: Path, server: SecureServer, clock: Clock) -> None:
         super().__init__(plan, mailbox, state, server, clock, KEYS)
+        self._read: tuple[bytes, Roll] | None = None
 
     @property
     def expected(self) -> int:
@@ -176,8 +189,11 @@ class _Keys(_Step):
         return self.server.roll(one.data() for one in taken)
 
     def roll(self) -> Roll:
-        """The published list."""
-        return decode_roll(self.needed(), self.plan)
+        """The published list; with two hundred entities reading it takes a while, so it is read once."""
+        data = self.needed()
+        if self._read is None or self._read[0] != data:
+            self._read = (data, decode_roll(data, self.plan))
+        return self._read[1]
 
 
 class _Masked(_Step):

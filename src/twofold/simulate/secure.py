@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from twofold.entity.keystore import new_keys
+from twofold.entity.keystore import KeyStore, new_keys
 from twofold.errors import PlanMismatch
 from twofold.protocol.factors import ItemFactors
 from twofold.protocol.plan import Plan
@@ -33,10 +33,13 @@ class Summed:
 def keyed_plan(plan: Plan, ledgers: Mapping[str, Path | None]) -> tuple[Plan, dict[str, Path | bytes]]:
     """Enrol every entity: keys in files beside the ledgers, or in memory where there are none.
 
+    Keys serve one plan, so their files carry the beginning of its hash: another plan in the same folder has others.
+
     Parameters
     ----------
     plan : Plan
-        With a secure sum. One that has a list of keys already is kept; its secret keys must lie beside the ledgers.
+        With a secure sum. One that has a list of keys already is kept; its secret keys must lie beside the ledgers, as
+        NAME.keys.
     ledgers : mapping
         Name of each entity to its ledger, or None.
 
@@ -52,8 +55,11 @@ def keyed_plan(plan: Plan, ledgers: Mapping[str, Path | None]) -> tuple[Plan, di
         if ledger is None:
             made = Keys.new()
             public[name], secret[name] = made.public, made.to_bytes()
-        else:
+        elif plan.secure.roster:
             place = ledger.with_suffix(".keys")
+            public[name], secret[name] = KeyStore(place).keys.public, place
+        else:
+            place = ledger.with_suffix(f".{plan.hash[:16]}.keys")
             ledger.parent.mkdir(parents=True, exist_ok=True)
             public[name], secret[name] = new_keys(place, name)[name], place
     roster = Roster(public)

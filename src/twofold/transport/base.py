@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Final, NamedTuple, Protocol, runtime_checkable
 
-__all__ = ["EntityMailbox", "Rejected", "ServerMailbox", "Submission"]
+__all__ = ["EMPTY", "EntityMailbox", "Rejected", "ServerMailbox", "Submission"]
+
+
+#: What `NotReady` found where nothing has come at all.
+EMPTY: Final = "an empty folder"
 
 
 class Rejected(NamedTuple):

@@ -24,7 +24,7 @@ from twofold.protocol.files import read_limited
 from twofold.protocol.messages import FACTORS, Header, receipt
 from twofold.protocol.phases import ROUNDS, Phase
 from twofold.protocol.plan import Plan
-from twofold.transport.base import Rejected, Submission
+from twofold.transport.base import EMPTY, Rejected, Submission
 from twofold.transport.checks import as_bytes, check_sender
 from twofold.transport.inprocess import closed, conflict
 from twofold.transport.once import put_once
@@ -112,7 +112,7 @@ class EntityFolder:
         other = [f"{one.name}: {one.reason}" for one in kept[:3]]
         return NotReady(
             f"the {self.phase.down_words} {'have' if self.phase.down == FACTORS else 'has'} not arrived yet.",
-            found="; ".join(other) or "an empty folder",
+            found="; ".join(other) or EMPTY,
             expected=f"a {self.phase.down_suffix} file of plan {self.plan.hash[:12]} in {self.inbox.name}",
             fix="ask again later",
         )

@@ -78,7 +78,7 @@ def test_signs_are_public_fair_and_never_change() -> None:
     assert random_signs(n_items=2, columns=4, seed=0).tolist() == PINNED
 
 
-PINNED = [[0] * 4] * 2
+PINNED = [[1, -1, 1, -1], [-1, 1, -1, -1]]
 
 
 @pytest.mark.parametrize("kind", ["sketch", "features"])

@@ -20,8 +20,9 @@ def whole(rows: sp.csr_array, public: Public) -> list[module.RowBlock]:
 
 
 def test_counts_become_their_roots() -> None:
-    layout = BilinearLayout.of(COUNTS, "gram")
-    [block] = whole(sp.csr_array(np.array([[1.0, 4, 9, 100] + [0] * 36])), COUNTS)
+    roomy = COUNTS.with_(l2_cap=6)
+    layout = BilinearLayout.of(roomy, "gram")
+    [block] = whole(sp.csr_array(np.array([[1.0, 4, 9, 100] + [0] * 36])), roomy)
     np.testing.assert_allclose(block.values * layout.cap / layout.norm, [1, 2, 3, 3], atol=layout.cap / layout.norm)
     np.testing.assert_array_equal(block.base, block.values)
     assert block.marks is None

@@ -18,7 +18,7 @@ MEANS: Final = "own item means"
 PRIVATE: Final = (
     "private, balcan (the paper's)",
     "private, buckets",
-    "private, sulq",
+    "private, sulq, δ = 1e-6",
     "private, popularity prototype",
     "McSherry-Mironov, private",
     "item means, private",
@@ -33,7 +33,7 @@ def _any_private(results: Results) -> Judgement:
     order = results.order(best, ALONE, x, RMSE)
     return Judgement(
         holds=said({"lower": True, "higher": False}.get(order)),
-        ours=f"ε = {x:g}: " + ", ".join(f"{name} {point}" for name, point in errors.items()) + f"; {ALONE} "
+        ours=f"ε = {x:g}: " + "; ".join(f"{name}: {point}" for name, point in errors.items()) + f"; {ALONE} "
         f"{results.at(ALONE, x, RMSE)}; {MEANS} {results.at(MEANS, x, RMSE)}",
         rule="the best private system has a lower error in stars than individual models at the largest ε shown; the "
         "best was picked with the same split, which favours it",

@@ -1,8 +1,8 @@
 """The bilinear mechanism under attack: thousands of canaries in one release, each with coordinates of its own.
 
-A canary is a user with one item, all alone with it, at the full norm of a row. Its record then has the item's sum, its
-observation and its pairs, which no other user touches; only the number of users is shared, and left out of the score.
-So one release with m canaries is m attempts at the same question, is this user there, with nearly the whole record.
+A canary is a user with two items that nobody else has, at the full norm of a row. The items' sums, observations and
+pairs are moved by no other user; only the number of users is shared, and left out of the score. So one release with
+many canaries is as many attempts at the same question, is this user there, with nearly the whole record.
 The score is the likelihood ratio: an inner product with the record under Gaussian noise; under Laplace noise each
 number held between zero and the record's.
 
@@ -36,8 +36,10 @@ __all__ = ["CanaryAttack", "bilinear_subjects", "canary_public"]
 # No promise worth giving, but the attack on Gaussian noise is far sharper than at 1e-5: of what is left over at ε the
 # runs must see some. The mechanism does not know the difference.
 _DELTA = 0.01
-_ITEMS = {"gram": 500, "sketch": 10_000, "features": 10_000}
+_ITEMS = {"gram": 400, "sketch": 20_000, "features": 20_000}
 _COLUMNS = 3
+# Items of a canary.
+_OWN = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +53,7 @@ class CanaryAttack:
     public : Public
         As `canary_public` makes it; with ``honest`` above 0 so many entities add their shares, one has the canaries.
     height : float
-        Value of every canary's one entry.
+        Value of every canary's entries.
     compared : bool
         Take a second release, of nobody, off the first.
     """
@@ -63,13 +65,13 @@ class CanaryAttack:
 
     def __call__(self, present: bool, runs: int, noise: Source) -> NDArray[Any]:
         """Scores of `runs` canaries, as many releases as they need."""
-        items = self.public.n_items
-        scores = [self._scores(present, noise) for _ in range(-(-runs // items))]
+        each = self.public.n_items // _OWN
+        scores = [self._scores(present, noise) for _ in range(-(-runs // each))]
         return np.concatenate(scores)[:runs]
 
     def _scores(self, present: bool, noise: Source) -> Floats:
         items = self.public.n_items
-        here = self.height * sp.eye_array(items, format="csr") if present else sp.csr_array((0, items))
+        here = self.height * _canaries(items) if present else sp.csr_array((0, items))
         numbers = self._message(here, noise).numbers.astype(np.float64)
         if self.compared:
             numbers = numbers - self._message(sp.csr_array((0, items)), noise).numbers
@@ -109,18 +111,18 @@ def bilinear_subjects(*, canaries: int = 20_000) -> list[Subject]:
 
 
 def canary_public(kind: Kind, *, feedback: Feedback = "counts", delta: float = _DELTA, honest: int = 0) -> Public:
-    """Public numbers of an attack: rows of one item, ε = 1.
+    """Public numbers of an attack: rows of two items, ε = 1.
 
     Examples
     --------
     >>> canary_public("gram").n_items
-    500
+    400
     """
     items = _ITEMS[kind]
-    public = Public(n_items=items, n_users=items, max_items=1, bound=1, n_prototypes=_COLUMNS, delta=delta)
+    public = Public(n_items=items, n_users=items, max_items=_OWN, bound=1, n_prototypes=_COLUMNS, delta=delta)
     if feedback == "ratings":
-        # a rating at the bound is 5/6 of it above its user's shrunk mean; the cap is at that
-        public = public.with_(feedback="ratings", lower=-1, l2_cap=5 / 6)
+        # two ratings at the bound are 5/7 of it above their user's shrunk mean; the cap is at that
+        public = public.with_(feedback="ratings", lower=-1, l2_cap=2**0.5 * 5 / 7)
     if kind == "features":
         table = 1 + np.arange(items * _COLUMNS).reshape(items, _COLUMNS) % 2
         public = public.with_(features=Features(matrix=table, names=("a", "b", "c")))
@@ -145,21 +147,31 @@ def _subject(kind: Kind, public: Public, canaries: int, compared: bool = False) 
     )
 
 
+def _canaries(items: int) -> sp.csr_array:
+    parts: Any = (np.ones(items), np.arange(items), np.arange(0, items + 1, _OWN))
+    return sp.csr_array(parts, shape=(items // _OWN, items))
+
+
 def _own_places(layout: BilinearLayout) -> Integers:
-    """Places of each canary's own numbers, one row per item."""
-    item = np.arange(layout.n_items)
-    parts = [item[:, None]]
+    """Places of each canary's own numbers, one row per canary."""
+    own = np.arange(layout.n_items).reshape(-1, _OWN)
+    parts = [own]
     if layout.mark:
-        parts.append(layout.observed.start + item[:, None])
-    if layout.gram:  # the diagonal of an upper triangle stored by rows
-        places = item * layout.n_items - item * (item - 1) // 2
-        parts.append(layout.pairs.start + places[:, None])
+        parts.append(layout.observed.start + own)
+    if layout.gram:
+        parts.extend(_in_triangle(own[:, a], own[:, b], layout) for a in range(_OWN) for b in range(a, _OWN))
     else:
-        parts.append(layout.pairs.start + item[:, None] * layout.columns + np.arange(layout.columns))
+        places = own[:, :, None] * layout.columns + np.arange(layout.columns)
+        parts.append(layout.pairs.start + places.reshape(len(own), -1))
     return np.concatenate(parts, axis=1)
+
+
+def _in_triangle(row: Integers, column: Integers, layout: BilinearLayout) -> Integers:
+    """Places of pairs in an upper triangle that is stored by rows."""
+    places = row * layout.n_items - row * (row - 1) // 2 + column - row
+    return np.asarray(layout.pairs.start + places[:, None])
 
 
 def _claimed_record(kind: Kind, public: Public) -> Integers:
     """What a canary at the full norm adds to its numbers, for all canaries at once."""
-    layout = BilinearLayout.of(public, kind)
-    return exact_sums(sp.csr_array(sp.eye_array(public.n_items)), public, layout)
+    return exact_sums(_canaries(public.n_items), public, BilinearLayout.of(public, kind))

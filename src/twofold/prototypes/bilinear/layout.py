@@ -10,13 +10,16 @@ A user's record is one vector of whole numbers in four parts, side by side:
 
 Privacy
 -------
-With :math:`\|z\|_2^2 \le L` and :math:`\|s\|_2^2 \le L_s`, which `records` enforces in integer arithmetic:
+With :math:`\|z\|_2^2 \le L`, :math:`|z_i| \le E` and :math:`\|s\|_2^2 \le L_s`, which `rows` and `profiles` enforce in
+integer arithmetic:
 
-.. math:: \sum_{i \le j} (z_i z_j)^2 \le \Big(\sum_i z_i^2\Big)^2 \le L^2, \qquad
+.. math:: \sum_{i \le j} (z_i z_j)^2 = \frac{1}{2} \Big(\big(\sum_i z_i^2\big)^2 + \sum_i z_i^4\Big)
+          \le \frac{L^2 + E^2 L}{2}, \qquad
           \sum_{i, j} (z_i s_j)^2 = \|z\|_2^2 \|s\|_2^2 \le L L_s .
 
-The base record (row and marks) has a squared norm of at most :math:`L_0` before its weight w, so that the whole has at
-most :math:`w^2 L_0 + w_c^2 + L^2` (or :math:`L L_s`): a whole number, `BilinearLayout.sensitivity`. In l1, with
+The first is about half of L² where no single entry can fill the row, which takes a quarter off the noise. The base
+record (row and marks) has a squared norm of at most :math:`L_0` before its weight w, so the whole has at most
+:math:`w^2 L_0 + w_c^2` plus the bound of the pairs: a whole number, `BilinearLayout.sensitivity`. In l1, with
 :math:`\|z\|_1 \le B`, :math:`\|z\|_2^2 \le L` and :math:`\|s\|_1 \le B_s`:
 
 .. math:: \sum_{i \le j} |z_i z_j| = (\|z\|_1^2 + \|z\|_2^2)/2 \le (B^2 + L)/2, \qquad
@@ -37,7 +40,7 @@ from twofold.privacy.budget import Number, exact, positive
 from twofold.prototypes.base import Public
 from twofold.prototypes.bilinear.moments import Kind
 
-__all__ = ["KINDS", "MOST_NUMBERS", "BilinearLayout", "deviation_scale", "row_cap", "typical_items"]
+__all__ = ["KINDS", "MOST_NUMBERS", "BilinearLayout", "deviation_scale", "largest_entry", "row_cap", "typical_items"]
 
 KINDS: Final[tuple[Kind, ...]] = ("gram", "sketch", "features")
 #: Numbers of one message; a Gram matrix of about 8,000 items.
@@ -75,6 +78,9 @@ class BilinearLayout:
         Largest norm of a row x; a longer one is shortened to it.
     norm : int
         Whole number that `cap` becomes: the row z has a squared norm of at most norm².
+    entry_limit : int
+        Largest size of an entry of z before the row is shortened, by the bounds of the values; afterwards ``norm`` is
+        one as well.
     row_limit : int
         Largest l1 norm of z; enforced where noise is Laplace.
     profile_norm : int
@@ -90,7 +96,9 @@ class BilinearLayout:
     >>> layout = BilinearLayout.of(public, "gram")
     >>> layout.length, layout.pairs, layout.norm, layout.cap
     (15, slice(5, 15, None), 256, 2.0)
-    >>> layout.sensitivity == layout.norm**4 + layout.base_weight**2 * layout.norm**2 + layout.count_weight**2
+    >>> layout.entry_limit, layout.pair_limit == (layout.norm**4 + 128**2 * layout.norm**2) // 2
+    (128, True)
+    >>> layout.sensitivity == layout.pair_limit + layout.base_weight**2 * layout.norm**2 + layout.count_weight**2
     True
     """
 
@@ -100,6 +108,7 @@ class BilinearLayout:
     columns: int
     cap: float
     norm: int
+    entry_limit: int
     row_limit: int
     profile_norm: int
     mark: int
@@ -138,7 +147,8 @@ class BilinearLayout:
         row_limit = math.isqrt(typical_items(public) * norm**2)
         profile = 1 if kind == "gram" else _profile_norm(columns, l2=l2)
         mark, base_limit = _base(public, norm, norm**2 if l2 else row_limit, length)
-        pairs = _pair_limit(norm, row_limit, profile, l2=l2, gram=kind == "gram")
+        entry = max(1, min(math.ceil(exact(largest_entry(public)) * norm / exact(length)), norm << 20))
+        pairs = _pair_limit(norm, entry, row_limit, profile, l2=l2, gram=kind == "gram")
         share = _share(public, base_share)
         room = pairs * share / (1 - share)
         root = math.isqrt if l2 else int
@@ -149,6 +159,7 @@ class BilinearLayout:
             columns=columns,
             cap=length,
             norm=norm,
+            entry_limit=entry,
             row_limit=row_limit,
             profile_norm=profile,
             mark=mark,
@@ -165,7 +176,7 @@ class BilinearLayout:
     @property
     def pair_limit(self) -> int:
         """Largest squared l2 norm (l1 norm) of the pairs of one user."""
-        return _pair_limit(self.norm, self.row_limit, self.profile_norm, l2=self.l2, gram=self.gram)
+        return _pair_limit(self.norm, self.entry_limit, self.row_limit, self.profile_norm, l2=self.l2, gram=self.gram)
 
     @property
     def sensitivity(self) -> int:
@@ -258,6 +269,19 @@ def deviation_scale(public: Public) -> float:
     return (public.bound - public.lower) / 4 if public.feedback == "ratings" else 1.0
 
 
+def largest_entry(public: Public) -> float:
+    """Largest size of an entry of x: the root of the bound for counts, the whole range for ratings.
+
+    Examples
+    --------
+    >>> largest_entry(Public(n_items=9, n_users=9, max_items=9, bound=9))
+    3.0
+    """
+    if public.feedback == "ratings":
+        return public.bound - public.lower
+    return math.sqrt(max(abs(public.lower), abs(public.bound)))
+
+
 def _columns(public: Public, kind: Kind) -> int:
     if kind not in KINDS:
         raise BadParameter("this kind of pairs is not known.", found=repr(kind), expected=", ".join(KINDS))
@@ -300,9 +324,10 @@ def _base(public: Public, norm: int, limit: int, cap: float) -> tuple[int, int]:
     return mark, math.floor(limit * (1 + (_MARK**2 if public.law == "gaussian" else _MARK)))
 
 
-def _pair_limit(norm: int, row_limit: int, profile: int, *, l2: bool, gram: bool) -> int:
+def _pair_limit(norm: int, entry: int, row_limit: int, profile: int, *, l2: bool, gram: bool) -> int:
+    """Proven in the module's docstring; norms of whole vectors are whole, so halves may be dropped."""
     if gram:
-        return norm**4 if l2 else (row_limit**2 + norm**2) // 2
+        return (norm**4 + min(entry, norm) ** 2 * norm**2) // 2 if l2 else (row_limit**2 + norm**2) // 2
     return norm**2 * profile**2 if l2 else row_limit * profile
 
 

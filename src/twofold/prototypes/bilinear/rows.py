@@ -6,8 +6,9 @@ x is a public function of the user's own entries:
 * ratings: the rating minus the user's own mean, where the mean is that of the ratings and of five more at the public
   centre; observed items only, 0 elsewhere.
 
-x becomes z, the nearest whole numbers to :math:`x N/C`, and z is shortened to :math:`\|z\|_2^2 \le N^2` by
-`twofold.privacy.caps`. Everything a user's z depends on is that user's entries: sums over a row are taken in whole
+x becomes z, the nearest whole numbers to :math:`x N/C`, held to ``entry_limit`` in size (the bounds of the values imply
+it; the clip makes it a fact), and z is shortened to :math:`\|z\|_2^2 \le N^2` by `twofold.privacy.caps`, which only ever
+makes entries smaller. Everything a user's z depends on is that user's entries: sums over a row are taken in whole
 numbers, the rest is done entry by entry, so z is the same to the last unit whoever else is there.
 """
 
@@ -33,8 +34,6 @@ OWN_RATINGS: Final = 5
 # Dense doubles of a block: 32 megabytes.
 _BLOCK_ENTRIES: Final = 1 << 22
 _RATING_BITS: Final = 12
-# Entries beyond this many caps are cut to it before they become whole; the cap shortens the row in any case.
-_FAR: Final = 2.0**20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,8 +104,8 @@ def _x(entries: Floats, starts: Integers, public: Public) -> Floats:
 
 
 def _whole(x: Floats, layout: BilinearLayout) -> Integers:
-    scaled = np.clip(x * (layout.norm / layout.cap), -_FAR * layout.norm, _FAR * layout.norm)
-    return np.rint(scaled).astype(np.int64)
+    scaled = np.rint(x * (layout.norm / layout.cap))
+    return np.clip(scaled, -layout.entry_limit, layout.entry_limit).astype(np.int64)
 
 
 def _block(whole: Integers, columns: Integers, starts: Integers, layout: BilinearLayout) -> RowBlock:

@@ -1,0 +1,103 @@
+"""The page of results in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from twofold.experiments._frontier_settings import Grid
+from twofold.experiments._frontier_summary import GROUPS, Results
+from twofold.experiments._frontier_tables import (
+    control_sheet,
+    harm_sheet,
+    metric_sheet,
+    share_sheet,
+    target_sheet,
+)
+from twofold.experiments._frontier_words import advice, verdict
+
+__all__ = ["HOW", "READING", "all_results", "markdown"]
+
+HOW = (
+    "Every entity's users are in the released statistic. A public sample of entities, evenly spaced by size within "
+    "each quarter of the entities, is fitted and measured, each standing for the others of its quarter, and of a large "
+    "entity the first users only; frontier.toml has the numbers. Five entries of every user are held out (ratings: a "
+    "tenth of them). Under a secure sum one discrete Gaussian with the total variance is drawn in place of the "
+    "entities' shares; shares are for nine tenths of the entities, so that one in ten may drop out. All noise is "
+    "seeded here, so that figures can be repeated: a measurement, not a release."
+)
+READING = (
+    "The gap is what the best mechanism without noise gains over an entity alone; a share is what is left of it with "
+    "noise. Mean ± standard error over seeds, paired with alone by seed; every seed is another split, and for "
+    "hospitals another simulated federation. A share can exceed 100 % or fall below 0. A dash: not run, or no gap "
+    "clear of its own error."
+)
+
+
+def all_results(frame: pl.DataFrame, grid: Grid) -> list[Results]:
+    """One `Results` for every data set that has any cell, in the order of the settings."""
+    there = set(frame["data"].unique().to_list())
+    return [Results(frame, one) for one in grid.data if one.name in there]
+
+
+def markdown(frame: pl.DataFrame, grid: Grid) -> str:
+    """Write the page.
+
+    Examples
+    --------
+    >>> from twofold.experiments._frontier_settings import read_frontier
+    >>> from twofold.experiments._frontier_store import SCHEMA
+    >>> print(markdown(pl.DataFrame(schema=SCHEMA), read_frontier("tiny")).splitlines()[0])
+    # The frontier: when to federate, and when not
+    """
+    results = all_results(frame, grid)
+    parts = [
+        "# The frontier: when to federate, and when not",
+        f"Printed by\n\n```\npython -m twofold.experiments.frontier --size {grid.size.name} -o DIR\n```\n",
+        "as `frontier.md` in DIR; `frontier.html` beside it has the plots, `frontier.parquet` every number.",
+        "## In plain words",
+        _points([*advice(results), *map(verdict, results)]),
+        "## Targets",
+        target_sheet(grid.targets, {one.setting.name: one for one in results}).markdown() if grid.targets else "None.",
+        "## How it was measured",
+        HOW,
+        READING,
+        _not_run(results, grid),
+        *(part for one in results for part in _data(one)),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _data(results: Results) -> list[str]:
+    setting = results.setting
+    delta = f"δ = {setting.delta:g}, {results.seeds} seeds"
+    sheets = [control_sheet(results), *(share_sheet(results, group) for group in GROUPS), metric_sheet(results)]
+    if setting.feedback == "ratings":
+        sheets.append(metric_sheet(results, way="shared only"))
+    sheets.append(harm_sheet(results))
+    parts = [f"## {setting.title[0].upper()}{setting.title[1:]}", f"{delta}."]
+    for sheet in sheets:
+        parts += [f"**{sheet.caption}**", sheet.markdown()]
+    return parts
+
+
+def _not_run(results: Sequence[Results], grid: Grid) -> str:
+    """Say what is missing, cell groups by name."""
+    there = {one.setting.name: one for one in results}
+    missing = []
+    for setting in grid.data:
+        if setting.name not in there:
+            missing.append(setting.title)
+            continue
+        have = set(there[setting.name].privates)
+        lacking = [release.name for release in setting.releases if not any(one[0] == release.name for one in have)]
+        seeds = there[setting.name].seeds
+        few = [f"{seeds} of {grid.size.seeds} seeds"] if seeds < grid.size.seeds else []
+        if lacking or few:
+            missing.append(f"{setting.title} ({', '.join([*lacking, *few])})")
+    return f"**Not run here:** {'; '.join(missing)}." if missing else "Everything of this size was run."
+
+
+def _points(lines: Sequence[str]) -> str:
+    return "\n".join(f"* {line}" for line in lines) or "Nothing was run."

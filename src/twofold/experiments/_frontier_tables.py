@@ -1,0 +1,165 @@
+"""The tables of the frontier, as text cells; a page of Markdown and one of HTML both show these."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from twofold.experiments._frontier_settings import Target
+from twofold.experiments._frontier_summary import GROUPS, Figure, Results
+
+__all__ = ["NAMES", "Sheet", "control_sheet", "harm_sheet", "metric_sheet", "share_sheet", "target_sheet"]
+
+#: What noises are called.
+NAMES = {"own": "own noise", "secure": "secure sum", "none": "no noise, not private", "noise only": "noise only"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sheet:
+    """A caption, headings and rows of text.
+
+    Examples
+    --------
+    >>> print(Sheet(caption="Sizes", heads=("who", "users"), rows=(("a", "12"),)).markdown())
+    | who | users |
+    |---|---|
+    | a | 12 |
+    """
+
+    caption: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def markdown(self) -> str:
+        """Render as a GitHub table."""
+        lines = ["| " + " | ".join(row) + " |" for row in (self.heads, *self.rows)]
+        return "\n".join([lines[0], "|" + "---|" * len(self.heads), *lines[1:]])
+
+
+def control_sheet(results: Results) -> Sheet:
+    """What needs no privacy, and noise alone: the test metric of every group."""
+    lines = [
+        ("own popularity", ("own popularity",)),
+        ("alone", ("alone",)),
+        ("public features only", ("public features",)),
+        *((f"federated, no noise: {name}", (name,)) for name in _without_noise(results)),
+        (f"noise only in place of {results.setting.headline}", _noise_only(results)),
+        ("pooled data", ("pooled",)),
+    ]
+    rows = [
+        (title, *(_metric(results.figure(*cell, group=group)) for group in GROUPS)) for title, cell in lines if cell
+    ]
+    kept = tuple(row for row in rows if set(row[1:]) != {"–"})
+    return Sheet(caption=f"Controls: {_metric_name(results)}", heads=("way", *GROUPS), rows=kept)
+
+
+def share_sheet(results: Results, group: str) -> Sheet:
+    """Share of the gap closed, every mechanism and noise against ε."""
+    epsilons = results.epsilons
+    rows = [
+        (
+            f"{mechanism}, {NAMES[noise]}",
+            *(_percent(results.share(mechanism, noise, one, group=group)) for one in epsilons),
+        )
+        for mechanism, noise in results.privates
+    ]
+    return Sheet(
+        caption=f"Share of the gap closed, {_group(group)}",
+        heads=("mechanism", *(f"ε = {one:g}" for one in epsilons)),
+        rows=tuple(rows),
+    )
+
+
+def metric_sheet(results: Results, *, group: str = "all", way: str = "adapted") -> Sheet:
+    """The test metric itself, every mechanism and noise against ε."""
+    epsilons = results.epsilons
+    rows = [
+        (
+            f"{mechanism}, {NAMES[noise]}",
+            *(_metric(results.figure(mechanism, noise, one, group=group, way=way)) for one in epsilons),
+        )
+        for mechanism, noise in results.privates
+    ]
+    kept = tuple(row for row in rows if set(row[1:]) != {"–"})
+    return Sheet(
+        caption=f"{_metric_name(results)}, {way}, {_group(group)}",
+        heads=("mechanism", *(f"ε = {one:g}" for one in epsilons)),
+        rows=kept,
+    )
+
+
+def harm_sheet(results: Results) -> Sheet:
+    """Entities worse off than alone: by more than one standard error, of those that took anything shared."""
+    epsilons = results.epsilons
+    rows = []
+    for mechanism, noise in results.privates:
+        found = [_harm(results, mechanism, noise, one) for one in epsilons]
+        rows.append((f"{mechanism}, {NAMES[noise]}", *found))
+    return Sheet(
+        caption="Entities worse than alone by more than one standard error (two), of those that took anything shared",
+        heads=("mechanism", *(f"ε = {one:g}" for one in epsilons)),
+        rows=tuple(rows),
+    )
+
+
+def target_sheet(targets: Sequence[Target], results: dict[str, Results]) -> Sheet:
+    """Every target beside what was measured."""
+    rows = tuple(_target(one, results[one.data]) for one in targets if one.data in results)
+    return Sheet(caption="Targets", heads=("target", "measured", "reached"), rows=rows)
+
+
+def _target(target: Target, results: Results) -> tuple[str, str, str]:
+    setting = results.setting
+    cell = (setting.headline, target.noise, target.epsilon)
+    where = (
+        f"{setting.title}: {setting.headline}, {NAMES[target.noise]}, ε = {target.epsilon:g}, {_group(target.group)}"
+    )
+    if target.least is not None:
+        found = results.share(*cell, group=target.group, way=target.way)
+        text, reached = _percent(found), found.mean >= target.least
+        where += f": at least {100 * target.least:.0f} % of the gap"
+    else:
+        assert target.most is not None
+        found = results.figure(*cell, group=target.group, way=target.way)
+        text, reached = _metric(found), found.mean <= target.most
+        where += f", {target.way}: RMSE at most {target.most:g}"
+    if math.isnan(found.mean):
+        return where, "not measured" if not found.seeds else "no clear gap", "not known"
+    return where, text, "yes" if reached else "no"
+
+
+def _without_noise(results: Results) -> list[str]:
+    return [release.name for release in results.setting.releases if results.metric(release.name)]
+
+
+def _noise_only(results: Results) -> tuple[str, str, float] | tuple[()]:
+    found = results.frame.filter(noise="noise only")["epsilon"].unique().to_list()
+    return (results.setting.headline, "noise only", found[0]) if found else ()
+
+
+def _harm(results: Results, mechanism: str, noise: str, epsilon: float) -> str:
+    if not results.metric(mechanism, noise, epsilon):
+        return "–"
+    found = results.harm(mechanism, noise, epsilon)
+    return f"{found.worse} ({found.far_worse}) of {found.moved}"
+
+
+def _metric_name(results: Results) -> str:
+    return "nDCG@10, more is better" if results.setting.metric == "ndcg" else "RMSE, less is better"
+
+
+def _metric(figure: Figure) -> str:
+    if math.isnan(figure.mean):
+        return "–"
+    return f"{figure.mean:.4f}" + ("" if math.isnan(figure.error) else f" ± {figure.error:.4f}")
+
+
+def _percent(figure: Figure) -> str:
+    if math.isnan(figure.mean):
+        return "–"
+    return f"{100 * figure.mean:.0f}" + ("" if math.isnan(figure.error) else f" ± {100 * figure.error:.0f}") + " %"
+
+
+def _group(group: str) -> str:
+    return "all entities" if group == "all" else f"{group} of the entities"

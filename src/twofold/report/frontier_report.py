@@ -1,0 +1,123 @@
+"""The page of the frontier: plain words first, then targets, a plot and tables for every data set."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from twofold.experiments._frontier_page import HOW, READING
+from twofold.experiments._frontier_settings import Grid
+from twofold.experiments._frontier_summary import GROUPS, Results
+from twofold.experiments._frontier_tables import (
+    NAMES,
+    Sheet,
+    control_sheet,
+    harm_sheet,
+    metric_sheet,
+    share_sheet,
+    target_sheet,
+)
+from twofold.experiments._frontier_words import advice, verdict
+from twofold.report.page import Block, Page, Section
+from twofold.report.plot import Plot, Series
+from twofold.report.table import Column, Table
+from twofold.report.words import Folded, Notice, Paragraph, Points
+
+__all__ = ["frontier_page"]
+
+#: Lines that can be told apart.
+MOST_LINES = 6
+
+
+def frontier_page(results: Sequence[Results], grid: Grid) -> Page:
+    """Make the page.
+
+    Parameters
+    ----------
+    results : sequence of Results
+        Data sets that were run.
+    grid : Grid
+        What was asked for.
+
+    Examples
+    --------
+    >>> from twofold.experiments._frontier_settings import read_frontier
+    >>> frontier_page([], read_frontier("tiny")).title
+    'The frontier: when to federate, and when not'
+    """
+    words = (*advice(results), *map(verdict, results))
+    targets = target_sheet(grid.targets, {one.setting.name: one for one in results})
+    sections = [Section("In plain words", (Points(words),) if words else (Paragraph("Nothing was run."),))]
+    if targets.rows:
+        sections.append(Section("Targets", (_table(targets),)))
+    sections.append(Section("How it was measured", (Paragraph(HOW), Paragraph(READING))))
+    sections += [Section(_title(one), _blocks(one)) for one in results]
+    return Page(
+        title="The frontier: when to federate, and when not",
+        subtitle=f"python -m twofold.experiments.frontier --size {grid.size.name}",
+        notice=Notice(text=words[0]) if words else None,
+        sections=tuple(sections),
+        footer="All numbers are in frontier.parquet beside this page.",
+    )
+
+
+def _title(results: Results) -> str:
+    title = results.setting.title
+    return title[0].upper() + title[1:]
+
+
+def _blocks(results: Results) -> tuple[Block, ...]:
+    plots = tuple(plot for group in ("all", "smaller half") if (plot := _plot(results, group)) is not None)
+    sheets = [*(share_sheet(results, group) for group in GROUPS), metric_sheet(results)]
+    if results.setting.feedback == "ratings":
+        sheets.append(metric_sheet(results, way="shared only"))
+    sheets.append(harm_sheet(results))
+    folded = tuple(Folded(sheet.caption, _table(sheet)) for sheet in sheets if sheet.rows)
+    return (
+        Paragraph(f"δ = {results.setting.delta:g}, {results.seeds} seeds."),
+        _table(control_sheet(results)),
+        *plots,
+        *folded,
+    )
+
+
+def _plot(results: Results, group: str) -> Plot | None:
+    series = [
+        one
+        for place, cell in enumerate(results.privates[:MOST_LINES])
+        if (one := _series(results, *cell, group, place))
+    ]
+    if not series:
+        return None
+    who = "all entities" if group == "all" else f"{group} of the entities"
+    return Plot(
+        caption=f"Share of the gap closed, {who}",
+        description="; ".join(f"{one.name}: {one.y[0]:.0f} to {one.y[-1]:.0f} percent" for one in series),
+        x_label="ε",
+        y_label="share of the gap closed, %",
+        series=tuple(series),
+        log_x=True,
+        ticks=tuple((one, f"{one:g}") for one in results.epsilons),
+        level=0.0,
+    )
+
+
+def _series(results: Results, mechanism: str, noise: str, group: str, place: int) -> Series | None:
+    """One line; lines of one data set stand a little beside each other, so that error bars do not cover one another."""
+    shares = [(one, results.share(mechanism, noise, one, group=group)) for one in results.epsilons]
+    known = [(one, share) for one, share in shares if not math.isnan(share.mean)]
+    if not known:
+        return None
+    errors = [100 * share.error for _, share in known]
+    return Series(
+        name=f"{mechanism}, {NAMES[noise]}",
+        x=tuple(one * 1.02 ** (place - 2.5) for one, _ in known),
+        y=tuple(100 * share.mean for _, share in known),
+        spread=None if any(map(math.isnan, errors)) else tuple(errors),
+        style=place,
+    )
+
+
+def _table(sheet: Sheet) -> Table:
+    columns = (Column(sheet.heads[0], numeric=False), *(Column(head) for head in sheet.heads[1:]))
+    return Table(caption=sheet.caption, columns=columns, rows=sheet.rows)
