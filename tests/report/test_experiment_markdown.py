@@ -24,7 +24,7 @@ def outcome() -> Outcome:
             "group": "all",
             "value": 0.2,
             "seconds": 1.0,
-            "versions": "{}",
+            "versions": '{"numpy": "2.0"}',
             "data": "made up",
         }
         for line in one.lines
@@ -37,6 +37,7 @@ def outcome() -> Outcome:
 
 def test_claims_and_controls_are_counted_apart(outcome: Outcome) -> None:
     text = index_markdown([outcome], size="quick")
+    assert "Made with numpy 2.0." in text
     paper, control = text.split("## Controls")
     assert paper.count("\n| ") == 3 + 1
     assert control.count("\n| ") == 1 + 1

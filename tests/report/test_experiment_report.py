@@ -70,3 +70,26 @@ def test_missing_data_is_said_first() -> None:
     index = experiment_index([missing, outcome()], size="quick").html()
     assert "data missing" in index
     assert 'href="cost.html"' in index
+
+
+def test_one_point_each_stands_side_by_side() -> None:
+    one = figure("comparison")
+    rows = [
+        {
+            "line": line.name,
+            "data": "made up",
+            "options": "{}",
+            "versions": "{}",
+            "x": 20.0,
+            "seed": 0,
+            "metric": "ndcg",
+            "group": "all",
+            "value": 0.1,
+            "seconds": 1.0,
+        }
+        for line in one.lines
+    ]
+    results = Results(figure=one, size="quick", frame=pl.DataFrame(rows, schema=SCHEMA))
+    found = experiment_page(Outcome(figure=one, results=results, verdicts=())).html()
+    assert "systems, at latent factors = 20" in found
+    assert found.count("<svg") == 1

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from twofold.errors import BadMessage, BadParameter, BadShape, TooFewMessages
 from twofold.secure_sum import clamp
+from twofold.secure_sum.keys import private_of
+from twofold.secure_sum.masking import pair_stream, self_stream
 
 
 def test_masking_again_gives_the_same_message(federation) -> None:
@@ -82,3 +86,11 @@ def test_the_values_are_not_changed(federation) -> None:
     values = np.arange(5)
     group.mask("e000", values, list(group.names))
     assert values.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_each_mask_alone_depends_on_the_list_and_the_length(federation) -> None:
+    """The proof needs it: masks over different lists must not cancel, nor two lengths share a stream."""
+    group = federation(3)
+    private, public = private_of(group.keys["e000"].mask), group.terms.roster["e001"].mask
+    for make in (lambda bound, size: self_stream(bytes(32), bound, size), partial(pair_stream, private, public)):
+        assert len({make(bound, size) for bound in (b"one", b"two") for size in (5, 6)}) == 4

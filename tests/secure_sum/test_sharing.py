@@ -10,8 +10,8 @@ from twofold.errors import BadMessage, PlanMismatch
 from twofold.secure_sum import check_shares, share_secrets
 from twofold.secure_sum.keys import private_of
 from twofold.secure_sum.sealed import open_box
-from twofold.secure_sum.shamir import recover
-from twofold.secure_sum.sharing import commitment_to, own_shares, plan_seed
+from twofold.secure_sum.shamir import PRIME, recover
+from twofold.secure_sum.sharing import _shares_for, commitment_to, own_shares, plan_seed
 
 
 def test_sharing_again_gives_the_same_bytes_and_other_terms_other_boxes(federation) -> None:
@@ -36,6 +36,14 @@ def test_the_boxes_and_the_own_shares_make_both_secrets(federation) -> None:
     assert key == group.keys["e002"].mask
     assert seed == plan_seed(group.keys["e002"], terms) != group.keys["e002"].seed
     assert message.commitment == commitment_to(seed, terms)
+
+
+def test_the_two_secrets_are_shared_by_different_polynomials(federation) -> None:
+    """With the same coefficients the difference of two shares would be the difference of the secrets."""
+    group = federation(5)
+    pairs = [_shares_for(group.keys["e002"], group.terms, [name])[name] for name in group.names]
+    differences = {(int.from_bytes(a, "little") - int.from_bytes(b, "little")) % PRIME for a, b in pairs}
+    assert len(differences) == len(group.names)
 
 
 def test_the_server_refuses_shares_of_another_plan_or_that_leave_somebody_out(federation) -> None:

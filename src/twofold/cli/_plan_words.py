@@ -67,8 +67,9 @@ def leaving_lines(plan: Plan, found: Leaving) -> list[str]:
         return [*lines, "Price: infinite. This mechanism has no proof; for simulations only."]
     noise, law = found.noise, found.noise.law.capitalize()
     extra = f", {noise.observed:,.4g} on a number of observations" if noise.observed else ""
+    whose = "Noise of one entity's share" if found.honest else "Noise"
     lines.append(
-        f"Noise: {law}, standard deviation {noise.values:,.4g} on a sum, {noise.counts:,.4g} on a count{extra}."
+        f"{whose}: {law}, standard deviation {noise.values:,.4g} on a sum, {noise.counts:,.4g} on a count{extra}."
     )
     lines.append(f"Hidden: {holder}; price {promise(found.guarantee)} when one is added or removed,")
     lines.append(f"  {promise(found.replace_one)} when one is replaced by another.")

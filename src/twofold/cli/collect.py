@@ -72,6 +72,12 @@ def _look(coordinator: Coordinator | SecureCoordinator, *, wait: float, poll: fl
             time.sleep(poll)
 
 
+#: When each step of a secure sum closes.
+_ENDS = {
+    "key shares": "all have shared keys, or enough by secure.share_deadline; messages and answers come then",
+    "messages": "all who shared keys have sent a message, or enough by the deadline; answers come then",
+    "answers": "enough have answered to take the masks off",
+}
 #: Exit code when nothing is wrong and the round is not complete.
 NOT_YET = 3
 
@@ -91,7 +97,7 @@ def _print(found: Progress, coordinator: Coordinator | SecureCoordinator, *, jso
     if not found.published:
         ends = f"all have answered, or {plan.quorum} by {plan.deadline}" if plan.deadline else "all have answered"
         if plan.secure is not None:
-            ends = "keys are shared, messages are in and masks are off: three steps"
+            ends = _ENDS[coordinator.step_name]
         error = NotReady(
             "the round is not complete.",
             expected=f"it closes when {ends}",

@@ -40,7 +40,7 @@ def enroll(
         typer.echo(jsonlib.dumps(record))
         return
     typer.echo(f"{output}: public keys of {entity}, fingerprint {made.hash[:16]}")
-    typer.echo(f"  secret keys in {keys.name}: keep them here, and back them up with the ledger")
+    typer.echo(f"  secret keys in {keys.name}: only for you and for one plan; never put an old copy back")
     typer.echo("  send the public file to whoever writes the plan, and read the fingerprint to them over the phone")
     if serves is not None:
         typer.echo(f"note: these keys serve plan {serves[:12]}; another plan needs another file for --keys", err=True)

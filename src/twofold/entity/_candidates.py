@@ -21,13 +21,18 @@ from twofold.entity.validation import Fold, Losses, folds, rounds_for
 from twofold.errors import BadNumber, BadParameter
 from twofold.evaluate.ndcg import user_ndcg
 from twofold.protocol.factors import ItemFactors
-from twofold.prototypes.features import Features
+from twofold.features import Features
 
 __all__ = ["LADDER", "Candidate", "Judged", "beyond_measure", "candidates", "fitted", "judge", "sound", "unusable"]
 
 #: Strengths that are tried, in users: of every kind for both kinds of feedback.
 LADDER: dict[str, dict[str, tuple[float, ...]]] = {
-    "counts": {"item-item": (0.0, 30.0, 100.0, 300.0, 1_000.0), "factors": (0.0, 100.0, math.inf)},
+    "counts": {
+        "item-item": (0.0, 30.0, 100.0, 300.0, 1_000.0),
+        "features": (0.0,),
+        "mixed": (100.0, 300.0, 1_000.0),
+        "factors": (0.0, 100.0, math.inf),
+    },
     "ratings": {
         "patterns": (0.0, 10.0, math.inf),
         "features": (0.0,),
@@ -35,6 +40,10 @@ LADDER: dict[str, dict[str, tuple[float, ...]]] = {
         "factors": (0.0, 1_000.0, math.inf),
     },
 }
+#: Strengths of item-item weights for counts where second moments were sent: they are worth more than prototypes.
+SECOND_LADDER = (0.0, 100.0, 300.0, 1_000.0, 3_000.0)
+#: Users that public features weigh as much as, for counts.
+FEATURE_USERS = 300.0
 #: Below so many users an entity that rates tries no factors of its own beside item-item weights.
 FEW_RATERS = 25
 #: Users scored at once.
@@ -91,6 +100,9 @@ def candidates(
     ['item-item', 'factors']
     >>> [one.kind for one in candidates(None, "counts", (50, 100_000), "auto", None)]
     ['factors']
+    >>> table = Features(matrix=np.ones((100, 1), np.int64), names=("lab",))
+    >>> [one.kind for one in candidates(None, "counts", (50, 100), "auto", None, table)]
+    ['item-item', 'features', 'factors']
     >>> [one.kind for one in candidates(None, "ratings", (50, 100_000), "auto", None)]
     ['patterns', 'factors']
     """
@@ -105,17 +117,27 @@ def candidates(
     return [
         Candidate(kind=kind, strength=step)
         for kind in kinds
-        for step in (LADDER[feedback][kind] if strength is None else (strength,))
+        for step in (_ladder(kind, feedback, shared, local) if strength is None else (strength,))
         if not (few and kind == "factors" and not math.isinf(step)) and _can(kind, step, shared)
     ]
+
+
+def _ladder(kind: str, feedback: str, shared: ItemFactors | None, local: str) -> tuple[float, ...]:
+    """Strengths of one kind; factors drawn to shared ones were hardly ever better than what second moments give."""
+    if feedback == "ratings" or shared is None or shared.patterns is None:
+        return LADDER[feedback][kind]
+    if kind == "item-item":
+        return SECOND_LADDER
+    return (0.0,) if kind == "factors" and local == "auto" else LADDER[feedback][kind]
 
 
 def _kinds(shared: ItemFactors | None, feedback: str, n_items: int, features: Features | None) -> list[str]:
     """Kinds that are tried; where patterns of ratings were sent, nothing else was ever better."""
     small = ["item-item"] if n_items <= MAX_ITEMS else []
-    if feedback == "counts":
-        return [*small, "factors"]
     public = ["features"] if features is not None else []
+    if feedback == "counts":
+        mixed = ["mixed"] if shared is not None and shared.patterns is not None else []
+        return [*small, *([*public, *mixed] if small and public else ()), "factors"]
     if shared is not None and shared.patterns is not None:
         return ["patterns", *public]
     return ["patterns", *public, *small, "factors"]
@@ -125,19 +147,21 @@ def _can(kind: str, strength: float, shared: ItemFactors | None) -> bool:
     """Whether there is anything of that kind to be drawn to."""
     if kind == "features":
         return strength == 0
+    if kind == "mixed":
+        return 0 < strength < math.inf
     return kind != "patterns" or strength == 0 or (shared is not None and shared.patterns is not None)
 
 
 def _check_kind(local: str, feedback: str, n_items: int, features: Features | None) -> None:
-    if local == "item-item" and n_items > MAX_ITEMS:
+    if n_items > MAX_ITEMS and (local == "item-item" or (local == "features" and feedback == "counts")):
         raise BadParameter(
             "the catalog is too long for item-item weights.",
             found=f"{n_items:,} items",
             expected=f"at most {MAX_ITEMS:,}",
             fix='local="factors"',
         )
-    if local in ("patterns", "features") and feedback != "ratings":
-        raise BadParameter(f"local={local!r} is for ratings.", found=feedback, fix='local="auto"')
+    if local == "patterns" and feedback != "ratings":
+        raise BadParameter('local="patterns" is for ratings.', found=feedback, fix='local="auto"')
     if local == "features" and features is None:
         raise BadParameter('local="features" needs a public table of what the items are.', fix="features=...")
 
@@ -251,17 +275,19 @@ class _Fits:
         seed: int,
         threads: int | None,
     ) -> None:
+        self._ratings = feedback == "ratings"
         self._patterns = PatternFit(rows, shared, features, rank=rank, seed=seed)
-        self._items = cache(lambda: ItemItemFit(rows, shared, feedback=feedback))
+        self._items = cache(lambda: ItemItemFit(rows, shared, feedback=feedback, features=features))
         self._factors = cache(lambda: FactorFit(rows, shared, feedback=feedback, rank=rank, seed=seed, threads=threads))
 
     def scorer(self, candidate: Candidate, gain: float = 1.0) -> Scorer:
         if candidate.kind == "patterns":
             return self._patterns.scorer(candidate.strength)
         if candidate.kind == "features":
-            return self._patterns.featured()
-        if candidate.kind == "item-item":
-            return self._items().scorer(candidate.strength, gain=gain)
+            return self._patterns.featured() if self._ratings else self._items().scorer(0.0, public=FEATURE_USERS)
+        if candidate.kind in ("item-item", "mixed"):
+            public = FEATURE_USERS if candidate.kind == "mixed" else 0.0
+            return self._items().scorer(candidate.strength, gain=gain, public=public)
         return self._factors().scorer(candidate.strength)
 
 

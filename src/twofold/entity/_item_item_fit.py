@@ -23,9 +23,10 @@ from scipy import sparse
 
 from twofold.entity._blend import damping_of_items, rating_means, shares, spread_rows
 from twofold.entity._damping import damped_rows
-from twofold.entity._prior import pattern_prior
+from twofold.entity._prior import UNEXPLAINED, feature_prior, pattern_prior
 from twofold.entity._ridge import DenseWeights, Weights, weights_from_gram, weights_from_rows
 from twofold.entity.item_item import ItemItemScorer, residual_rows
+from twofold.features import Features
 from twofold.protocol.factors import ItemFactors
 
 __all__ = ["ItemItemFit"]
@@ -37,8 +38,6 @@ POWER = {"counts": 0.5, "ratings": 1.0}
 RIDGE = {"counts": 75.0, "ratings": 300.0}
 #: Ratings of no surprise a user's offset is averaged with.
 OFFSET_RATINGS = 5.0
-#: Smallest part of an item's spread that no other item explains.
-UNEXPLAINED = 0.05
 
 
 class ItemItemFit:
@@ -52,16 +51,25 @@ class ItemItemFit:
         What the server sent.
     feedback : {"counts", "ratings"}
         Absent entries are zeros, or unknown.
+    features : Features, optional
+        What is public about the items.
     """
 
-    def __init__(self, rows: sparse.csr_array, shared: ItemFactors | None, *, feedback: str) -> None:
-        self.rows, self.shared, self.feedback = rows, shared, feedback
+    def __init__(
+        self,
+        rows: sparse.csr_array,
+        shared: ItemFactors | None,
+        *,
+        feedback: str,
+        features: Features | None = None,
+    ) -> None:
+        self.rows, self.shared, self.feedback, self.features = rows, shared, feedback, features
         self.power = POWER[feedback]
         self._own = lru_cache(maxsize=None)(self._own_part)
         self._grams: dict[str, Floats] = {}
 
-    def scorer(self, strength: float, *, gain: float = 1.0) -> ItemItemScorer:
-        """Weights for one strength."""
+    def scorer(self, strength: float, *, gain: float = 1.0, public: float = 0.0) -> ItemItemScorer:
+        """Weights for one strength of the shared model and, for counts, one of what public features say, in users."""
         values, means, square = self._own(self._stage(strength))
         own, theirs = (0.0 if math.isinf(strength) else 1.0), self._weight(strength)
         ridge = np.full(self.rows.shape[1], RIDGE[self.feedback] * square)
@@ -69,6 +77,9 @@ class ItemItemFit:
         if theirs:
             extra, rest = self._shared_part(square, math.isinf(strength))
             extra, ridge = extra * math.sqrt(theirs), ridge + theirs * rest
+        if public:
+            more, rest = self._public_part
+            extra, ridge = np.vstack([extra, more * math.sqrt(public)]), ridge + public * rest
         weights = self._weights(strength, values, own, extra, ridge)
         shrinkage = OFFSET_RATINGS if self.feedback == "ratings" else 0.0
         return ItemItemScorer(
@@ -117,6 +128,11 @@ class ItemItemFit:
         """From the shared second moments; brought to the entity's own items unless nothing of its own is to count."""
         assert self.shared is not None
         return pattern_prior(self.shared, None if as_sent else self._own_squares, self.rows.shape[0])
+
+    @cached_property
+    def _public_part(self) -> tuple[Floats, Floats]:
+        assert self.features is not None
+        return feature_prior(damped_rows(self.rows, self.power), self.features.matrix)
 
     @cached_property
     def _own_squares(self) -> Floats:

@@ -23,7 +23,7 @@ from twofold.entity._pattern_solve import Posterior, Table, packed_squares, post
 from twofold.entity.pattern_scorer import PatternScorer
 from twofold.errors import BadNumber
 from twofold.protocol.factors import ItemFactors
-from twofold.prototypes.features import Features
+from twofold.features import Features
 
 __all__ = ["PatternFit"]
 

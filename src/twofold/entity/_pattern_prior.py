@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from twofold.protocol.factors import ItemFactors
-from twofold.prototypes.features import Features
+from twofold.features import Features
 
 __all__ = ["ItemPrior", "feature_prior", "own_prior", "shared_prior"]
 

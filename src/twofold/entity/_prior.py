@@ -11,9 +11,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from scipy import sparse
+
 from twofold.protocol.factors import ItemFactors
 
-__all__ = ["UNEXPLAINED", "pattern_prior"]
+__all__ = ["UNEXPLAINED", "feature_prior", "pattern_prior"]
 
 Floats = NDArray[np.float64]
 
@@ -21,6 +23,10 @@ Floats = NDArray[np.float64]
 UNEXPLAINED: Final = 0.05
 #: Users of its own an entity needs before its own mean squares count more than the shared ones.
 SQUARE_USERS: Final = 20.0
+#: Users of no entries an entity's own means are averaged with where nothing is shared.
+MEAN_USERS: Final = 5.0
+#: Correlation of two items with the same public features, beyond what their means say.
+ALIKE: Final = 0.4
 
 
 def pattern_prior(shared: ItemFactors, own: Floats | None, users: int) -> tuple[Floats, Floats]:
@@ -69,3 +75,39 @@ def _compromise(whole: Floats, own: Floats, users: int) -> Floats:
     """Own mean squares drawn to the shared ones, those brought to the entity's own total: rows may be shortened."""
     theirs = whole * (own.sum() / max(users, 1)) / max(float(whole.sum()), 1e-300)
     return np.asarray((own + SQUARE_USERS * theirs) / (users + SQUARE_USERS))
+
+
+def feature_prior(values: sparse.csr_array, features: NDArray[np.int64]) -> tuple[Floats, Floats]:
+    """Rows and remainders of one user from public features and the entity's own means alone.
+
+    Parameters
+    ----------
+    values : csr array (users, items)
+        Private: damped counts.
+    features : array (items, features)
+        Public.
+
+    Returns
+    -------
+    rows, rest : arrays (1 + features, items) and (items,)
+        Means as the entity has them; around these, items go together as far as their features do (`ALIKE` times their
+        cosine).
+
+    Examples
+    --------
+    >>> rows, rest = feature_prior(sparse.csr_array(np.array([[2.0, 0.0], [0.0, 2.0]])), np.ones((2, 1), np.int64))
+    >>> together = rows.T @ rows + np.diag(rest)
+    >>> means = rows[0]
+    >>> spread = together - np.outer(means, means)
+    >>> round(float(spread[0, 1] / spread[0, 0]), 3)
+    0.4
+    """
+    users, items = values.shape
+    means = np.bincount(values.indices, values.data, items) / (users + MEAN_USERS)
+    squares = np.bincount(values.indices, values.data.astype(np.float64) ** 2, items)
+    squares = (squares + MEAN_USERS * squares.sum() / max(users * items, 1)) / (users + MEAN_USERS)
+    spread = np.maximum(squares - means**2, UNEXPLAINED * squares)
+    lengths = np.sqrt((features.astype(np.float64) ** 2).sum(axis=1))
+    turned = features / np.where(lengths > 0, lengths, 1.0)[:, None]
+    rows = np.vstack([means, turned.T * np.sqrt(ALIKE * spread)])
+    return rows, np.where(lengths > 0, 1.0 - ALIKE, 1.0) * spread

@@ -17,7 +17,7 @@ from twofold.entity._choice import Choice, choose
 from twofold.entity.scorer import Scorer
 from twofold.errors import BadNumber, BadParameter, BadShape
 from twofold.protocol.factors import ItemFactors
-from twofold.prototypes.features import Features
+from twofold.features import Features
 
 __all__ = ["Adapted", "adapt"]
 
@@ -33,8 +33,9 @@ class Adapted:
     ----------
     scorer : Scorer
         The model, fitted to all rows.
-    kind : {"factors", "item-item", "patterns", "features"}
-        Which kind of model.
+    kind : {"factors", "item-item", "patterns", "features", "mixed"}
+        Which kind of model. For counts "features" is item-item weights drawn to public features alone, "mixed" to these
+        and to the shared model.
     strength : float
         How many users of the entity's own the shared model weighs as much as: 0 alone, infinity shared only.
     gain, gain_error : float
@@ -82,8 +83,8 @@ def adapt(
     lower, bound : float
         Smallest and largest value; predicted ratings are cut to them when they are judged.
     local : {"auto", "factors", "item-item", "patterns", "features"}
-        Kind of local model. Item-item weights are offered for catalogs of at most 6,000 items; patterns, own or of
-        public features, for ratings.
+        Kind of local model. Item-item weights are offered for catalogs of at most 6,000 items; patterns for ratings;
+        features where a table of them is given.
     strength : "auto", "own", "shared" or float
         How many own users the shared model weighs as much as. "own" is 0, "shared" infinity.
     rank : int

@@ -155,7 +155,7 @@ def cannot_be_summed(mechanism: Mechanism) -> BadPlan:
         "this mechanism cannot be summed securely.",
         found=mechanism.name,
         expected="gram, sketch or features: one row of whole numbers from every entity",
-        fix='mechanism="gram", or a plan without secure',
+        fix='mechanism="gram", or no secure sum',
     )
 
 

@@ -269,6 +269,7 @@ def _check_together(plan: Plan) -> None:
         plan.public  # noqa: B018 - checks feedback, bounds, caps and centre together
     except TwofoldError as error:
         raise BadPlan(error.summary, found=error.found, expected=error.expected, fix=error.fix) from None
+    _check_summable(plan)
     _check_alone(plan)
     if not chosen.private and not plan.simulation:
         raise BadPlan(
@@ -277,6 +278,17 @@ def _check_together(plan: Plan) -> None:
             expected="a mechanism with a proof",
             fix='mechanism="auto", or simulation=True, which marks everything "not private"',
         )
+
+
+def _check_summable(plan: Plan) -> None:
+    """Refuse a secure sum of messages that cannot be added up; said now, not when keys are already shared."""
+    if plan.secure is None:
+        return
+    from twofold.protocol.expected import cannot_be_summed, chosen_mechanism  # read the plan, which is complete by now
+    from twofold.prototypes.bilinear.mechanism import Bilinear
+
+    if not isinstance(found := chosen_mechanism(plan)[0], Bilinear):
+        raise cannot_be_summed(found)
 
 
 def _check_alone(plan: Plan) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from twofold.experiments.reproduce.runner import Outcome
@@ -32,6 +33,7 @@ def index_markdown(outcomes: Sequence[Outcome], *, size: str) -> str:
         "",
         how(size),
         "",
+        *_versions(outcomes),
     ]
     for kind, title in (("paper", "Claims of the paper"), ("control", "Controls")):
         found = [(outcome, one) for outcome in outcomes for one in outcome.verdicts if one.claim.kind == kind]
@@ -72,6 +74,13 @@ def figures_markdown(outcomes: Sequence[Outcome], *, name: str, size: str) -> st
         lines += [outcome.figure.about, ""] if len(outcomes) == 1 else []
         lines += [*_verdicts(outcome), *_tables(outcome), *_made_with(outcome)]
     return "\n".join(lines)
+
+
+def _versions(outcomes: Sequence[Outcome]) -> list[str]:
+    """What all results were made with; libraries to compare with are among them where they were installed."""
+    found = {text for one in outcomes if one.results is not None for text in one.results.frame["versions"].unique()}
+    named = sorted({f"{name} {number}" for text in found for name, number in json.loads(text).items()})
+    return [f"Made with {', '.join(named)}.", ""] if named else []
 
 
 def _rows(found: Sequence[tuple[Outcome, Verdict]]) -> list[str]:

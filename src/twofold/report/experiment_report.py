@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from twofold.experiments.reproduce.figures import Figure
 from twofold.experiments.reproduce.results import Results
@@ -92,6 +93,10 @@ def _plot(results: Results, metric: str) -> Plot:
     series = [_series(results, name, metric, place) for place, name in enumerate(figure.drawn)]
     shown = tuple(one for one in series if len(one.x))
     ticks = None if figure.x_metric else tuple((float(x), x_text(x)) for x in results.x)
+    if len(results.x) == 1 and not figure.x_metric:  # one point each: side by side, or they would hide one another
+        shown = tuple(replace(one, x=(float(place),)) for place, one in enumerate(shown, 1))
+        ticks = tuple((float(place), "") for place, _ in enumerate(shown, 1))
+        label, log = f"systems, at {label} = {x_text(results.x[0])}", False
     return Plot(
         caption=f"{metric_title(metric)} against {label}",
         description="; ".join(f"{one.name}: {one.y[0]:.3g} to {one.y[-1]:.3g}" for one in shown) or "no line",

@@ -68,8 +68,9 @@ def factorize_counts(moments: Moments, plan: Plan) -> SharedFactors:
     --------
     >>> from twofold.protocol.plan import CatalogKey
     >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=2), feedback="counts", bound=9, max_items=2, epsilon=1)
-    >>> moments = Moments(kind="gram", users=10.0, sums=np.array([10.0, 20.0]), pairs=np.array([[10.0, 20.0], [20.0, 40.0]]),
-    ...     users_noise=0.0, sums_noise=0.0, pairs_noise=0.0, cap=9.0, entities=2, seeded=False)
+    >>> exact = {"users_noise": 0.0, "sums_noise": 0.0, "pairs_noise": 0.0, "cap": 9.0, "entities": 2, "seeded": False}
+    >>> sums, pairs = np.array([10.0, 20.0]), np.array([[10.0, 20.0], [20.0, 40.0]])
+    >>> moments = Moments(kind="gram", users=10.0, sums=sums, pairs=pairs, **exact)
     >>> found = factorize_counts(moments, plan)
     >>> found.means.tolist(), found.strengths.round(6).tolist(), found.patterns.round(3).tolist()
     ([1.0, 4.0], [5.0], [[0.447], [0.894]])
@@ -99,8 +100,7 @@ def factorize_counts(moments: Moments, plan: Plan) -> SharedFactors:
 def _squares(moments: Moments, plan: Plan, users: float, means: Floats) -> tuple[Floats, float]:
     """Mean square of each item, and the size of its noise before shrinkage."""
     if moments.kind == "gram":
-        # A number on the diagonal has at most the noise of one beside it times the root of 2.
-        doubt = math.sqrt(2.0) * moments.pairs_noise
+        doubt = moments.pairs_noise
         return positive_means(np.diag(moments.pairs), doubt) / users, doubt / users
     usual = _usual_entry(moments, plan, means)
     return usual * means, usual * moments.sums_noise / users

@@ -21,7 +21,7 @@ from twofold.algorithms._blas_threads import one_blas_thread
 from twofold.protocol.plan import Plan
 from twofold.prototypes.bilinear.moments import Moments
 from twofold.prototypes.bilinear.profiles import random_signs
-from twofold.prototypes.features import Features
+from twofold.features import Features
 from twofold.prototypes.message import Floats
 from twofold.server.denoise import keep_symmetric
 from twofold.server.empirical_bayes import Hierarchy, fit_hierarchy, sizes_of_items
@@ -148,14 +148,14 @@ def _gram_profile(moments: Moments, plan: Plan) -> _Profile:
     values, axes = np.linalg.eigh(moments.pairs)
     kept = np.flatnonzero(values > keep_symmetric(moments.pairs_noise, plan.n_items))[::-1][: plan.rank]
     users = max(moments.users, moments.users_noise, 1.0)
-    if not kept.size:
-        return _nothing(0)
     basis = axes[:, kept]
+    if not kept.size:
+        return _nothing(0, basis)
     return _whitened(np.diag(values[kept]) / users, basis.T @ moments.sums / users, basis)
 
 
-def _nothing(columns: int) -> _Profile:
-    return _Profile(basis=None, mean=np.zeros(columns), white=np.zeros((columns, 0)))
+def _nothing(columns: int, basis: Floats | None = None) -> _Profile:
+    return _Profile(basis=basis, mean=np.zeros(columns), white=np.zeros((columns, 0)))
 
 
 def _whitened(second: Floats, mean: Floats, basis: Floats | None) -> _Profile:

@@ -21,6 +21,8 @@ __all__ = ["Hierarchy", "fit_hierarchy", "sizes_of_items"]
 ROUNDS: Final = 20
 #: Grid of possible sizes, and rounds of estimating how often each occurs.
 GRID, GRID_ROUNDS = 80, 60
+#: Rounds of the method of moments, and how far it may lead from what was thought beforehand.
+MOMENT_ROUNDS, NEAR = 3, 10.0
 #: Parts of the largest variance below which one counts as nothing.
 TINY: Final = 1e-8
 
@@ -101,7 +103,7 @@ def fit_hierarchy(
     residual : float
         τ.
     spread : array (numbers,)
-        Where the variances of T start.
+        What the variances of T are thought to be beforehand; they start within a factor of it.
 
     Examples
     --------
@@ -117,7 +119,8 @@ def fit_hierarchy(
     information = (sizes**2)[:, None, None] * inverse
     given = sizes[:, None] * np.einsum("nij,nj->ni", inverse, totals)
     variances = np.einsum("nii->ni", covariances)
-    covariance, slopes = np.diag(spread), np.array(spread)
+    slopes = np.array(spread)
+    covariance = np.diag(_spread(totals, sizes, variances, design, spread))
     floor = TINY * float(spread.max()) * np.eye(numbers)
     for _ in range(ROUNDS):
         expected, slopes = _expected(totals, sizes, variances, design, np.diag(covariance), slopes)
@@ -127,6 +130,19 @@ def fit_hierarchy(
         apart = values - expected
         covariance = (apart.T @ apart + posterior.sum(axis=0)) / len(totals) + floor
     return Hierarchy(values=values, spreads=np.einsum("nii->ni", posterior), expected=expected, covariance=covariance)
+
+
+def _spread(totals: Floats, sizes: Floats, variances: Floats, design: Floats, spread: Floats) -> Floats:
+    """First variances of T by the method of moments: what the totals scatter beyond their own variance."""
+    found, slopes = np.array(spread), np.array(spread)
+    for _ in range(MOMENT_ROUNDS):
+        expected, slopes = _expected(totals, sizes, variances, design, found, slopes)
+        weight = 1.0 / (variances + (sizes**2)[:, None] * found) ** 2
+        beyond = (totals - sizes[:, None] * expected) ** 2 - variances
+        total = (weight * (sizes**4)[:, None]).sum(axis=0)
+        moment = (weight * (sizes**2)[:, None] * beyond).sum(axis=0) / np.maximum(total, 1e-300)
+        found = np.clip(moment, spread / NEAR, spread * NEAR)
+    return found
 
 
 def _expected(

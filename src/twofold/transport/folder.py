@@ -108,7 +108,8 @@ class EntityFolder:
 
     def _nothing(self) -> NotReady:
         several = self.phase is not ROUNDS  # then files of the other steps are nothing to complain about
-        kept = [one for one in self._arrived.rejected if not (several and one.reason == OTHER_STEP)]
+        rejected = [one for one in self._arrived.rejected if not _is_mark(self.plan, one.name)]
+        kept = [one for one in rejected if not (several and one.reason == OTHER_STEP)]
         other = [f"{one.name}: {one.reason}" for one in kept[:3]]
         return NotReady(
             f"the {self.phase.down_words} {'have' if self.phase.down == FACTORS else 'has'} not arrived yet.",
@@ -154,10 +155,12 @@ class ServerFolder:
 
     def rejected(self) -> list[Rejected]:
         """Give the files that were not taken when the folder was last looked through, and why."""
-        own = {self._kept.name, self._shown} if self.inbox.resolve() == self.outbox.resolve() else set()
+        own = {self._shown} if self.inbox.resolve() == self.outbox.resolve() else set()
         several = self.phase is not ROUNDS  # then files of the other steps are nothing to complain about
         return [
-            one for one in self._arrived.rejected if one.name not in own and not (several and one.reason == OTHER_STEP)
+            one
+            for one in self._arrived.rejected
+            if one.name not in own and not _is_mark(self.plan, one.name) and not (several and one.reason == OTHER_STEP)
         ]
 
     def publish(self, data: bytes) -> str:
@@ -204,7 +207,7 @@ class ServerFolder:
     def _kept(self) -> Path:
         """The first copy, under a name that does not depend on the content: who makes it has published."""
         step = "" if self.phase is ROUNDS else f"{self.phase.name}."
-        return self.outbox / f".{self.plan.name}.{self.plan.hash[:16]}.{step}published"
+        return self.outbox / f"{_mark(self.plan)}{step}published"
 
     def _show(self, content: bytes) -> None:
         """Put the copy that is carried, under a name that lets a receiver tell when it is complete."""
@@ -214,6 +217,16 @@ class ServerFolder:
             raise TransportError(
                 "the published file was changed.", found=path.name, fix="take it away; it will be written again"
             )
+
+
+def _mark(plan: Plan) -> str:
+    """Beginning of the names of the server's first copies."""
+    return f".{plan.name}.{plan.hash[:16]}."
+
+
+def _is_mark(plan: Plan, name: str) -> bool:
+    """Whether a file is one of these, which in a folder of all are nothing to complain about."""
+    return name.startswith(_mark(plan)) and name.endswith("published")
 
 
 def _make(folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Final, Literal
 
@@ -11,18 +12,22 @@ import polars as pl
 
 from twofold.data._files import read_file
 from twofold.data.catalog import Catalog
+from twofold.data.features import class_features
 from twofold.data.federation import Federation
 from twofold.data.ratings import Ratings
 from twofold.data.read import read_ratings
 from twofold.data.sources._dat import Archive, read_movies, read_numbers, read_users
 from twofold.data.sources._published import MOVIELENS, find_folder, need_table
-from twofold.errors import DataError, UnreadableSource
+from twofold.errors import CatalogError, DataError, UnreadableSource
+from twofold.features import Features
 
-__all__ = ["Entity", "load"]
+__all__ = ["Entity", "features", "load"]
 
 Entity = Literal["zip1", "zip3"]
 DIGITS: Final = {"zip1": 1, "zip3": 3}
 STARS: Final = (1.0, 5.0)
+#: Films of earlier years are few and share one class.
+FIRST_DECADE: Final = 1920
 
 
 def load(folder: str | Path | None = None, *, entity: Entity = "zip1") -> Federation:
@@ -74,6 +79,47 @@ def load(folder: str | Path | None = None, *, entity: Entity = "zip1") -> Federa
     archive = Archive.find(path)
     ratings, users = _from_tables(path) if archive is None else _from_archive(archive)
     return Federation.cut(ratings, _labels(ratings, users, DIGITS[entity]))
+
+
+def features(catalog: Catalog, *, decades: bool = True) -> Features:
+    """Give the publisher's genres, and the decades in the titles, as public features of the movies.
+
+    Parameters
+    ----------
+    catalog : Catalog
+        As `load` makes it: with columns title and genres.
+    decades : bool
+        Whether a decade of release is a class too. Titles end in the year; films before 1930 are one class.
+
+    Privacy
+    -------
+    Public: both stand in the publisher's list of movies.
+
+    Examples
+    --------
+    >>> titles = ["Toy Story (1995)", "Metropolis (1926)"]
+    >>> movies = pl.DataFrame({"title": titles, "genres": ["Comedy", "Drama|Sci-Fi"]})
+    >>> features(Catalog([1, 2], movies)).names
+    ('Comedy', 'Drama', 'Sci-Fi', 'from 1920', 'from 1990')
+    >>> features(Catalog([1, 2], movies), decades=False).n_features
+    3
+    """
+    table = catalog.features
+    if table is None or not {"title", "genres"} <= set(table.columns):
+        raise CatalogError(
+            "the catalog does not say what its items are.",
+            expected="columns title and genres",
+            fix='movielens.load()["0"].catalog has them; for other tables: read_features(path, catalog)',
+        )
+    words = [text.split("|") for text in table["genres"].to_list()]
+    if decades:
+        words = [own + _decade(title) for own, title in zip(words, table["title"].to_list(), strict=True)]
+    return class_features(words)
+
+
+def _decade(title: str) -> list[str]:
+    found = re.search(r"\((\d{4})\)\s*$", title)
+    return [f"from {max(FIRST_DECADE, int(found[1]) // 10 * 10)}"] if found else []
 
 
 def _from_tables(folder: Path) -> tuple[Ratings, pl.DataFrame]:

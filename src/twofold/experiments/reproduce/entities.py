@@ -27,8 +27,7 @@ def _better(results: Results) -> Judgement:
         rule="exact prototypes of the most entities lower than those of one entity, on the fitted table and on a fresh "
         "draw: the paper speaks of a test set and describes none, so both are asked, and where they differ it cannot "
         "be told",
-        why=f"With more entities the error is {orders[TABLE]} on the table that was fitted and {orders[FRESH]} on a "
-        "fresh draw. MF itself fits a larger table less closely.",
+        why=f"With more entities the error is {orders[TABLE]} on the fitted table and {orders[FRESH]} on a fresh draw.",
     )
 
 

@@ -101,9 +101,9 @@ def _repeats(results: Results) -> Judgement:
             for name, counts in used.items()
         )
         + f" at ε = {', '.join(f'{x:g}' for x in near_zero)}; lowest objective {lowest:.3f} times that of one mean",
-        rule="for ε up to 1, as recorded, fewer than half of 100 centres have anybody, and the objective is no more than "
-        f"2% below that of a single mean, where exact k-means is {100 * (1 - exact):.0f}% below; both limits are our "
-        "choice",
+        rule="for ε up to 1, as recorded, fewer than half of 100 centres have anybody, and the objective is no more "
+        f"than 2% below that of a single mean, where exact k-means is {100 * (1 - exact):.0f}% below; both limits are "
+        "our choice",
         why="An observation, not a virtue: a centre that nobody is near describes nobody.",
     )
 

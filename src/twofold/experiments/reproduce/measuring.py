@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from twofold import __version__
 from twofold.errors import BadParameter
 from twofold.evaluate.measure import measure
 from twofold.evaluate.rmse_of_parts import rmse_per_entity_mean, rmse_pooled
@@ -77,8 +78,8 @@ def versions() -> dict[str, str]:
     >>> {"python", "twofold", "numpy"} <= set(versions())
     True
     """
-    found = {"python": platform.python_version()}
-    for name in ("twofold", "numpy", "scipy", "numba", "polars", *PEERS):
+    found = {"python": platform.python_version(), "twofold": __version__}
+    for name in ("numpy", "scipy", "numba", "polars", *PEERS):
         try:
             found[name] = version(name)
         except PackageNotFoundError:

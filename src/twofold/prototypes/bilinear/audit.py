@@ -36,7 +36,7 @@ __all__ = ["CanaryAttack", "bilinear_subjects", "canary_public"]
 # No promise worth giving, but the attack on Gaussian noise is far sharper than at 1e-5: of what is left over at ε the
 # runs must see some. The mechanism does not know the difference.
 _DELTA = 0.01
-_ITEMS = {"gram": 400, "sketch": 20_000, "features": 20_000}
+_ITEMS = {"gram": 80, "sketch": 20_000, "features": 20_000}
 _COLUMNS = 3
 # Items of a canary.
 _OWN = 2
@@ -66,17 +66,17 @@ class CanaryAttack:
     def __call__(self, present: bool, runs: int, noise: Source) -> NDArray[Any]:
         """Scores of `runs` canaries, as many releases as they need."""
         each = self.public.n_items // _OWN
-        scores = [self._scores(present, noise) for _ in range(-(-runs // each))]
+        own = _own_places(BilinearLayout.of(self.public, self.kind))
+        record = _claimed_record(self.kind, self.public)[own].astype(np.float64)
+        scores = [self._scores(present, own, record, noise) for _ in range(-(-runs // each))]
         return np.concatenate(scores)[:runs]
 
-    def _scores(self, present: bool, noise: Source) -> Floats:
+    def _scores(self, present: bool, own: Integers, record: Floats, noise: Source) -> Floats:
         items = self.public.n_items
         here = self.height * _canaries(items) if present else sp.csr_array((0, items))
         numbers = self._message(here, noise).numbers.astype(np.float64)
         if self.compared:
             numbers = numbers - self._message(sp.csr_array((0, items)), noise).numbers
-        own = _own_places(BilinearLayout.of(self.public, self.kind))
-        record = _claimed_record(self.kind, self.public)[own].astype(np.float64)
         seen = numbers[own]
         if self.public.law == "gaussian":
             return np.asarray((seen * record).sum(axis=1))
@@ -116,7 +116,7 @@ def canary_public(kind: Kind, *, feedback: Feedback = "counts", delta: float = _
     Examples
     --------
     >>> canary_public("gram").n_items
-    400
+    80
     """
     items = _ITEMS[kind]
     public = Public(n_items=items, n_users=items, max_items=_OWN, bound=1, n_prototypes=_COLUMNS, delta=delta)

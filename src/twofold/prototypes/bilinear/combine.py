@@ -6,8 +6,9 @@ and noise :math:`\sigma_h`, the signal :math:`\sum_h w_h n_h` over the noise :ma
 largest there (Cauchy and Schwarz). Weights are scaled so that the weighted users are as many as the released ones.
 
 The released number of users is noisy itself, so it is held above its own noise, and below 100 times what the plan
-promises. The weighted number of users uses one noisy number twice; what this adds on average,
-:math:`\sigma_c^2` per message above the floor (Stein's identity), is taken off.
+promises. The weighted number of users uses every noisy size twice, as a number and in the weights. What this adds on
+average is :math:`\sum_h \sigma_h^2\, \partial w_h / \partial \tilde n_h` (Stein's identity, exact for Gaussian noise),
+and is taken off. Sums and pairs have noise of their own, so weights bring no such bias to them.
 """
 
 from __future__ import annotations
@@ -86,10 +87,11 @@ def _weights(messages: Sequence[BilinearSums], layout: BilinearLayout, public: P
     noise = np.array([one.deviation * layout.count_unit for one in messages])
     most = np.minimum(MOST_TIMES * public.n_users, MOST_USERS) + noise
     sizes = np.clip(released, np.maximum(noise, 1.0), most)
-    raw = sizes / np.maximum(noise, 1e-9) ** 2
-    scale = sizes.sum() / (raw @ sizes)
-    inside = (released == sizes) & (noise > 0)
-    return raw * scale, float(scale * inside.sum())
+    variances = np.maximum(noise, 1e-9) ** 2
+    raw, energy = sizes / variances, float((sizes**2 / variances).sum())
+    scale = float(sizes.sum()) / energy
+    slopes = np.where(released == sizes, scale / variances + raw * (1 - 2 * scale * raw) / energy, 0.0)
+    return raw * scale, float(slopes @ noise**2)
 
 
 def _square(pairs: Floats, layout: BilinearLayout) -> Floats:

@@ -7,7 +7,7 @@ x is a public function of the user's own entries:
   centre; observed items only, 0 elsewhere.
 
 x becomes z, the nearest whole numbers to :math:`x N/C`, held to ``entry_limit`` in size (the bounds of the values imply
-it; the clip makes it a fact), and z is shortened to :math:`\|z\|_2^2 \le N^2` by `twofold.privacy.caps`, which only ever
+it; a clip makes it a fact), and z is shortened to :math:`\|z\|_2^2 \le N^2` by `twofold.privacy.caps`, which only
 makes entries smaller. Everything a user's z depends on is that user's entries: sums over a row are taken in whole
 numbers, the rest is done entry by entry, so z is the same to the last unit whoever else is there.
 """
