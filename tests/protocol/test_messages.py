@@ -96,7 +96,7 @@ def test_another_catalog_is_said_to_be_one():
     ("schema", "words"),
     [
         ("twofold.prototypes/2", "version 2.*update twofold"),
-        ("twofold.factors/1", "other round"),
+        ("twofold.factors/1", "another step"),
         ("twofold.dreams/1", "unknown kind"),
         ("\x1b[2J", "unknown kind"),
     ],

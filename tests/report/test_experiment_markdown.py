@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import polars as pl
 import pytest
 
@@ -59,6 +61,11 @@ def test_figures_have_their_tables(outcome: Outcome) -> None:
     assert "| individual models | 0.200 | 0.200 |" in text
     assert "| recorded by the authors: individual models | 0.157 | 0.166 |" in text
     assert text.count("\n## ") == 0
+    assert "--seeds" not in text
+    assert outcome.results is not None
+    twice = outcome.results.frame.with_columns(seed=pl.lit(1, dtype=pl.Int64))
+    more = replace(outcome, results=replace(outcome.results, frame=pl.concat([outcome.results.frame, twice])))
+    assert "--size quick --seeds 2 -o DIR" in figures_markdown([more], name="movielens-rank", size="quick")
     assert figures_markdown([outcome, outcome], name="movielens", size="quick").count("\n## ") == 2
 
 

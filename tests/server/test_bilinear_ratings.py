@@ -78,7 +78,7 @@ def test_numbers_stay_finite_and_small_when_noise_drowns_everything(kind):
 
 
 def test_more_noise_means_less_is_believed():
-    clear, noisy = (factorize_ratings(*released("features", epsilon)) for epsilon in (100.0, 0.01))
+    clear, noisy = (factorize_ratings(*released("features", epsilon)) for epsilon in (100.0, 0.001))
     assert np.std(noisy.means) < 0.5 * np.std(clear.means)
     assert noisy.support.sum() < 0.1 * clear.support.sum()
 

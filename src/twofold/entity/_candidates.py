@@ -20,8 +20,8 @@ from twofold.entity.scorer import Scorer
 from twofold.entity.validation import Fold, Losses, folds, rounds_for
 from twofold.errors import BadNumber, BadParameter
 from twofold.evaluate.ndcg import user_ndcg
-from twofold.protocol.factors import ItemFactors
 from twofold.features import Features
+from twofold.protocol.factors import ItemFactors
 
 __all__ = ["LADDER", "Candidate", "Judged", "beyond_measure", "candidates", "fitted", "judge", "sound", "unusable"]
 

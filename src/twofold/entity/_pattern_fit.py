@@ -22,8 +22,8 @@ from twofold.entity._pattern_prior import ItemPrior, feature_prior, own_prior, s
 from twofold.entity._pattern_solve import Posterior, Table, packed_squares, posterior, unpacked
 from twofold.entity.pattern_scorer import PatternScorer
 from twofold.errors import BadNumber
-from twofold.protocol.factors import ItemFactors
 from twofold.features import Features
+from twofold.protocol.factors import ItemFactors
 
 __all__ = ["PatternFit"]
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from twofold.protocol.factors import ItemFactors
 from twofold.features import Features
+from twofold.protocol.factors import ItemFactors
 
 __all__ = ["ItemPrior", "feature_prior", "own_prior", "shared_prior"]
 

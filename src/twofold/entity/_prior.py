@@ -10,7 +10,6 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-
 from scipy import sparse
 
 from twofold.protocol.factors import ItemFactors

@@ -16,8 +16,8 @@ from twofold.entity._candidates import Judged, candidates, fitted, judge, unusab
 from twofold.entity._choice import Choice, choose
 from twofold.entity.scorer import Scorer
 from twofold.errors import BadNumber, BadParameter, BadShape
-from twofold.protocol.factors import ItemFactors
 from twofold.features import Features
+from twofold.protocol.factors import ItemFactors
 
 __all__ = ["Adapted", "adapt"]
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from twofold.entity.agent import Entity
-from twofold.errors import NotReady
+from twofold.errors import NotReady, RoundClosed
 from twofold.protocol.phases import ANSWERS, KEYS, MASKED, ROUNDS, Phase
 from twofold.transport.base import EMPTY, EntityMailbox
 
@@ -65,7 +66,7 @@ def take_part(entity: Entity, mailboxes: Mailboxes) -> Standing:
 
 def _secure(entity: Entity, mailboxes: Mailboxes) -> Standing:
     keys, masked, answers = mailboxes(KEYS), mailboxes(MASKED), mailboxes(ANSWERS)
-    keys.submit(entity.share(), entity=entity.name)
+    _submit(keys, entity.share(), entity)
     roll, reason = _looked(keys)
     if roll is None:
         return Standing(sent=_sent(entity), waits="the list of those who shared keys", note=reason)
@@ -74,11 +75,17 @@ def _secure(entity: Entity, mailboxes: Mailboxes) -> Standing:
     survivors, reason = _looked(masked)
     if survivors is not None and not _survived(entity, survivors):  # drawing now would be spending for nothing
         return _without(entity, answers)
-    masked.submit(entity.prototypes(roll).data, entity=entity.name)
+    _submit(masked, entity.prototypes(roll).data, entity)
     if survivors is None:
         return Standing(sent=_sent(entity), waits="the list of messages in the sum", note=reason)
-    answers.submit(entity.answer(survivors, roll), entity=entity.name)
+    _submit(answers, entity.answer(survivors, roll), entity)
     return _fetched(answers, (*_sent(entity), "the answer"))
+
+
+def _submit(box: EntityMailbox, data: bytes, entity: Entity) -> None:
+    """Send; a step that has closed meanwhile takes nothing more, and what was published in it says how to go on."""
+    with suppress(RoundClosed):
+        box.submit(data, entity=entity.name)
 
 
 def _without(entity: Entity, answers: EntityMailbox) -> Standing:

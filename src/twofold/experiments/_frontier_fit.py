@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from twofold.entity._blend import rating_means
 from twofold.entity.adapt import Adapted, adapt
+from twofold.experiments._frontier_adapt import Learner, Learnt
 from twofold.experiments._frontier_data import Case
 from twofold.experiments._frontier_measure import PerUser, gain, measure
 from twofold.protocol.factors import ItemFactors
@@ -22,7 +23,7 @@ Score = Callable[[sparse.csr_array], Any]
 
 
 class Bench:
-    """Fits and measures the chosen entities of one split; models alone are kept.
+    """Fits and measures the chosen entities of one split; models alone and their figures are kept.
 
     Parameters
     ----------
@@ -32,13 +33,15 @@ class Bench:
 
     def __init__(self, case: Case) -> None:
         self.case = case
+        self._learners = {entity: self._learner(entity) for entity in case.measured}
+        self._own: dict[tuple[str, str], PerUser] = {}
 
     def control(self, name: str) -> list[Row]:
         """Rows of one way that needs no mechanism."""
         ways = {
-            "alone": self._alone_row,
+            "alone": lambda entity: self._learnt_row(entity, self._learners[entity].alone()),
             "own popularity": self._popular_row,
-            "public features": self._features_row,
+            "public features": lambda entity: self._learnt_row(entity, self._learners[entity].alone(features=True)),
             "pooled": self._pooled_row,
         }
         return [ways[name](entity) for entity in self.case.measured]
@@ -53,45 +56,43 @@ class Bench:
         features : bool
             Whether the plan, and so the entity, has the public table of features.
         """
-        rows = [self._adapted_row(entity, shared, features) for entity in self.case.measured]
-        if self.case.setting.feedback == "ratings":
-            rows += [self._shared_row(entity, shared) for entity in self.case.measured]
+        rows = []
+        for entity in self.case.measured:
+            best, as_sent = self._learners[entity].adapted(shared, features=features)
+            rows.append(self._learnt_row(entity, best, note=shared.note))
+            if as_sent is not None and self.case.setting.feedback == "ratings":
+                rows.append(self._learnt_row(entity, as_sent, way="shared only"))
         return rows
 
-    @cached_property
-    def _alone(self) -> dict[str, tuple[Adapted, PerUser]]:
-        made = {}
-        for entity in self.case.measured:
-            one = self._fit(entity, None)
-            made[entity] = one, self._measure(entity, one.scorer.scores)
-        return made
+    def _learner(self, entity: str) -> Learner:
+        setting = self.case.setting
+        return Learner(
+            rows=self.case.train[entity],
+            feedback=setting.feedback,
+            lower=setting.lower,
+            bound=setting.bound,
+            rank=setting.rank,
+            seed=self.case.seed,
+            features=self.case.plan.features_table,
+        )
 
-    def _alone_row(self, entity: str) -> Row:
-        one, found = self._alone[entity]
-        return self._row(entity, found, way="adapted", chosen=f"{one.kind} {one.strength:g}")
+    def _learnt_row(self, entity: str, learnt: Learnt, *, way: str = "adapted", note: str = "") -> Row:
+        found = self._figures(entity, learnt)
+        return self._row(entity, found, way=way, chosen=learnt.name, note=note)
 
-    def _adapted_row(self, entity: str, shared: ItemFactors, features: bool) -> Row:
-        one = self._fit(entity, shared, features=features)
-        alone, known = self._alone[entity]
-        # Strength 0 of the same kind is the very model that was chosen alone.
-        same = (one.kind, one.strength) == (alone.kind, alone.strength)
-        found = known if same else self._measure(entity, one.scorer.scores)
-        return self._row(entity, found, way="adapted", chosen=f"{one.kind} {one.strength:g}", note=shared.note)
-
-    def _shared_row(self, entity: str, shared: ItemFactors) -> Row:
-        one = self._fit(entity, shared, strength="shared")
-        found = self._measure(entity, one.scorer.scores)
-        return self._row(entity, found, way="shared only", chosen=f"{one.kind} {one.strength:g}")
+    def _figures(self, entity: str, learnt: Learnt) -> PerUser:
+        """Measure a model; those of an entity alone only once."""
+        if learnt.candidate.strength != 0:
+            return self._measure(entity, learnt.scorer.scores)
+        key = entity, learnt.name
+        if key not in self._own:
+            self._own[key] = self._measure(entity, learnt.scorer.scores)
+        return self._own[key]
 
     def _popular_row(self, entity: str) -> Row:
         counts, means = _popular(self.case.train[entity], self.case.setting.feedback)
         found = self._measure(entity, _constant(counts), predict=_constant(means))
         return self._row(entity, found, way="adapted", chosen="popularity")
-
-    def _features_row(self, entity: str) -> Row:
-        one = self._fit(entity, None, features=True)
-        found = self._measure(entity, one.scorer.scores)
-        return self._row(entity, found, way="adapted", chosen=f"{one.kind} {one.strength:g}")
 
     def _pooled_row(self, entity: str) -> Row:
         found = self._measure(entity, self._pooled.scorer.scores)
@@ -99,33 +100,18 @@ class Bench:
 
     @cached_property
     def _pooled(self) -> Adapted:
-        rows = sparse.csr_array(sparse.vstack(list(self.case.train.values()), format="csr"))
-        return self._adapt(rows, None, local="item-item")
-
-    def _fit(
-        self,
-        entity: str,
-        shared: ItemFactors | None,
-        *,
-        strength: Literal["auto", "shared"] = "auto",
-        features: bool = False,
-    ) -> Adapted:
-        return self._adapt(self.case.train[entity], shared, strength=strength, features=features)
-
-    def _adapt(self, rows: sparse.csr_array, shared: ItemFactors | None, **options: Any) -> Adapted:
+        """Item-item weights of all users together: of all kinds the one that costs least."""
         setting = self.case.setting
-        table = self.case.plan.features_table if options.pop("features", False) else None
         return adapt(
-            rows,
-            shared,
+            sparse.csr_array(sparse.vstack(list(self.case.train.values()), format="csr")),
+            None,
             feedback=setting.feedback,
             lower=setting.lower,
             bound=setting.bound,
             rank=setting.rank,
             seed=self.case.seed,
             threads=1,
-            features=table,
-            **options,
+            local="item-item",
         )
 
     def _measure(self, entity: str, score: Score, *, predict: Score | None = None) -> PerUser:
@@ -134,7 +120,8 @@ class Bench:
         return measure(score, train, test, lower=setting.lower, bound=setting.bound, predict=predict)
 
     def _row(self, entity: str, found: PerUser, *, way: str, chosen: str, note: str = "") -> Row:
-        better, error = gain(self._alone[entity][1], found, self.case.setting.feedback)
+        alone = self._figures(entity, self._learners[entity].alone())
+        better, error = gain(alone, found, self.case.setting.feedback)
         return {
             "way": way,
             "entity": entity,

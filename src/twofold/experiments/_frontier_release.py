@@ -36,8 +36,10 @@ from twofold.server.rows import factorize_rows
 
 __all__ = ["NOISES", "Sums", "prototype_factors", "statistic_factors"]
 
-#: Noise of every entity; of the sum; none (not private); of the sum with nothing under it.
+#: Noise of every entity; of the sum; next to none (not private); of the sum with nothing under it.
 NOISES: Final = ("own", "secure", "none", "noise only")
+#: What "none" stands for: the same pipeline, which divides by the size of its noise, with noise that changes nothing.
+NEXT_TO_NONE: Final = 100_000.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -71,13 +73,10 @@ class Sums:
 
     def moments(self, noise: str, epsilon: float, *, seed: int) -> Moments:
         """Moments under one noise, in the server's units."""
-        if noise == "none":
-            one = self._message(self._total(), deviation=0.0)
-            return combine_bilinear([one], self.plan.public, layout=self.layout)
         public = self._public(noise, epsilon)
         if noise == "own":
             return combine_bilinear(self._own(public, seed), public, layout=self.layout)
-        total = self._total() if noise == "secure" else np.zeros_like(self.exact[0])
+        total = np.zeros_like(self.exact[0]) if noise == "noise only" else self._total()
         return combine_bilinear([self._summed(total, public, seed)], public, layout=self.layout)
 
     def _public(self, noise: str, epsilon: float) -> Public:
@@ -107,7 +106,7 @@ class Sums:
             mechanism=self.release.mechanism,
             numbers=numbers,
             deviation=deviation,
-            law="gaussian" if deviation else "none",
+            law="gaussian",
             seeded=True,
         )
 
@@ -122,11 +121,11 @@ def statistic_factors(sums: Sums, noise: str, epsilon: float, *, seed: int) -> I
     noise : {"own", "secure", "none", "noise only"}
         As in `NOISES`.
     epsilon : float
-        Of the release; without a meaning for "none".
+        Of the release; infinity for "none".
     seed : int
         Of the noise.
     """
-    finite = epsilon if math.isfinite(epsilon) else 1.0
+    finite = epsilon if math.isfinite(epsilon) else NEXT_TO_NONE
     plan = sums.plan.with_(epsilon=finite)
     shared = factorize_moments(sums.moments(noise, finite, seed=seed), plan)
     return signed(shared, plan, entities=len(sums.exact), sound=False)

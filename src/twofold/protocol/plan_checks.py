@@ -261,6 +261,7 @@ def _check_together(plan: Plan) -> None:
         )
     if plan.secure is not None:
         plan.secure.check(expected)
+        _check_order(plan.secure.share_deadline, plan.deadline)
         _check_roster(plan)
     if plan.regularization < 0:
         raise BadPlan("regularization is out of range.", expected="at least 0")
@@ -277,6 +278,16 @@ def _check_together(plan: Plan) -> None:
             found=plan.mechanism,
             expected="a mechanism with a proof",
             fix='mechanism="auto", or simulation=True, which marks everything "not private"',
+        )
+
+
+def _check_order(sharing: str | None, sending: str | None) -> None:
+    """Refuse messages that would be due before the keys they need."""
+    if sharing and sending and datetime.fromisoformat(sharing) >= datetime.fromisoformat(sending):
+        raise BadPlan(
+            "keys would be shared after the messages are due.",
+            found=f"secure.share_deadline {sharing}, deadline {sending}",
+            expected="a share_deadline well before the deadline",
         )
 
 

@@ -11,6 +11,9 @@ from twofold.privacy.mechanisms.released import Released
 from twofold.privacy.rng import Source
 from twofold.prototypes.balcan import Balcan
 from twofold.prototypes.base import Mechanism, Public
+from twofold.prototypes.bilinear.mechanism import Bilinear
+from twofold.prototypes.bilinear.moments import Kind
+from twofold.prototypes.bilinear.worth import bilinear_choice
 from twofold.prototypes.buckets import Buckets
 from twofold.prototypes.cells import CellNoise
 from twofold.prototypes.popularity import Popularity
@@ -33,10 +36,14 @@ class Choice:
 
 
 def choose(public: Public) -> Choice:
-    """Choose a mechanism from catalog size, promised users, ε, δ, prototypes and entities.
+    """Choose a mechanism from catalog size, promised users, ε, δ, prototypes, entities, and what is known of items.
 
     Notes
     -----
+    A bilinear statistic where it is clear of its noise by public numbers (`twofold.prototypes.bilinear.worth`): for
+    counts all pairs (`gram`), for ratings the public features if there are any; else a sketch. Under a secure sum only
+    these can be added up, so the clearest is taken in any case. Where none is clear:
+
     Clusters of an entity's own when its noise leaves them clear: by the paper's chain (`Balcan`) for pure ε, by noisy
     Lloyd steps (`SuLQ`) where a δ allows Gaussian noise; each was the better one there on mixtures. Else cells that all
     entities share (`Buckets`), whose noise falls with the number of entities; else one profile (`Popularity`).
@@ -46,10 +53,26 @@ def choose(public: Public) -> Choice:
     >>> public = Public(n_items=457, n_users=900, max_items=66, bound=1, epsilon=0.1, n_entities=205)
     >>> print(choose(public).reason)
     popularity: even added up over 205 entities, the noise in a prototype has 4.48 times the energy...
-    >>> large = public.with_(n_users=10**6)
-    >>> choose(large).mechanism.name, choose(large.with_(delta=1e-6)).mechanism.name
-    ('balcan', 'sulq')
+    >>> choose(public.with_(delta=1e-6)).mechanism.name
+    'gram'
+    >>> choose(public.with_(n_items=10_000, n_users=10**6)).mechanism.name
+    'sketch'
     """
+    if public.n_prototypes > 1 or public.honest:
+        found = bilinear_choice(public)
+        if found is not None:
+            return _bilinear(*found)
+    return _prototypes(public)
+
+
+def _bilinear(kind: Kind, share: float, clear: bool) -> Choice:
+    seen = f"the noise of all entities together hides patterns below {share:.3g} of the users' squared length"
+    words = seen if clear else f"{seen}, which is too much; under a secure sum nothing else can be added up"
+    return Choice(mechanism=Bilinear(kind=kind), reason=f"{kind}: {words}.")
+
+
+def _prototypes(public: Public) -> Choice:
+    """Choose among the mechanisms that release prototypes."""
     noise = CellNoise(public=public, budget=public.budget, cells=public.n_prototypes)
     own = SuLQ().noise_ratio(public)
     shared = noise_ratio(noise, cells=public.n_prototypes, entities=public.n_entities)

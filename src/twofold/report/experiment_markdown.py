@@ -65,7 +65,7 @@ def figures_markdown(outcomes: Sequence[Outcome], *, name: str, size: str) -> st
     lines = [
         f"# {title}",
         "",
-        f"Printed by `twofold reproduce {name} --size {size} -o DIR`, as `{name}.md` in DIR.",
+        f"Printed by `{_command(outcomes, name, size)}`, as `{name}.md` in DIR.",
         "",
     ]
     lines += [how(size), ""]
@@ -74,6 +74,18 @@ def figures_markdown(outcomes: Sequence[Outcome], *, name: str, size: str) -> st
         lines += [outcome.figure.about, ""] if len(outcomes) == 1 else []
         lines += [*_verdicts(outcome), *_tables(outcome), *_made_with(outcome)]
     return "\n".join(lines)
+
+
+def _command(outcomes: Sequence[Outcome], name: str, size: str) -> str:
+    """What was typed; the number of seeds only where it is not the usual one."""
+    seeds = {
+        one.results.seeds for one in outcomes if one.results is not None and one.results.seeds != _usual(one, size)
+    }
+    return f"twofold reproduce {name} --size {size}" + (f" --seeds {max(seeds)}" if seeds else "") + " -o DIR"
+
+
+def _usual(outcome: Outcome, size: str) -> int:
+    return outcome.figure.seeds(size)
 
 
 def _versions(outcomes: Sequence[Outcome]) -> list[str]:

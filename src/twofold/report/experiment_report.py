@@ -188,7 +188,7 @@ def made_with(results: Results) -> Facts:
         Of a figure.
     """
     frame = results.frame
-    cells = frame.unique(["system", "options", "data", "seed"])
+    cells = frame.unique(["line", "system", "options", "data", "seed"])
     versions = "; ".join(sorted(frame["versions"].unique().to_list())).replace('"', "").strip("{}")
     return Facts(
         caption="Made with",

@@ -79,7 +79,7 @@ def factorize_counts(moments: Moments, plan: Plan) -> SharedFactors:
         users = max(moments.users, moments.users_noise, 1.0)
         means = positive_means(moments.sums, moments.sums_noise) / users
         squares, doubt = _squares(moments, plan, users, means)
-        patterns = _patterns(moments, plan, squares, means)
+        patterns = _patterns(moments, plan, users, means)
         strengths = patterns.sizes / users
         factors, inner = nonnegative_factors(patterns.axes, strengths, plan.rank)
         if factors.any():
@@ -107,18 +107,20 @@ def _squares(moments: Moments, plan: Plan, users: float, means: Floats) -> tuple
 
 
 def _usual_entry(moments: Moments, plan: Plan, means: Floats) -> float:
-    """Typical size of an entry of x: what makes rows as long as the cap, but not above the root of the largest count."""
-    return min(moments.cap**2 / max(float(means.sum()), 1e-300), math.sqrt(plan.bound))
+    """Typical size of an entry of x: between 1 and the root of the largest count, less where rows are shortened."""
+    return min(moments.cap**2 / max(float(means.sum()), 1e-300), max(plan.bound, 1.0) ** 0.25)
 
 
-def _patterns(moments: Moments, plan: Plan, squares: Floats, means: Floats) -> Patterns:
+def _patterns(moments: Moments, plan: Plan, users: float, means: Floats) -> Patterns:
     public = plan.public
     if moments.kind == "gram":
-        basis = None if public.features is None else feature_basis(squares, public.features.matrix)
+        # Weights come from the sums: their noise has nothing to do with that of the pairs.
+        basis = None if public.features is None else feature_basis(means, public.features.matrix)
         return symmetric_patterns(moments.pairs, moments.pairs_noise, basis=basis)
     mapping = public_map(public, BilinearLayout.of(public, moments.kind)).astype(np.float64)
-    longer = np.linalg.norm(means @ mapping) / max(float(np.linalg.norm(means)), 1e-300)
-    return sketch_patterns(moments.pairs, moments.pairs_noise, mapping, length=moments.cap * longer)
+    # s is xᵀM over its norm, so that the trace of Mᵀ x sᵀ is that norm: what all rows were divided by, on average.
+    length = max(float(np.einsum("ij,ij->", mapping, moments.pairs)) / users, 0.0)
+    return sketch_patterns(moments.pairs, moments.pairs_noise, mapping, length=length)
 
 
 def _undamped(squares: Floats, means: Floats, plan: Plan) -> Floats:

@@ -18,10 +18,10 @@ from typing import Final
 import numpy as np
 
 from twofold.algorithms._blas_threads import one_blas_thread
+from twofold.features import Features
 from twofold.protocol.plan import Plan
 from twofold.prototypes.bilinear.moments import Moments
 from twofold.prototypes.bilinear.profiles import random_signs
-from twofold.features import Features
 from twofold.prototypes.message import Floats
 from twofold.server.denoise import keep_symmetric
 from twofold.server.empirical_bayes import Hierarchy, fit_hierarchy, sizes_of_items
@@ -87,7 +87,7 @@ def _factorized(moments: Moments, plan: Plan) -> SharedFactors:
     unit = (plan.bound - plan.lower) / 4
     profile = _profile(moments, plan)
     observed = np.zeros(plan.n_items) if moments.observed is None else moments.observed
-    sizes = sizes_of_items(observed, moments.observed_noise)
+    sizes = sizes_of_items(observed, moments.observed_noise, most=_users(moments))
     found = fit_hierarchy(
         np.hstack([moments.sums[:, None], profile.totals(moments)]),
         sizes,
@@ -147,11 +147,16 @@ def _gram_profile(moments: Moments, plan: Plan) -> _Profile:
     """Take as a profile where a row lies along the directions of the Gram matrix that rose above the noise."""
     values, axes = np.linalg.eigh(moments.pairs)
     kept = np.flatnonzero(values > keep_symmetric(moments.pairs_noise, plan.n_items))[::-1][: plan.rank]
-    users = max(moments.users, moments.users_noise, 1.0)
+    users = _users(moments)
     basis = axes[:, kept]
     if not kept.size:
         return _nothing(0, basis)
     return _whitened(np.diag(values[kept]) / users, basis.T @ moments.sums / users, basis)
+
+
+def _users(moments: Moments) -> float:
+    """How many users there are, above the noise of their number."""
+    return max(moments.users, moments.users_noise, 1.0)
 
 
 def _nothing(columns: int, basis: Floats | None = None) -> _Profile:

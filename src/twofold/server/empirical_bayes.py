@@ -49,7 +49,7 @@ class Hierarchy:
     covariance: Floats = field(repr=False)
 
 
-def sizes_of_items(noisy: Floats, noise: float) -> Floats:
+def sizes_of_items(noisy: Floats, noise: float, *, most: float = np.inf) -> Floats:
     """Posterior means of sizes that cannot be negative, given noisy ones; the sizes' own law is estimated first.
 
     The law is a non-parametric maximum likelihood estimate on a grid (Kiefer and Wolfowitz), by expectation
@@ -61,6 +61,8 @@ def sizes_of_items(noisy: Floats, noise: float) -> Floats:
         Sizes plus noise.
     noise : float
         Its standard deviation.
+    most : float
+        No size is larger.
 
     Examples
     --------
@@ -68,9 +70,9 @@ def sizes_of_items(noisy: Floats, noise: float) -> Floats:
     array([100. , 100. ,   0. ,   3.9])
     """
     if noise <= 0:
-        return np.maximum(noisy, 0.0)
-    low = noise / 10
-    grid = np.concatenate([[0.0], np.geomspace(low, max(1.2 * float(noisy.max(initial=0.0)), 10 * low), GRID)])
+        return np.clip(noisy, 0.0, most)
+    high = max(min(1.2 * float(noisy.max(initial=0.0)), most), TINY)
+    grid = np.concatenate([[0.0], np.geomspace(min(noise, high) / 10, high, GRID)])
     # Between two points of the grid a size is smeared by a third of their distance.
     width = noise**2 + (np.gradient(grid) / 3) ** 2
     likely = -0.5 * (noisy[:, None] - grid) ** 2 / width - 0.5 * np.log(width)
@@ -82,7 +84,7 @@ def sizes_of_items(noisy: Floats, noise: float) -> Floats:
         share = odds.mean(axis=0)
     # Inside a grid cell the noisy number still speaks for itself.
     within = grid + (1 - noise**2 / width) * (noisy[:, None] - grid)
-    return np.maximum((odds * within).sum(axis=1), 0.0)
+    return np.clip((odds * within).sum(axis=1), 0.0, most)
 
 
 def fit_hierarchy(

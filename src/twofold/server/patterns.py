@@ -92,7 +92,7 @@ def sketch_patterns(pairs: Floats, noise: float, mapping: NDArray[Any], *, lengt
     mapping : array (items, columns)
         M, public.
     length : float
-        Usual norm of xᵀM over that of x, times the norm of x: what s was divided by.
+        Mean norm of xᵀM: what s was divided by.
 
     Notes
     -----
@@ -116,15 +116,17 @@ def sketch_patterns(pairs: Floats, noise: float, mapping: NDArray[Any], *, lengt
     return _patterns(Q @ inner, amounts, risen=int(kept.sum()))
 
 
-def feature_basis(squares: Floats, features: NDArray[Any]) -> Floats:
-    """Mixtures of items that public features name, each item by the root of its mean square; orthonormal.
+def feature_basis(use: Floats, features: NDArray[Any]) -> Floats:
+    """Mixtures of items that public features name, each item by the root of its use; orthonormal.
+
+    The use should come from elsewhere than the matrix that is to be denoised, so that both noises are independent.
 
     Examples
     --------
     >>> feature_basis(np.array([1.0, 4.0, 0.0]), np.array([[1], [1], [1]])).round(3).ravel().tolist()
     [0.447, 0.894, 0.0]
     """
-    left, values, _ = np.linalg.svd(np.sqrt(np.maximum(squares, 0.0))[:, None] * features, full_matrices=False)
+    left, values, _ = np.linalg.svd(np.sqrt(np.maximum(use, 0.0))[:, None] * features, full_matrices=False)
     return _upright(left[:, values > 1e-9 * values.max(initial=0.0)])
 
 

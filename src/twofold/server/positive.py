@@ -40,6 +40,4 @@ def positive_means(values: Floats, noise: float) -> Floats:
     z = centre / noise
     # φ(z)/Φ(z), in logarithms: both vanish far below 0. There the sum itself cancels, and its limit is used instead.
     hazard = np.exp(-0.5 * z**2 - 0.5 * np.log(2 * np.pi) - special.log_ndtr(z))
-    with np.errstate(divide="ignore"):
-        far = noise / np.maximum(-z, 1e-300)
-    return np.asarray(np.where(z < -50, far, centre + noise * hazard))
+    return np.asarray(np.where(z < -50, noise / np.maximum(-z, 50.0), centre + noise * hazard))

@@ -37,7 +37,8 @@ def non_negative_factors(means: Floats, loadings: Floats, rank: int) -> tuple[Fl
     kept = kept[:, np.abs(kept).max(axis=0, initial=0.0) > 0]
     multiples = (np.abs(kept) / means[:, None]).max(axis=0, initial=0.0)
     shifted = means[:, None] * multiples
-    factors = np.hstack([means[:, None], shifted + kept, shifted - kept])
+    # Rounding alone could leave an entry below 0.
+    factors = np.maximum(np.hstack([means[:, None], shifted + kept, shifted - kept]), 0.0)
     change = np.eye(factors.shape[1])
     change[0, 1:] = -np.tile(multiples, 2)
     return canonical(factors, change @ _half_moments(kept.shape[1]) @ change.T)

@@ -1,0 +1,83 @@
+r"""Whether a bilinear statistic can rise above its noise, judged by public numbers before anything is drawn.
+
+The pairs of all users, with rows of norm at most 1, have a largest singular value of at most the number of users n.
+Their noise, independent with deviation σ in an m × k table, has a spectral norm of about
+:math:`\sigma(\sqrt m + \sqrt k)`, and :math:`2\sigma\sqrt m` for the symmetric m × m one. The share of the second in n
+says how large a pattern must be to be seen: at 1/100 one that a hundredth of all users' squared length lies along.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from twofold.prototypes.base import Public
+from twofold.prototypes.bilinear.layout import MOST_NUMBERS, BilinearLayout
+from twofold.prototypes.bilinear.moments import Kind
+from twofold.prototypes.bilinear.noise import BilinearNoise
+
+__all__ = ["GRAM_ITEMS", "bilinear_choice", "noise_share", "possible_kinds"]
+
+#: Largest catalog for which "auto" sends all pairs: two million numbers.
+GRAM_ITEMS: Final = 2_000
+# A sketch of fewer columns has no room for patterns; it is taken only where a catalog is too large for all pairs.
+_COLUMNS: Final = 4
+# Shares up to which a statistic was better than none in research: on simulated hospitals a Gram matrix still won at
+# 1/8; on MovieLens ratings it lost from 1/22 on, and features with shrinkage to the public table won up to 2/3.
+_CLEAR: Final = {"counts": 1 / 8, "ratings": 1 / 25}
+_CLEAR_FEATURES: Final = {"counts": 1 / 8, "ratings": 1.0}
+
+
+def noise_share(public: Public, kind: Kind) -> float:
+    """Spectral norm of the noise in the pairs of all entities, as a share of the number of users.
+
+    Examples
+    --------
+    >>> public = Public(n_items=457, n_users=900, max_items=66, bound=5, epsilon=1, delta=1e-6, n_entities=205)
+    >>> round(noise_share(public, "gram"), 4), round(noise_share(public.with_(honest=205), "gram"), 4)
+    (0.0116, 0.0008)
+    """
+    layout = BilinearLayout.of(public, kind)
+    # A second vector of l1 norm S has an l2 norm of about S/√k.
+    profile = layout.profile_norm / (1 if layout.l2 else math.sqrt(layout.columns))
+    largest = layout.norm * (layout.norm if layout.gram else profile)
+    one = BilinearNoise(public=public, layout=layout).deviation / largest
+    width = math.sqrt(layout.n_items) + math.sqrt(layout.columns)
+    return one * width * math.sqrt(public.n_entities) / (public.n_users * public.n_entities)
+
+
+def possible_kinds(public: Public) -> list[Kind]:
+    """Kinds that a plan can use, the better ones first.
+
+    Examples
+    --------
+    >>> possible_kinds(Public(n_items=457, n_users=900, max_items=66, bound=5))
+    ['gram', 'sketch']
+    """
+    gram: list[Kind] = ["gram"] if public.n_items <= GRAM_ITEMS else []
+    features: list[Kind] = ["features"] if public.features is not None else []
+    small = public.n_items * public.n_prototypes <= MOST_NUMBERS
+    sketch: list[Kind] = ["sketch"] if small and (public.n_prototypes >= _COLUMNS or not gram) else []
+    # Features say what a rating of an unknown film will be like; co-occurrence says more about counts.
+    first = [*features, *gram] if public.feedback == "ratings" else [*gram, *features]
+    return [*first, *sketch]
+
+
+def bilinear_choice(public: Public) -> tuple[Kind, float, bool] | None:
+    """Give the kind that is clear of its noise, its share, and True; under a secure sum the clearest one and False.
+
+    Examples
+    --------
+    >>> public = Public(n_items=457, n_users=900, max_items=66, bound=5, epsilon=1, delta=1e-6, n_entities=205)
+    >>> bilinear_choice(public)[0], bilinear_choice(public.with_(epsilon="0.01"))
+    ('gram', None)
+    """
+    shares = {kind: noise_share(public, kind) for kind in possible_kinds(public)}
+    for kind, share in shares.items():
+        limits = _CLEAR_FEATURES if kind == "features" else _CLEAR
+        if share <= limits[public.feedback]:
+            return kind, share, True
+    if not public.honest or not shares:
+        return None
+    least = min(shares, key=lambda kind: shares[kind])
+    return least, shares[least], False

@@ -1,0 +1,178 @@
+"""An entity's part of a secure sum: one plan, one message under the masks, one answer; nothing for strangers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from twofold.data.catalog import Catalog
+from twofold.data.identifiers import Identifiers
+from twofold.data.ratings import Ratings
+from twofold.entity.agent import Entity
+from twofold.entity.keystore import new_keys
+from twofold.entity.secure import SecurePart
+from twofold.errors import NotForRealUse, NotReady, PlanMismatch, PrivacyError, TwofoldError
+from twofold.privacy.budget import ApproxDP
+from twofold.privacy.ledger import Ledger
+from twofold.protocol.expected import expected
+from twofold.protocol.key_messages import decode_roll, encode_roll, encode_survivors
+from twofold.protocol.plan import Plan
+from twofold.protocol.roster import Roster
+from twofold.protocol.secure import SecureSum
+from twofold.prototypes.bilinear.content import BilinearSums
+from twofold.secure_sum import Keys
+from twofold.server.secure import SecureServer
+
+NAMES = ("site-0", "site-1", "site-2", "site-3")
+CATALOG = Catalog([f"item-{number}" for number in range(6)])
+
+
+def ratings(seed: int) -> Ratings:
+    counts = np.random.default_rng(seed).integers(0, 3, (9, 6)).astype(float)
+    return Ratings(sparse.csr_array(counts), Identifiers([f"u{row}" for row in range(9)]), CATALOG, "counts")
+
+
+class Group:
+    """Four entities with keys and ledgers on disk, in a real plan."""
+
+    def __init__(self, folder: Path, **changes: Any) -> None:
+        self.folder = folder
+        roster = Roster.joined(new_keys(folder / f"{name}.keys", name) for name in NAMES)
+        given: dict[str, Any] = {"max_items": 3, "n_users": 10, "epsilon": 1} | changes
+        secure = SecureSum(survivors=3, present=3, roster=roster)
+        self.plan = Plan(catalog=CATALOG, feedback="counts", bound=2, mechanism="gram", secure=secure, **given)
+        self.server = SecureServer(self.plan)
+
+    def entity(self, name: str, **changes: Any) -> Entity:
+        ledger, unit = self.folder / f"{name}.ledger", self.plan.unit
+        if not ledger.exists():  # room for several releases, so that only the keys stand in the way of a second one
+            Ledger.create(ledger, dataset=name, ceiling=ApproxDP(epsilon=9, delta="1/1000"), unit=unit)
+        given = {"ledger": ledger, "keys": self.folder / f"{name}.keys"} | changes
+        return Entity(name, given.pop("ratings", ratings(NAMES.index(name))), given.pop("plan", self.plan), **given)
+
+    def roll(self, names: tuple[str, ...] = NAMES) -> bytes:
+        return self.server.roll([self.entity(name).share() for name in names])
+
+    def spent(self, name: str) -> int:
+        return len(Ledger(self.folder / f"{name}.ledger").state().entries)
+
+
+@pytest.fixture
+def group(tmp_path: Path) -> Group:
+    return Group(tmp_path)
+
+
+def test_the_same_bytes_whenever_asked_and_paid_once(group: Group):
+    roll = group.roll()
+    first = group.entity("site-0").prototypes(roll).data
+    assert group.entity("site-0").prototypes(roll).data == first
+    assert group.spent("site-0") == 1
+    assert group.entity("site-0").share() == group.entity("site-0").share()
+    lists = encode_survivors(NAMES, NAMES[:3], group.plan)
+    assert group.entity("site-0").answer(lists, roll) == group.entity("site-0").answer(lists, roll)
+
+
+def test_a_second_list_of_survivors_is_refused_for_good(group: Group):
+    roll = group.roll()
+    one, two = (encode_survivors(NAMES, names, group.plan) for names in (NAMES[:3], NAMES))
+    group.entity("site-0").answer(one, roll)
+    for _ in range(2):
+        with pytest.raises(PrivacyError, match="answered another list"):
+            group.entity("site-0").answer(two, roll)
+    group.entity("site-0").answer(one, roll)
+
+
+def test_a_second_roll_is_refused_before_anything_is_drawn(group: Group):
+    whole, fewer = group.roll(), group.roll(NAMES[:3])
+    group.entity("site-0").prototypes(whole)
+    with pytest.raises(PlanMismatch, match="another list of those who shared"):
+        group.entity("site-0").prototypes(fewer)
+    with pytest.raises(PlanMismatch, match="another list of those who shared"):
+        group.entity("site-0").answer(encode_survivors(NAMES[:3], NAMES[:3], group.plan), fewer)
+    with pytest.raises(PlanMismatch, match="do not belong together"):
+        group.entity("site-0").answer(encode_survivors(NAMES[:3], NAMES[:3], group.plan), whole)
+    assert group.spent("site-0") == 1
+
+
+def test_no_second_message_under_the_same_masks(group: Group):
+    """Another version or another ledger would give other numbers under the same masks, and tell their difference."""
+    roll = group.roll()
+    group.entity("site-0").prototypes(roll)
+    with pytest.raises(PrivacyError, match="another version"):
+        group.entity("site-0", version="2").prototypes(roll)
+    assert group.spent("site-0") == 1
+    other = group.folder / "other.ledger"
+    Ledger.create(other, dataset="x", ceiling=group.plan.budget, unit=group.plan.unit)
+    with pytest.raises(PrivacyError, match="masked another message"):
+        group.entity("site-0", ledger=other).prototypes(roll)
+
+
+def test_keys_serve_one_plan(group: Group):
+    group.entity("site-0").share()
+    with pytest.raises(PlanMismatch, match="another plan"):
+        group.entity("site-0", plan=group.plan.with_(rank=3)).share()
+
+
+def test_lists_of_another_plan_are_refused(group: Group, tmp_path: Path):
+    (tmp_path / "second").mkdir()
+    second = Group(tmp_path / "second")
+    roll = group.roll()
+    with pytest.raises(TwofoldError, match="another plan"):
+        group.entity("site-0").prototypes(second.roll())
+    with pytest.raises(TwofoldError, match="another plan"):
+        group.entity("site-0").answer(encode_survivors(NAMES, NAMES, second.plan), roll)
+    assert group.spent("site-0") == 0
+
+
+def test_a_roll_without_ones_own_shares_or_with_others_draws_nothing(group: Group):
+    with pytest.raises(PlanMismatch, match="does not hold this entity's own shares"):
+        group.entity("site-3").prototypes(group.roll(NAMES[:3]))
+    listed = dict(decode_roll(group.roll(), group.plan).shares)
+    object.__setattr__(listed["site-0"], "commitment", bytes(32))
+    with pytest.raises(PlanMismatch, match="does not hold this entity's own shares"):
+        group.entity("site-0").prototypes(encode_roll(listed, group.plan))
+    with pytest.raises(NotReady, match="nothing was drawn"):
+        group.entity("site-0").prototypes()
+    assert group.spent("site-0") + group.spent("site-3") == 0
+
+
+def test_whoever_is_not_a_survivor_does_not_answer(group: Group):
+    with pytest.raises(PrivacyError, match="not in the list of survivors"):
+        group.entity("site-3").answer(encode_survivors(NAMES, NAMES[:3], group.plan), group.roll())
+
+
+def test_swapped_missing_and_forgetful_keys(group: Group):
+    with pytest.raises(PlanMismatch, match="not the ones the plan lists"):
+        group.entity("site-0", keys=group.folder / "site-1.keys").share()
+    with pytest.raises(PlanMismatch, match="secret keys are missing"):
+        group.entity("site-0", keys=None).share()
+    kept = Keys.from_bytes((group.folder / "site-0.keys").read_bytes())
+    with pytest.raises(NotForRealUse, match="in memory"):
+        group.entity("site-0", keys=kept).share()
+
+
+def test_no_seed_and_no_missing_ledger_in_a_real_plan(group: Group):
+    roll = group.roll()
+    with pytest.raises(NotForRealUse, match="repeatable"):
+        group.entity("site-0", rng=3).prototypes(roll)
+    with pytest.raises(NotForRealUse, match="no ledger"):
+        group.entity("site-0", ledger=None).prototypes(roll)
+
+
+def test_numbers_that_would_leave_the_modulus_are_not_masked(group: Group):
+    part = SecurePart("site-0", group.plan, group.folder / "site-0.keys")
+    masks, length = part.masks(group.roll()), expected(group.plan).length
+    for number, fits in ((part.terms.limit, True), (part.terms.limit + 1, False), (-part.terms.limit - 1, False)):
+        numbers = np.zeros(length, dtype=np.int64)
+        numbers[5] = number
+        content = BilinearSums(mechanism="gram", numbers=numbers, deviation=1.0, law="gaussian", seeded=False)
+        if fits:
+            assert masks.hide(content).packed.shape == (length + 2, part.terms.bits // 8)
+            continue
+        with pytest.raises(PlanMismatch, match=r"too large for the plan's modulus[\s\S]*n_users") as error:
+            masks.hide(content)
+        assert str(number) not in str(error.value)

@@ -1,0 +1,151 @@
+"""Whatever is due is done: over any transport, late or in time, again and again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from twofold.data.catalog import Catalog
+from twofold.data.identifiers import Identifiers
+from twofold.data.ratings import Ratings
+from twofold.entity.agent import Entity
+from twofold.entity.keystore import new_keys
+from twofold.entity.taking_part import take_part
+from twofold.privacy.ledger import Ledger
+from twofold.protocol.key_messages import decode_survivors
+from twofold.protocol.phases import ANSWERS, KEYS, MASKED, Phase
+from twofold.protocol.plan import Plan
+from twofold.protocol.roster import Roster
+from twofold.protocol.secure import SecureSum
+from twofold.server.secure import SecureServer
+from twofold.transport.folder import EntityFolder
+from twofold.transport.inprocess import InProcess
+
+NAMES = ("site-0", "site-1", "site-2", "site-3")
+CATALOG = Catalog([f"item-{number}" for number in range(6)])
+
+
+class Group:
+    """Four entities around mailboxes in this process; the server is played by hand."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        roster = Roster.joined(new_keys(folder / f"{name}.keys", name) for name in NAMES)
+        self.plan = Plan(
+            catalog=CATALOG,
+            feedback="counts",
+            bound=2,
+            max_items=3,
+            rank=2,
+            mechanism="gram",
+            secure=SecureSum(survivors=3, present=3, roster=roster),
+        )
+        self.server = SecureServer(self.plan)
+        self.boxes = {phase.name: InProcess() for phase in (KEYS, MASKED, ANSWERS)}
+        counts = np.random.default_rng(3).integers(0, 3, (9, 6)).astype(float)
+        self.ratings = Ratings(
+            sparse.csr_array(counts), Identifiers([f"u{row}" for row in range(9)]), CATALOG, "counts"
+        )
+        for name in NAMES:
+            Ledger.create(folder / f"{name}.ledger", dataset=name, ceiling=self.plan.budget, unit=self.plan.unit)
+
+    def entity(self, name: str) -> Entity:
+        place = self.folder / name
+        return Entity(
+            name, self.ratings, self.plan, ledger=place.with_suffix(".ledger"), keys=place.with_suffix(".keys")
+        )
+
+    def box(self, phase: Phase) -> InProcess:
+        return self.boxes[phase.name]
+
+    def join(self, *names: str):
+        standings = [take_part(self.entity(name), self.box) for name in names]
+        return standings[-1]
+
+    def sent(self, phase: Phase) -> list[bytes]:
+        return [one.read() for one in self.box(phase).submissions()]
+
+    def publish_roll(self) -> None:
+        self.box(KEYS).publish(self.server.roll(self.sent(KEYS)))
+
+    def publish_survivors(self) -> None:
+        roll = self.box(KEYS).published()
+        self.box(MASKED).publish(self.server.survivors(self.sent(MASKED), roll))
+
+    def spent(self, name: str) -> int:
+        return len(Ledger(self.folder / f"{name}.ledger").state().entries)
+
+
+@pytest.fixture
+def group(tmp_path: Path) -> Group:
+    return Group(tmp_path)
+
+
+def test_step_by_step(group: Group):
+    first = group.join(*NAMES)
+    assert (first.sent, first.waits) == (("key shares",), "the list of those who shared keys")
+    assert [group.spent(name) for name in NAMES] == [0] * 4
+    group.publish_roll()
+    second = group.join(*NAMES)
+    assert (second.sent, second.waits) == (("key shares", "the masked message"), "the list of messages in the sum")
+    group.publish_survivors()
+    third = group.join(*NAMES)
+    assert (third.sent[-1], third.waits, third.dropped) == ("the answer", "the item factors", False)
+    before = [group.sent(phase) for phase in (KEYS, MASKED, ANSWERS)]
+    group.join(*NAMES)
+    assert [group.sent(phase) for phase in (KEYS, MASKED, ANSWERS)] == before
+    assert [group.spent(name) for name in NAMES] == [1] * 4
+
+
+def test_too_late_to_share_nothing_is_drawn_and_the_factors_are_still_fetched(group: Group):
+    group.join(*NAMES[:3])
+    group.publish_roll()
+    late = group.join("site-3")
+    assert (late.sent, late.waits, late.dropped) == (("key shares",), "the item factors", True)
+    group.box(ANSWERS).publish(b"factors")  # carried as they are; whether they are sound shows when they are used
+    assert group.join("site-3").factors == b"factors"
+    assert group.spent("site-3") == 0
+
+
+def test_too_late_to_mask_nothing_is_drawn(group: Group):
+    group.join(*NAMES)
+    group.publish_roll()
+    group.join(*NAMES[:3])
+    group.publish_survivors()
+    late = group.join("site-3")
+    assert (late.sent, late.dropped) == (("key shares",), True)
+    assert (group.spent("site-3"), len(group.sent(MASKED))) == (0, 3)
+
+
+def test_a_masked_message_that_came_too_late_is_said_to_be_sent(group: Group):
+    group.join(*NAMES)
+    group.publish_roll()
+    group.join(*NAMES)
+    roll = group.box(KEYS).published()
+    first = [one.read() for one in group.box(MASKED).submissions() if one.entity != "site-3"]
+    group.box(MASKED).publish(group.server.survivors(first, roll))
+    late = group.join("site-3")
+    assert (late.sent, late.dropped) == (("key shares", "the masked message"), True)
+    assert "site-3" not in decode_survivors(group.box(MASKED).fetch(), group.plan).survivors
+    assert group.spent("site-3") == 1
+
+
+def test_what_lies_there_and_is_not_taken_is_said(group: Group, tmp_path: Path):
+    folder = tmp_path / "shared"
+
+    def box(phase: Phase) -> EntityFolder:
+        return EntityFolder(folder, folder, group.plan, phase=phase)
+
+    assert take_part(group.entity("site-0"), box).note == ""
+    (folder / "federation.roll").write_bytes(b"half a")
+    assert "federation.roll" in take_part(group.entity("site-0"), box).note
+
+
+def test_a_plain_plan_has_one_step(group: Group):
+    plan = group.plan.with_(secure=None, simulation=True)
+    box = InProcess()
+    standing = take_part(Entity("site-0", group.ratings, plan, rng=1), lambda _: box)
+    assert (standing.sent, standing.waits) == (("the message",), "the item factors")

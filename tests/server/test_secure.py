@@ -1,0 +1,260 @@
+"""The server's part of a secure sum: the exact sum of those who stayed, or nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from twofold.entity.secure import Masks
+from twofold.errors import BadMessage, ConflictingMessage, PlanMismatch, ProtocolError, TooFewMessages
+from twofold.protocol.codec import open_container
+from twofold.protocol.key_messages import decode_roll, encode_answer, encode_shares, encode_survivors
+from twofold.protocol.messages import decode_prototypes, encode_prototypes
+from twofold.protocol.plan import CatalogKey, Plan
+from twofold.protocol.roster import Roster
+from twofold.protocol.seal import pack_sealed
+from twofold.protocol.secure import SecureSum
+from twofold.prototypes.bilinear.content import BilinearSums, plain_sum
+from twofold.secure_sum import Keys, answer, share_secrets
+from twofold.server import Server
+from twofold.server.secure import SecureServer, masked_message
+
+NAMES = tuple(f"site-{number}" for number in range(6))
+
+
+class Group:
+    """Six entities of a simulation, their keys in memory; the noise of each from its own seed."""
+
+    def __init__(self, *, survivors: int = 4, **changes: Any) -> None:
+        self.keys = {name: Keys.new() for name in NAMES}
+        roster = Roster({name: one.public for name, one in self.keys.items()})
+        given = {
+            "catalog": CatalogKey(hash="a" * 64, n_items=12),
+            "feedback": "counts",
+            "bound": 5,
+            "max_items": 4,
+            "mechanism": "gram",
+            "rank": 3,
+            "epsilon": 20,
+            "n_users": 40,
+            "n_entities": 6,
+            "simulation": True,
+            "secure": SecureSum(survivors=survivors, present=5, roster=roster),
+        }
+        self.plan = Plan(**(given | changes))
+        self.server = SecureServer(self.plan)
+
+    def shares(self, names: Sequence[str] = NAMES) -> list[bytes]:
+        terms = self.server.terms
+        return [encode_shares(share_secrets(self.keys[name], name, terms), self.plan) for name in names]
+
+    def roll(self, names: Sequence[str] = NAMES) -> bytes:
+        return self.server.roll(self.shares(names))
+
+    def plain(self, name: str) -> BilinearSums:
+        seed = NAMES.index(name)
+        rows = np.random.default_rng(seed).integers(0, 6, (40, 12)).astype(float)
+        rows[np.arange(40) % 2 == 0, 6:] = 0
+        rows[:, 4:9] = 0
+        return self.plan.release_mechanism.release(rows, self.plan.public, rng=seed).value
+
+    def masked(self, name: str, roll: bytes, numbers: NDArray[np.int64] | None = None, key: str | None = None) -> bytes:
+        content = self.plain(name)
+        content = content if numbers is None else dataclasses.replace(content, numbers=numbers)
+        listed = decode_roll(roll, self.plan)
+        masks = Masks(name=name, keys=self.keys[key or name], terms=self.server.terms, roll=listed)
+        return encode_prototypes(masks.hide(content), entity=name, plan=self.plan)
+
+    def answers(self, names: Sequence[str], roll: bytes, survivors: Sequence[str]) -> list[bytes]:
+        listed = decode_roll(roll, self.plan)
+        return [
+            encode_answer(
+                answer(self.keys[name], name, self.server.terms, listed.shares, listed.present, survivors), self.plan
+            )
+            for name in names
+        ]
+
+
+@pytest.fixture(scope="module")
+def group() -> Group:
+    return Group()
+
+
+@pytest.mark.parametrize(
+    ("shared", "masked", "answered"),
+    [
+        (NAMES, NAMES, NAMES),
+        (NAMES[1:], NAMES[1:], NAMES[1:]),  # before sharing
+        (NAMES, NAMES[1:], NAMES[1:]),  # between sharing and masking
+        (NAMES, NAMES, NAMES[1:]),  # after masking
+        (NAMES, NAMES[:4], NAMES[:4]),  # two between
+        (NAMES, NAMES[1:], NAMES[2:]),  # one between, one after
+        (NAMES[:5], NAMES[:4], NAMES[:4]),  # one before, one between
+    ],
+)
+def test_the_plain_sum_exactly(
+    group: Group, shared: Sequence[str], masked: Sequence[str], answered: Sequence[str]
+) -> None:
+    roll = group.roll(shared)
+    messages = [group.masked(name, roll) for name in masked]
+    survivors = group.server.survivors(messages, roll)
+    answers = group.answers(answered, roll, masked)
+    total = group.server.total(messages[::-1], answers, roll=roll, survivors=survivors)
+    plain = plain_sum([group.plain(name) for name in masked])
+    assert (total.numbers == plain.numbers).all()
+    assert (total.entities, total.seeded) == (len(masked), True)
+    assert total.deviation == pytest.approx(plain.deviation)
+
+
+@pytest.mark.parametrize("changes", [{"mechanism": "sketch", "n_prototypes": 5}, {"delta": 0}, {"feedback": "ratings"}])
+def test_every_kind_of_statistic(changes: dict[str, Any]) -> None:
+    group = Group(**changes)
+    roll = group.roll()
+    messages = [group.masked(name, roll) for name in NAMES]
+    survivors = group.server.survivors(messages, roll)
+    total = group.server.total(messages, group.answers(NAMES, roll, NAMES), roll=roll, survivors=survivors)
+    assert (total.numbers == plain_sum([group.plain(name) for name in NAMES]).numbers).all()
+
+
+def test_factors_come_of_the_sum_and_say_what_they_are(group: Group) -> None:
+    roll = group.roll()
+    messages = [group.masked(name, roll) for name in NAMES[1:]]
+    survivors = group.server.survivors(messages, roll)
+    answers = group.answers(NAMES[1:], roll, NAMES[1:])
+    made = group.server.factorize(messages, answers, roll=roll, survivors=survivors)
+    again = group.server.factorize(messages[::-1], answers[1:], roll=roll, survivors=survivors)
+    assert (made.entities, made.private, made.hash) == (5, False, again.hash)
+
+
+def test_a_message_alone_tells_nothing_of_its_numbers(group: Group) -> None:
+    """The same numbers under the masks of another plan's keys have no digit in common with these beyond chance."""
+    roll, other = group.roll(), Group()
+    one = masked_message(decode_prototypes(group.masked("site-0", roll), group.plan)).numbers
+    two = masked_message(decode_prototypes(other.masked("site-0", other.roll()), other.plan)).numbers
+    assert one.size == two.size
+    assert not (one == two).any()
+    assert not (one[:-2] == group.plain("site-0").numbers.astype(np.uint64)).any()
+
+
+def test_below_the_floor_there_is_no_list(group: Group) -> None:
+    roll = group.roll()
+    with pytest.raises(TooFewMessages, match="nothing is unmasked"):
+        group.server.survivors([group.masked(name, roll) for name in NAMES[:3]], roll)
+    with pytest.raises(TooFewMessages, match="nothing is masked"):
+        group.roll(NAMES[:4])
+
+
+def test_too_few_answers(group: Group) -> None:
+    roll = group.roll()
+    messages = [group.masked(name, roll) for name in NAMES]
+    survivors = group.server.survivors(messages, roll)
+    with pytest.raises(TooFewMessages, match="nothing is unmasked"):
+        group.server.total(messages, group.answers(NAMES[:3], roll, NAMES), roll=roll, survivors=survivors)
+
+
+def test_one_message_of_each(group: Group) -> None:
+    roll, other = group.roll(), Group()
+    with pytest.raises(ProtocolError, match="another plan"):
+        group.server.roll([*group.shares(), *other.shares(["site-0"])])
+    good = share_secrets(group.keys["site-0"], "site-0", group.server.terms)
+    forged = encode_shares(dataclasses.replace(good, commitment=bytes(32)), group.plan)
+    with pytest.raises(ConflictingMessage, match="site-0"):
+        group.server.roll([*group.shares(), forged])
+    assert group.server.roll([*group.shares(), *group.shares()]) == roll
+    one, two = (group.answers(["site-0"], roll, names)[0] for names in (NAMES, NAMES[:5]))
+    messages = [group.masked(name, roll) for name in NAMES]
+    survivors = group.server.survivors(messages, roll)
+    with pytest.raises(ConflictingMessage, match="two different answers"):
+        group.server.total(messages, [one, two], roll=roll, survivors=survivors)
+
+
+def test_messages_for_another_list_or_federation(group: Group) -> None:
+    roll, fewer, other = group.roll(), group.roll(NAMES[:5]), Group()
+    with pytest.raises(BadMessage, match="another list of entities"):
+        group.server.survivors([group.masked("site-0", fewer)], roll)
+    with pytest.raises(BadMessage, match="another list of entities"):
+        group.server.survivors([group.masked("site-5", roll)], fewer)
+    with pytest.raises(ProtocolError, match="another plan"):
+        group.server.survivors([other.masked("site-0", other.roll())], roll)
+
+
+def test_messages_that_are_not_those_of_the_list(group: Group) -> None:
+    roll = group.roll()
+    messages = [group.masked(name, roll) for name in NAMES]
+    named = encode_survivors(NAMES, NAMES[:5], group.plan)
+    answers = group.answers(NAMES[:5], roll, NAMES[:5])
+    assert group.server.total(messages, answers, roll=roll, survivors=named).entities == 5  # the sixth came too late
+    with pytest.raises(BadMessage, match="not those of the published list"):
+        group.server.total(messages[:4], answers, roll=roll, survivors=named)
+
+
+def resealed(group: Group, data: bytes, **changes: Any) -> bytes:
+    container = open_container(data)
+    record = {name: value for name, value in container.record.items() if name != "checksum"}
+    content = decode_prototypes(data, group.plan).content
+    return pack_sealed(record | changes, {"masked": content.packed})
+
+
+def test_garbage_another_modulus_and_foreign_masks(group: Group) -> None:
+    roll = group.roll()
+    messages = [group.masked(name, roll) for name in NAMES]
+    survivors = group.server.survivors(messages, roll)
+    answers = group.answers(NAMES, roll, NAMES)
+    with pytest.raises(BadMessage, match="modulus"):
+        group.server.survivors([resealed(group, messages[0], bits=64), *messages[1:]], roll)
+    good = decode_prototypes(messages[0], group.plan).content
+    noise = np.random.default_rng(1).integers(0, 256, good.packed.shape).astype(np.uint8)
+    garbage = encode_prototypes(dataclasses.replace(good, packed=noise), entity="site-0", plan=group.plan)
+    with pytest.raises(BadMessage, match="garbage"):
+        group.server.total([garbage, *messages[1:]], answers, roll=roll, survivors=survivors)
+    other = Group()
+    foreign = decode_prototypes(other.masked("site-0", other.roll()), other.plan).content
+    swapped = dataclasses.replace(foreign, present=good.present)
+    data = encode_prototypes(swapped, entity="site-0", plan=group.plan)
+    with pytest.raises(BadMessage, match="mask of another plan"):
+        group.server.total([data, *messages[1:]], answers, roll=roll, survivors=survivors)
+
+
+def test_an_overflow_is_seen(group: Group) -> None:
+    """Whoever masks more than fits, by a changed program, is seen when the sum leaves what four honest ones can reach."""
+    roll, terms = group.roll(), group.server.terms
+    messages = [group.masked(name, roll) for name in NAMES[:4]]
+    survivors = group.server.survivors(messages, roll)
+    content = decode_prototypes(messages[0], group.plan).content
+    numbers = masked_message(decode_prototypes(messages[0], group.plan)).numbers
+    numbers = (numbers + np.uint64(2 ** (terms.bits - 1) - 1)) & np.uint64(2**terms.bits - 1)
+    packed = numbers.view(np.uint8).reshape(-1, 8)[:, : terms.bits // 8].copy()
+    packed[-2:] = content.packed[-2:]  # the check numbers are right
+    far = encode_prototypes(dataclasses.replace(content, packed=packed), entity="site-0", plan=group.plan)
+    with pytest.raises(BadMessage, match="larger than numbers within the limit"):
+        group.server.total(
+            [far, *messages[1:]], group.answers(NAMES[:4], roll, NAMES[:4]), roll=roll, survivors=survivors
+        )
+
+
+def test_keys_swapped_between_two_entities(group: Group) -> None:
+    with pytest.raises(PlanMismatch, match="not the ones the plan lists"):
+        group.masked("site-0", group.roll(), key="site-1")
+
+
+def test_wrong_shares_are_left_out_and_named(group: Group) -> None:
+    roll = group.roll()
+    listed = decode_roll(roll, group.plan)
+    messages = [group.masked(name, roll) for name in NAMES]
+    survivors = group.server.survivors(messages, roll)
+    good = answer(group.keys["site-0"], "site-0", group.server.terms, listed.shares, NAMES, NAMES)
+    wrong = dataclasses.replace(good, seeds=good.seeds | {"site-1": bytes(33)})
+    answers = [encode_answer(wrong, group.plan), *group.answers(NAMES[1:], roll, NAMES)]
+    total = group.server.total(messages, answers, roll=roll, survivors=survivors)
+    assert "site-0 for site-1" in total.note
+    assert (total.numbers == plain_sum([group.plain(name) for name in NAMES]).numbers).all()
+
+
+def test_the_plain_server_does_not_take_masked_messages(group: Group) -> None:
+    with pytest.raises(PlanMismatch, match="SecureServer"):
+        Server(group.plan)
