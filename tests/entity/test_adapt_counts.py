@@ -112,12 +112,14 @@ def test_a_given_strength_is_what_all_candidates_have(strength):
 
 
 def test_shared_only_knows_nothing_of_the_entity():
-    shared = shared_of(people(300, 2))
-    one, other = (
-        run(people(20, seed), shared, local="item-item", strength="shared").scorer.scores(people(5, 1)) for seed in (8, 9)
-    )
-    # The ridge is in entries of the entity's average size; beyond that its rows have no say.
-    np.testing.assert_allclose(one, other, rtol=0.2, atol=0.1)
+    """The ridge is in entries of the entity's average size, so the other entity has the same entries elsewhere."""
+    shared, rows = shared_of(people(300, 2)), people(20, 8)
+    other = sparse.csr_array(rows.toarray()[:, ::-1].copy())
+    one, same = (run(given, shared, local="item-item", strength="shared").scorer for given in (rows, other))
+    mixed = run(other, shared, local="item-item", strength=300.0).scorer
+    new = people(5, 1)
+    np.testing.assert_allclose(one.scores(new), same.scores(new), atol=1e-6)
+    assert not np.allclose(one.scores(new), mixed.scores(new), atol=1e-3)
 
 
 def test_features_can_be_asked_for_and_must_fit():

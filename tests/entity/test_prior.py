@@ -13,7 +13,9 @@ ITEMS = 12
 
 
 def shared(patterns: int = 2, *, squares: float = 4.0) -> ItemFactors:
-    axes = np.linalg.qr(np.random.default_rng(0).normal(size=(ITEMS, patterns)))[0] if patterns else np.zeros((ITEMS, 0))
+    axes = (
+        np.linalg.qr(np.random.default_rng(0).normal(size=(ITEMS, patterns)))[0] if patterns else np.zeros((ITEMS, 0))
+    )
     return ItemFactors(
         plan="0" * 64, catalog="0" * 64, factors=np.zeros((ITEMS, 1), np.float32), moments=np.zeros((1, 1)),
         means=np.full(ITEMS, squares), support=np.ones(ITEMS), users=9.0, entities=2, private=False,

@@ -12,7 +12,7 @@ import pytest
 
 from twofold.errors import PrivacyError
 from twofold.privacy.budget import ApproxDP, NotPrivate, PureDP
-from twofold.privacy.card import Card, card_from_ledger
+from twofold.privacy.card import Card, alone_cost, card_from_ledger
 from twofold.privacy.card_html import to_html
 from twofold.privacy.card_markdown import to_markdown
 from twofold.privacy.card_page import headline, sections
@@ -25,6 +25,9 @@ from twofold.privacy.events import (
 )
 from twofold.privacy.ledger import Ledger, digest
 from twofold.privacy.unit import Unit
+from twofold.prototypes.base import Public
+from twofold.prototypes.bilinear.mechanism import Bilinear
+from twofold.prototypes.bilinear.noise import alone_epsilon
 
 NUMBERS = {"n_items": 457, "n_users": 900, "bound": 1, "max_items": 66, "n_prototypes": 10}
 DATA = digest(b"the raw data")
@@ -222,3 +225,45 @@ class _Text(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: Any) -> None:
         self.tags.append((tag, attrs))
+
+
+def test_both_figures_of_a_secure_sum(tmp_path):
+    """ε = 1 for the sum of 205 entities is about 20 for one message alone, should all others collude."""
+    public = Public(n_items=12, n_users=40, max_items=4, bound=5, epsilon=1, delta=1e-6, honest=205)
+    event = Bilinear(kind="gram").price(public)
+    made = card_from_ledger(make(tmp_path, [event], cost=ApproxDP(epsilon=1, delta=1e-6)))
+    assert made.alone is not None
+    assert made.alone.epsilon == pytest.approx(alone_epsilon(public, "gram"))
+    assert 19 < made.alone.epsilon < 21
+    assert (made.figures[0].epsilon, made.parties, made.alone.headline) == (1, 205, False)
+    assert "at most 73.1% of the time" in headline(made)
+    assert "Should all others collude and this message be seen alone: " in headline(made)
+    assert "the sum of 205 such messages" in headline(made)
+    for text in (to_markdown(made), to_html(made)):
+        assert "this message alone" in text
+    assert json.loads(made.to_json())["figures"][2]["epsilon"] == made.alone.epsilon
+
+
+def test_a_share_of_a_laplace_alone_promises_nothing(tmp_path):
+    public = Public(n_items=12, n_users=40, max_items=4, bound=5, epsilon=1, delta=0, honest=205)
+    event = Bilinear(kind="gram").price(public)
+    assert isinstance(event, DiscreteLaplaceShareEvent)
+    made = card_from_ledger(make(tmp_path, [event], cost=PureDP(epsilon=1)))
+    assert made.alone is not None
+    assert made.alone.epsilon == float("inf")
+    assert json.loads(made.to_json())["figures"][2]["epsilon"] == "infinite"
+    assert made.alone.guess == 1
+    assert made.guess == pytest.approx(0.731, abs=1e-3)
+
+
+def test_one_party_has_no_figure_alone(card):
+    assert card.alone is None
+    assert "alone" not in headline(card)
+
+
+def test_several_shares_are_not_priced_alone():
+    """Nothing is proved of one entity's part of several shared noises, so nothing is promised."""
+    public = Public(n_items=12, n_users=40, max_items=4, bound=5, epsilon=1, delta=1e-6, honest=205)
+    event = Bilinear(kind="gram").price(public)
+    assert alone_cost([event], ApproxDP(epsilon=1, delta=1e-6)).epsilon < 21
+    assert alone_cost([event, event], ApproxDP(epsilon=1, delta=1e-6)).epsilon == float("inf")

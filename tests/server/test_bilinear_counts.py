@@ -9,6 +9,7 @@ import pytest
 from scipy import sparse
 
 from twofold.features import Features
+from twofold.protocol.factor_messages import MOST_PATTERNS
 from twofold.protocol.plan import CatalogKey, Plan
 from twofold.prototypes.bilinear.moments import Moments
 from twofold.server.bilinear_counts import factorize_counts
@@ -127,6 +128,17 @@ def test_fewer_users_than_the_noise_divide_by_the_noise():
     found = factorize_counts(replace(noisy(50.0), users=-20.0, users_noise=30.0), plan())
     assert found.users == 30.0
     assert np.isfinite(found.strengths).all()
+
+
+def test_no_more_patterns_than_a_message_has_room_for():
+    items = MOST_PATTERNS + 20
+    large = Plan(catalog=CatalogKey(hash="0" * 64, n_items=items), feedback="counts", bound=5, max_items=9)
+    pairs = np.diag(np.arange(1.0, items + 1.0))
+    given = replace(exact(), sums=np.ones(items), pairs=pairs, users=1.0)
+    found = factorize_counts(given, large)
+    np.testing.assert_allclose(found.strengths, np.arange(items, 20, -1))
+    np.testing.assert_allclose(found.squares, np.diag(pairs))
+    assert f"strongest {MOST_PATTERNS} are sent" in found.note
 
 
 def test_equal_input_gives_equal_bytes():

@@ -35,7 +35,7 @@ def world(noise: float, seed: int = 1):
 
 def test_public_facts_and_own_totals_are_both_used():
     truth, totals, sizes, facts = world(30.0)
-    found = fit_hierarchy(totals, sizes, 900.0 * np.eye(2), facts, residual=0.9, spread=np.full(2, 0.1))
+    found = fit_hierarchy(totals, sizes, 900.0 * np.eye(2), facts, residual=0.9, spread=np.full(2, 0.02))
     error = np.mean((found.values - truth) ** 2)
     assert error < np.mean((found.expected - truth) ** 2)  # own totals add to what facts say
     plain = totals / np.maximum(sizes, 1e-9)[:, None]

@@ -221,7 +221,7 @@ def test_garbage_another_modulus_and_foreign_masks(group: Group) -> None:
 
 
 def test_an_overflow_is_seen(group: Group) -> None:
-    """Whoever masks more than fits, by a changed program, is seen when the sum leaves what four honest ones can reach."""
+    """A changed program that masks more than fits is seen when the sum leaves what four honest ones can reach."""
     roll, terms = group.roll(), group.server.terms
     messages = [group.masked(name, roll) for name in NAMES[:4]]
     survivors = group.server.survivors(messages, roll)

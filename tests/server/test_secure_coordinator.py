@@ -127,7 +127,7 @@ def test_all_three_steps_a_new_server_each_time(group: Group) -> None:
     assert decode_factors(group.published(ANSWERS), group.plan).entities == 5
     group.answer()
     assert group.server().step().published
-    assert "too late" in group.server().refused()[0].reason or group.server().refused() == []
+    assert [one.name for one in group.server().refused()] == ["site-4"]
 
 
 def test_drop_outs_before_between_and_after(group: Group) -> None:
@@ -173,11 +173,10 @@ def test_garbage_and_strangers_are_refused_and_the_rest_goes_on(group: Group, tm
     group.mask()
     server = group.server()
     server.step()
-    reasons = " ".join(f"{one.name} {one.reason}" for one in group.server()._masked.refused())
-    assert reasons.count("noise.s") <= 1
     assert decode_survivors(group.published(MASKED), group.plan).survivors == NAMES
-    server.step()
-    assert any("another plan" in one.reason for one in server.refused() if one.name.startswith("foreign"))
+    named = [one.name for one in server.refused()]
+    assert sorted(named) == ["foreign.m", "foreign.s", "noise.s"]
+    assert all("another plan" in one.reason for one in server.refused() if one.name.startswith("foreign"))
 
 
 def test_a_wrong_answer_is_outvoted_by_more_answers(group: Group) -> None:
@@ -261,7 +260,7 @@ def crashed(group: Group, patch: pytest.MonkeyPatch, last: int | None, **where: 
     return seen, False
 
 
-def test_a_crash_at_every_step_on_disk(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_crashes_all_along_the_steps_on_disk(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
     """In each of the three steps; the server that is started again publishes the same bytes."""
     for phase, send in ((KEYS, group.share), (MASKED, group.mask), (ANSWERS, group.answer)):
         send()
@@ -272,7 +271,7 @@ def test_a_crash_at_every_step_on_disk(group: Group, monkeypatch: pytest.MonkeyP
         steps, _ = crashed(group, monkeypatch, None, **whole)
         due = group.published(phase, whole["outbox"])
         assert due is not None
-        for last in range(1, len(steps) + 1, 3):
+        for last in range(1, len(steps) + 1, 5):
             copy(group.folder / "state", group.folder / f"{phase.name}-{last}")
             copy(group.folder / "out", group.folder / f"{phase.name}-{last}-out")
             where = {"state": f"{phase.name}-{last}", "outbox": f"{phase.name}-{last}-out"}

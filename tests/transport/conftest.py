@@ -14,7 +14,14 @@ from twofold.protocol.plan import CatalogKey, Plan
 
 @pytest.fixture(scope="session")
 def plan() -> Plan:
-    return Plan(catalog=CatalogKey(hash="0" * 64, n_items=3), feedback="counts", bound=5, max_items=2, rank=2)
+    return Plan(
+        catalog=CatalogKey(hash="0" * 64, n_items=3),
+        feedback="counts",
+        bound=5,
+        max_items=2,
+        rank=2,
+        mechanism="popularity",
+    )
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
 """What others know of how items go together, brought to an entity's own use of them.
 
-A prior is given as rows of one user, whose Gram matrix is the known part, and what these leave unexplained of each item's
-mean square. The whole mean square of an item is a compromise of the entity's own and the shared one.
+A prior is given as rows of one user, whose Gram matrix is the known part, and what these leave unexplained of each
+item's mean square. The whole mean square of an item is a compromise of the entity's own and the shared one.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def pattern_prior(shared: ItemFactors, own: Floats | None, users: int) -> tuple[
     Examples
     --------
     >>> from types import SimpleNamespace
-    >>> shared = SimpleNamespace(patterns=np.array([[0.6], [0.8]]), strengths=np.array([1.0]), squares=np.array([1.0, 1.0]))
+    >>> axis = np.array([[0.6], [0.8]])
+    >>> shared = SimpleNamespace(patterns=axis, strengths=np.array([1.0]), squares=np.array([1.0, 1.0]))
     >>> rows, rest = pattern_prior(shared, None, 0)
     >>> (rows**2).sum(axis=0).round(2).tolist(), rest.round(2).tolist()
     ([0.36, 0.64], [0.64, 0.36])

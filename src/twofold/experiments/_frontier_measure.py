@@ -105,8 +105,8 @@ def places(scores: Floats, history: sparse.csr_array, held: sparse.csr_array) ->
     >>> places(np.array([[1.0, 2.0, 3.0]]), none, held)
     array([1.])
     """
-    found = np.zeros(held.shape[0])
-    for user in range(held.shape[0]):
+    found = np.full(held.shape[0], np.nan)
+    for user in np.flatnonzero(np.diff(held.indptr)):
         wanted = held.indices[held.indptr[user] : held.indptr[user + 1]]
         open_items = np.ones(scores.shape[1], np.bool_)
         open_items[history.indices[history.indptr[user] : history.indptr[user + 1]]] = False

@@ -76,12 +76,10 @@ class Store:
 
     def get(self, cell: Cell) -> pl.DataFrame | None:
         """What a finished cell gave, or None."""
-        try:
-            found = pl.read_parquet(self._path(cell))
-        except (OSError, pl.exceptions.PolarsError):
+        found = _read(self._path(cell))
+        if found is None:
             return None
-        same = found.columns == list(SCHEMA) and (found["settings"] == self._settings(cell.data)).all()
-        return found if same else None
+        return found if (found["settings"] == self._settings(cell.data)).all() else None
 
     def put(self, cell: Cell, rows: Sequence[dict[str, Any]]) -> None:
         """Keep what a cell gave, whole or not at all."""
@@ -101,13 +99,9 @@ class Store:
 
     def all(self) -> pl.DataFrame:
         """Every finished cell of these settings in one tidy table."""
-        frames = [pl.read_parquet(path) for path in sorted((self.folder / "cells").glob("*.parquet"))]
+        frames = [_read(path) for path in sorted((self.folder / "cells").glob("*.parquet"))]
         known = {one.name: self._settings(one.name) for one in self.grid.data}
-        kept = [
-            one
-            for one in frames
-            if one.columns == list(SCHEMA) and one.height and known.get(one["data"][0]) == one["settings"][0]
-        ]
+        kept = [one for one in frames if one is not None and known.get(one["data"][0]) == one["settings"][0]]
         return pl.concat(kept) if kept else pl.DataFrame(schema=SCHEMA)
 
     def _path(self, cell: Cell) -> Path:
@@ -119,3 +113,12 @@ class Store:
         record |= {"honest": self.grid.honest_share, "scale": self.grid.size.name}
         text = json.dumps(record, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _read(path: Path) -> pl.DataFrame | None:
+    """A cell's rows; None where the file is missing, damaged or of another format."""
+    try:
+        found = pl.read_parquet(path)
+    except (OSError, pl.exceptions.PolarsError):
+        return None
+    return found if found.columns == list(SCHEMA) and found.height else None

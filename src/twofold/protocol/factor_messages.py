@@ -46,7 +46,8 @@ def encode_factors(factors: ItemFactors, plan: Plan) -> bytes:
     Examples
     --------
     >>> from twofold.protocol.plan import CatalogKey
-    >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=3), feedback="counts", bound=5, max_items=2, rank=2)
+    >>> key = CatalogKey(hash="0" * 64, n_items=3)
+    >>> plan = Plan(catalog=key, feedback="counts", bound=5, max_items=2, rank=2, mechanism="popularity")
     >>> ones = np.ones(3)
     >>> made = ItemFactors(
     ...     plan=plan.hash, catalog=plan.catalog.hash, factors=np.ones((3, 2), dtype=np.float32), moments=np.eye(2),

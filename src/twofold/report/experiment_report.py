@@ -196,7 +196,7 @@ def made_with(results: Results) -> Facts:
             ("data", results.data),
             ("seeds", str(results.seeds)),
             ("systems fitted", str(cells.height)),
-            ("time of all of them", span(float(cells["seconds"].sum()))),
+            ("time by the clock, all together", span(float(cells["seconds"].sum()))),
             ("versions", versions),
         ),
     )

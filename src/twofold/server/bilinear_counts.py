@@ -13,6 +13,7 @@ import math
 import numpy as np
 
 from twofold.algorithms._blas_threads import one_blas_thread
+from twofold.protocol.factor_messages import MOST_PATTERNS
 from twofold.protocol.plan import Plan
 from twofold.prototypes.bilinear.layout import BilinearLayout
 from twofold.prototypes.bilinear.moments import Moments
@@ -46,8 +47,9 @@ def factorize_counts(moments: Moments, plan: Plan) -> SharedFactors:
     Notes
     -----
     1. Patterns above the known edge of the noise are kept, each with the size of least squared error, none below 0
-       (`twofold.server.denoise`, `twofold.server.patterns`). With public features (a Gram matrix only), patterns
-       among mixtures of features are looked for once more in what is left, where the edge is lower.
+       (`twofold.server.denoise`, `twofold.server.patterns`), at most the strongest 256, which a message has room for.
+       With public features (a Gram matrix only), patterns among mixtures of features are looked for once more in what
+       is left, where the edge is lower.
     2. Mean squares are positive numbers in noise: posterior means (`twofold.server.positive`). A sketch has no
        diagonal; they are taken proportional to the sums there.
     3. Non-negative factors of the denoised matrix, without any chance (`twofold.server.nonnegative`).
@@ -79,7 +81,7 @@ def factorize_counts(moments: Moments, plan: Plan) -> SharedFactors:
         users = max(moments.users, moments.users_noise, 1.0)
         means = positive_means(moments.sums, moments.sums_noise) / users
         squares, doubt = _squares(moments, plan, users, means)
-        patterns = _patterns(moments, plan, users, means)
+        patterns = _patterns(moments, plan, users, means).strongest(MOST_PATTERNS)
         strengths = patterns.sizes / users
         factors, inner = nonnegative_factors(patterns.axes, strengths, plan.rank)
         if factors.any():
@@ -108,7 +110,7 @@ def _squares(moments: Moments, plan: Plan, users: float, means: Floats) -> tuple
 
 def _usual_entry(moments: Moments, plan: Plan, means: Floats) -> float:
     """Typical size of an entry of x: between 1 and the root of the largest count, less where rows are shortened."""
-    return min(moments.cap**2 / max(float(means.sum()), 1e-300), max(plan.bound, 1.0) ** 0.25)
+    return min(moments.cap**2 / max(float(means.sum()), 1e-300), math.pow(max(plan.bound, 1.0), 0.25))
 
 
 def _patterns(moments: Moments, plan: Plan, users: float, means: Floats) -> Patterns:
@@ -134,4 +136,5 @@ def _note(moments: Moments, patterns: Patterns) -> str:
     if not patterns.sizes.size:
         return f"no direction of {width} rose above the noise: only means are shared"
     helped = f", and {patterns.helped} more among public features" if patterns.helped else ""
-    return f"{patterns.risen} of {width} directions rose above the noise{helped}"
+    sent = f"; the strongest {MOST_PATTERNS} are sent" if patterns.risen + patterns.helped > MOST_PATTERNS else ""
+    return f"{patterns.risen} of {width} directions rose above the noise{helped}{sent}"

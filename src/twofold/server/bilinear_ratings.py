@@ -36,7 +36,8 @@ RESIDUAL: Final = 0.85
 OFFSET_SPREAD, LOADING_SPREAD = 0.1, 0.1
 #: Smallest variance of a direction of the profile, of what it would be were all the same.
 THIN: Final = 0.01
-#: Patterns weaker than this part of the strongest are left out.
+#: Most patterns that are sent; weaker ones than this part of the strongest are left out.
+MOST_PATTERNS: Final = 64
 FAINT: Final = 1e-4
 #: Smallest mean rating above the lowest possible one, as a part of the range: factors of zeros say nothing.
 LEAST_MEAN: Final = 0.01
@@ -87,7 +88,7 @@ def _factorized(moments: Moments, plan: Plan) -> SharedFactors:
     unit = (plan.bound - plan.lower) / 4
     profile = _profile(moments, plan)
     observed = np.zeros(plan.n_items) if moments.observed is None else moments.observed
-    sizes = sizes_of_items(observed, moments.observed_noise, most=_users(moments))
+    sizes = sizes_of_items(observed, moments.observed_noise, most=_users(moments, plan))
     found = fit_hierarchy(
         np.hstack([moments.sums[:, None], profile.totals(moments)]),
         sizes,
@@ -147,16 +148,19 @@ def _gram_profile(moments: Moments, plan: Plan) -> _Profile:
     """Take as a profile where a row lies along the directions of the Gram matrix that rose above the noise."""
     values, axes = np.linalg.eigh(moments.pairs)
     kept = np.flatnonzero(values > keep_symmetric(moments.pairs_noise, plan.n_items))[::-1][: plan.rank]
-    users = _users(moments)
+    users = _users(moments, plan)
     basis = axes[:, kept]
     if not kept.size:
         return _nothing(0, basis)
     return _whitened(np.diag(values[kept]) / users, basis.T @ moments.sums / users, basis)
 
 
-def _users(moments: Moments) -> float:
-    """How many users there are, above the noise of their number."""
-    return max(moments.users, moments.users_noise, 1.0)
+def _users(moments: Moments, plan: Plan) -> float:
+    """How many users there are: as released or, where noise drowns that, as promised."""
+    if moments.users > 2 * moments.users_noise:
+        return max(moments.users, 1.0)
+    promised = float(plan.n_users * plan.n_entities)
+    return max(min(promised, moments.users + 2 * moments.users_noise), 1.0)
 
 
 def _nothing(columns: int, basis: Floats | None = None) -> _Profile:
@@ -183,7 +187,7 @@ def _design(sizes: Floats, features: Features | None) -> Floats:
 def _shared(found: Hierarchy, sizes: Floats, moments: Moments, plan: Plan, unit: float) -> SharedFactors:
     loadings = found.values[:, 1:]
     axes, lengths, _ = np.linalg.svd(loadings, full_matrices=False)
-    kept = lengths > max(FAINT * float(lengths.max(initial=0.0)), 1e-9)
+    kept = (lengths > max(FAINT * float(lengths.max(initial=0.0)), 1e-9)) & (np.arange(lengths.size) < MOST_PATTERNS)
     axes, lengths = _signed(axes[:, kept]), lengths[kept]
     if not kept.any():
         axes, lengths = np.zeros((plan.n_items, 1)), np.zeros(1)

@@ -1,9 +1,9 @@
 r"""Known noise, unknown signal: which directions of a noisy matrix are real, and how large they were.
 
 The noise of a release has a published size, so nothing has to be guessed. A symmetric m x m matrix of noise with
-standard deviation σ off its diagonal has its largest eigenvalue near :math:`2\sigma\sqrt m`, an m x k matrix its largest
-singular value near :math:`\sigma(\sqrt m + \sqrt k)`: the *edge*. A direction counts when it lies above the edge by
-more than noise alone does in one draw of a hundred (`keep_symmetric`, `keep_sketch`).
+standard deviation σ off its diagonal has its largest eigenvalue near :math:`2\sigma\sqrt m`, an m x k matrix its
+largest singular value near :math:`\sigma(\sqrt m + \sqrt k)`: the *edge*. A direction counts when it lies above the
+edge by more than noise alone does in one draw of a hundred (`keep_symmetric`, `keep_sketch`).
 
 A direction of true size ℓ above the edge is seen too large and turned away from itself, both by known amounts. The size
 with the smallest expected squared error is (optimal shrinkage for the Frobenius norm)
@@ -61,7 +61,7 @@ def keep_symmetric(noise: float, items: int) -> float:
     >>> round(keep_symmetric(0.5, 100) / symmetric_edge(0.5, 100), 3)
     1.047
     """
-    return symmetric_edge(noise, items) * (1 + RARE / (2 * items ** (2 / 3)))
+    return symmetric_edge(noise, items) * (1 + RARE / (2 * math.pow(items, 2 / 3)))
 
 
 def shrink_symmetric(values: Floats, noise: float, items: int) -> Floats:

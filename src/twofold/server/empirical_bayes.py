@@ -21,8 +21,10 @@ __all__ = ["Hierarchy", "fit_hierarchy", "sizes_of_items"]
 ROUNDS: Final = 20
 #: Grid of possible sizes, and rounds of estimating how often each occurs.
 GRID, GRID_ROUNDS = 80, 60
+#: Items that what is thought of T beforehand weighs as much as: it decides where noise lets nothing be seen.
+PRIOR_ITEMS: Final = 10
 #: Rounds of the method of moments, and how far it may lead from what was thought beforehand.
-MOMENT_ROUNDS, NEAR = 3, 10.0
+MOMENT_ROUNDS, NEAR = 3, 4.0
 #: Parts of the largest variance below which one counts as nothing.
 TINY: Final = 1e-8
 
@@ -70,7 +72,7 @@ def sizes_of_items(noisy: Floats, noise: float, *, most: float = np.inf) -> Floa
     array([100. , 100. ,   0. ,   3.9])
     """
     if noise <= 0:
-        return np.clip(noisy, 0.0, most)
+        return np.asarray(np.clip(noisy, 0.0, most))
     high = max(min(1.2 * float(noisy.max(initial=0.0)), most), TINY)
     grid = np.concatenate([[0.0], np.geomspace(min(noise, high) / 10, high, GRID)])
     # Between two points of the grid a size is smeared by a third of their distance.
@@ -84,7 +86,7 @@ def sizes_of_items(noisy: Floats, noise: float, *, most: float = np.inf) -> Floa
         share = odds.mean(axis=0)
     # Inside a grid cell the noisy number still speaks for itself.
     within = grid + (1 - noise**2 / width) * (noisy[:, None] - grid)
-    return np.clip((odds * within).sum(axis=1), 0.0, most)
+    return np.asarray(np.clip((odds * within).sum(axis=1), 0.0, most))
 
 
 def fit_hierarchy(
@@ -109,11 +111,12 @@ def fit_hierarchy(
 
     Examples
     --------
-    >>> sizes, design = np.array([100.0, 100.0, 1e-6]), np.array([[1.0, 1.0], [1.0, -1.0], [1.0, 1.0]])
-    >>> totals = np.array([[100.0], [-100.0], [0.0]])
-    >>> found = fit_hierarchy(totals, sizes, np.eye(1), design, residual=0.1, spread=np.ones(1))
-    >>> found.values.round(2).ravel()
-    array([ 1., -1.,  1.])
+    >>> design = np.tile([[1.0, 1.0], [1.0, -1.0]], (50, 1))
+    >>> sizes = np.where(np.arange(100) == 98, 1e-6, 100.0)  # hardly anything was released of one item
+    >>> totals = sizes[:, None] * design[:, 1:]
+    >>> found = fit_hierarchy(totals, sizes, np.eye(1), design, residual=0.1, spread=np.full(1, 0.1))
+    >>> found.values[-3:].round(1).ravel()
+    array([-1.,  1., -1.])
     """
     numbers = totals.shape[1]
     covariances = sizes[:, None, None] * residual**2 * np.eye(numbers) + noise
@@ -130,7 +133,8 @@ def fit_hierarchy(
         posterior = np.linalg.inv(information + precision)
         values = np.einsum("nij,nj->ni", posterior, given + expected @ precision)
         apart = values - expected
-        covariance = (apart.T @ apart + posterior.sum(axis=0)) / len(totals) + floor
+        seen = apart.T @ apart + posterior.sum(axis=0)
+        covariance = (seen + PRIOR_ITEMS * np.diag(spread)) / (len(totals) + PRIOR_ITEMS) + floor
     return Hierarchy(values=values, spreads=np.einsum("nii->ni", posterior), expected=expected, covariance=covariance)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,10 @@ class Patterns:
     sizes: Floats = field(repr=False)
     risen: int
     helped: int = 0
+
+    def strongest(self, most: int) -> Patterns:
+        """Keep the strongest ones, at most so many."""
+        return replace(self, axes=self.axes[:, :most], sizes=self.sizes[:most])
 
     @property
     def diagonal(self) -> Floats:

@@ -91,8 +91,9 @@ class SecureCoordinator:
         return next((one for one in self._steps if one.result() is None), self._answers)
 
     def refused(self) -> list[Rejected]:
-        """What was not taken in the present step, with the reason in public words."""
-        return self._current.refused()
+        """What was not taken in the steps up to the present one, each once, with the reason in public words."""
+        looked = self._steps[: self._steps.index(self._current) + 1]
+        return list(dict.fromkeys(refused for one in looked for refused in one.refused()))
 
     def step(self) -> Progress:
         """Look once in every step that can be looked into; gives the figures of the last of them.

@@ -65,7 +65,8 @@ def simulate(
     rng : int, optional
         Seed of the noise, for simulations only. Each entity's noise depends on this seed and its own name.
     progress : callable, optional
-        Told ``(phase, done, total)``, from the calling thread; phases are "round 1", "server" and "round 2".
+        Told ``(phase, done, total)``, from the calling thread; phases are "round 1", "server" and "round 2", and
+        with a secure sum "keys" before them and "answers" before the server.
     local, strength
         As for `Entity.personalize`.
     threads : int, optional
@@ -161,7 +162,14 @@ def run_members(
                 done(1)
             sizes, keys_received = {name: len(data) for name, data in sent.items()}, 0
         else:
-            plan, members, summed = _summed(plan, members, {names[one]: ledgers[one] for one in names}, each)
+
+            @contextmanager
+            def serving() -> Iterator[None]:
+                with _phase("server", seconds, tell, 1) as done:
+                    yield
+                    done(1)
+
+            plan, members, summed = _summed(plan, members, {names[one]: ledgers[one] for one in names}, each, serving)
             factors, sizes, keys_received = summed.factors, dict(summed.sent), summed.received
         back = encode_factors(factors, plan)
         jobs = {name: (member, back, how.local, how.strength) for name, member in members.items()}
@@ -178,14 +186,14 @@ def run_members(
 
 
 def _summed(
-    plan: Plan, members: dict[str, Member], ledgers: Mapping[str, Path | None], each: Any
+    plan: Plan, members: dict[str, Member], ledgers: Mapping[str, Path | None], each: Any, serving: Any
 ) -> tuple[Plan, dict[str, Member], Summed]:
     """Everybody's keys, then the three steps of a secure sum."""
     from twofold.simulate.secure import keyed_plan, secure_rounds, with_keys  # loads the library of ciphers
 
     keyed, keys = keyed_plan(plan, ledgers)
     members = with_keys(members, keyed, keys)
-    return keyed, members, secure_rounds(members, keyed, each)
+    return keyed, members, secure_rounds(members, keyed, each, serving)
 
 
 def _members(

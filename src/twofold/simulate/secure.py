@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -73,7 +74,12 @@ def keyed_plan(plan: Plan, ledgers: Mapping[str, Path | None]) -> tuple[Plan, di
     return plan.with_(entities=tuple(roster), n_entities=len(roster), secure=secure), secret
 
 
-def secure_rounds(members: Mapping[str, Member], plan: Plan, each: Each) -> Summed:
+def secure_rounds(
+    members: Mapping[str, Member],
+    plan: Plan,
+    each: Each,
+    serving: Callable[[], AbstractContextManager[object]] = nullcontext,
+) -> Summed:
     """Run the three steps of a secure sum.
 
     Parameters
@@ -84,6 +90,8 @@ def secure_rounds(members: Mapping[str, Member], plan: Plan, each: Each) -> Summ
         With everybody's public keys.
     each : callable
         Runs a task for everybody, with progress: name of the step, task, arguments by entity.
+    serving : callable
+        Gives a context in which the server takes the masks off and factorizes, to measure it.
     """
     server = SecureServer(plan)
     shares = each("keys", first_part, {name: (member,) for name, member in members.items()})
@@ -91,7 +99,8 @@ def secure_rounds(members: Mapping[str, Member], plan: Plan, each: Each) -> Summ
     masked = each("round 1", masked_part, {name: (member, roll) for name, member in members.items()})
     survivors = server.survivors(masked.values(), roll)
     answers = each("answers", last_part, {name: (member, survivors, roll) for name, member in members.items()})
-    factors = server.factorize(masked.values(), answers.values(), roll=roll, survivors=survivors)
+    with serving():
+        factors = server.factorize(masked.values(), answers.values(), roll=roll, survivors=survivors)
     sent = {name: len(shares[name]) + len(masked[name]) + len(answers[name]) for name in members}
     return Summed(factors=factors, sent=sent, received=len(roll) + len(survivors))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -55,7 +55,7 @@ class Member:
     may_make: bool = True
     seed: int | None = None
     threads: int = 1
-    keys: Path | bytes | None = None
+    keys: Path | bytes | None = field(default=None, repr=False)
 
     def entity(self) -> Entity:
         """Wire it up; refuses ratings that are not of the plan."""

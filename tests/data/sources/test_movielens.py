@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from twofold import Federation, TwofoldError
+from twofold.data.catalog import Catalog
 from twofold.data.sources import movielens
-from twofold.errors import DataError, UnknownItems, UnreadableSource
+from twofold.errors import CatalogError, DataError, UnknownItems, UnreadableSource
 
 RATINGS = ["1::10::5::978300760", "1::30::3::978300761", "4::20::1::978300762", "9::10::4::978300763"]
 USERS = ["1::F::1::10::48067", "4::M::25::3::02139-1955", "9::M::35::1::48103"]
@@ -181,3 +182,25 @@ def test_flipped_bytes_give_data_or_our_error(name: str, tmp_path: Path) -> None
         except TwofoldError:
             refused += 1
     assert refused > 20
+
+
+def test_genres_and_decades_are_public_features(tmp_path: Path) -> None:
+    catalog = next(iter(movielens.load(_write_dat(tmp_path)).values())).catalog
+    genres = movielens.features(catalog, decades=False)
+    assert genres.names == ("Action", "Animation", "Comedy", "Drama")
+    assert genres.matrix.tolist() == [[0, 1, 1, 0], [0, 0, 0, 1], [1, 0, 0, 0]]
+    both = movielens.features(catalog)
+    assert both.names == (*genres.names, "from 1990")
+    assert both.matrix[:, 4].tolist() == [1, 1, 0]  # the third title has no year
+
+
+def test_a_catalog_without_genres_has_no_features() -> None:
+    with pytest.raises(CatalogError, match="what its items are"):
+        movielens.features(Catalog([1, 2]))
+
+
+def test_the_published_movies_are_all_described(data_folder: Path) -> None:
+    catalog = next(iter(movielens.load(data_folder / "movielens-1m").values())).catalog
+    found = movielens.features(catalog)
+    assert found.described == found.n_items == 3_883
+    assert movielens.features(catalog, decades=False).n_features == 18

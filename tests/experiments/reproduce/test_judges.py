@@ -120,6 +120,15 @@ def test_where_the_table_and_a_fresh_draw_differ_it_cannot_be_told() -> None:
     assert verdict(made_up("entities", values), "because-more-observations") == "holds"
 
 
+@pytest.mark.parametrize(
+    ("rmse", "seeds", "told"),
+    [(0.865, 1, "holds"), (0.873, 1, "cannot be told"), (0.881, 1, "cannot be told"), (0.9, 1, "does not hold"),
+     (0.873, 4, "holds"), (0.881, 4, "does not hold")],
+)  # fmt: skip
+def test_few_splits_are_not_taken_for_many(rmse: float, seeds: int, told: str) -> None:
+    assert verdict(made_up("masked-truth", lambda *_: rmse, seeds=seeds), "pooled-as-ratings") == told
+
+
 def test_a_line_that_was_not_run_is_not_spoken_of() -> None:
     found = made_up("eicu-rmse", lambda *_: 1.0)
     left = found.frame.filter(pl.col("line") != "recorded procedure, noise for prototypes")

@@ -40,8 +40,16 @@ def test_more_users_entities_and_budget_make_it_smaller() -> None:
 
 
 def test_kinds_that_cannot_be_made_are_not_possible() -> None:
-    assert possible_kinds(PUBLIC) == ["gram", "features", "sketch"]
-    assert possible_kinds(PUBLIC.with_(feedback="ratings")) == ["features", "gram", "sketch"]
+    assert possible_kinds(PUBLIC) == ["gram", "features"]
+    assert possible_kinds(PUBLIC.with_(feedback="ratings")) == ["features", "gram"]
     assert possible_kinds(PUBLIC.with_(features=None, n_items=5000)) == ["sketch"]
+    assert possible_kinds(PUBLIC.with_(features=None, n_items=5000, feedback="ratings")) == ["sketch"]
     assert possible_kinds(PUBLIC.with_(features=None, n_items=50_000, n_prototypes=1000)) == []
     assert bilinear_choice(PUBLIC.with_(features=None, n_items=50_000, n_prototypes=1000, honest=3)) is None
+
+
+def test_a_catalog_of_a_few_items_is_left_to_prototypes_unless_the_sum_is_secure() -> None:
+    tiny = PUBLIC.with_(features=None, n_items=15, n_users=10**6)
+    assert bilinear_choice(tiny) is None
+    assert bilinear_choice(tiny.with_(n_items=16)) is not None
+    assert bilinear_choice(tiny.with_(honest=3)) is not None

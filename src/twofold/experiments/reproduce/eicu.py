@@ -91,7 +91,7 @@ def _generalizes(results: Results) -> Judgement:
         ours=line(results, (PRIVATE, CENTRAL, ALONE, PROCEDURE), TEST),
         rule=f"sound prototypes at ε = 0.1 with frozen item factors {LOWER} than both others; that generalizing well "
         "means the lowest error is our reading, after the recorded values",
-        why=f"At ℓ = {results.x[-1]:g}, for comparison: uniform noise for prototypes "
+        why=f"{_beside(results, TEST)} At ℓ = {results.x[-1]:g}, for comparison: uniform noise for prototypes "
         f"{results.at(PURE, results.x[-1], TEST)}, exact prototypes {results.at(KMEANS, results.x[-1], TEST)}.",
     )
 
@@ -124,9 +124,15 @@ def _best_rank(results: Results) -> Judgement:
         holds=said(all_of(list(orders), ("lower",))),
         ours=line(results, (PRIVATE, LARGEST, CENTRAL, ALONE, PROCEDURE, PUBLISHED), RANK),
         rule=f"mean rank of sound prototypes at ε = 0.1 with frozen item factors {LOWER} than both others",
-        why="The recorded ranks come from item factors refitted to raw counts and handed from hospital to hospital, "
-        "which is not private.",
+        why=f"{_beside(results, RANK)} The recorded ranks come from item factors refitted to raw counts and handed "
+        "from hospital to hospital, which is not private.",
     )
+
+
+def _beside(results: Results, metric: str) -> str:
+    """How private prototypes compare with both others, point by point."""
+    orders = {name: ", ".join(results.orders(PRIVATE, name, metric)) for name in (CENTRAL, ALONE)}
+    return f"Over ℓ: {'; '.join(f'{words} next to {name}' for name, words in orders.items())}."
 
 
 def _consistent(results: Results) -> Judgement:

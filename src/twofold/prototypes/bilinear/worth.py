@@ -16,12 +16,13 @@ from twofold.prototypes.bilinear.layout import MOST_NUMBERS, BilinearLayout
 from twofold.prototypes.bilinear.moments import Kind
 from twofold.prototypes.bilinear.noise import BilinearNoise
 
-__all__ = ["GRAM_ITEMS", "bilinear_choice", "noise_share", "possible_kinds"]
+__all__ = ["GRAM_ITEMS", "LEAST_ITEMS", "bilinear_choice", "noise_share", "possible_kinds"]
 
 #: Largest catalog for which "auto" sends all pairs: two million numbers.
 GRAM_ITEMS: Final = 2_000
-# A sketch of fewer columns has no room for patterns; it is taken only where a catalog is too large for all pairs.
-_COLUMNS: Final = 4
+#: Smallest catalog for which "auto" looks at pairs at all, unless the sum is secure: of fewer items a handful of
+#: prototypes says as much, and simpler.
+LEAST_ITEMS: Final = 16
 # Shares up to which a statistic was better than none in research: on simulated hospitals a Gram matrix still won at
 # 1/8; on MovieLens ratings it lost from 1/22 on, and features with shrinkage to the public table won up to 2/3.
 _CLEAR: Final = {"counts": 1 / 8, "ratings": 1 / 25}
@@ -52,12 +53,13 @@ def possible_kinds(public: Public) -> list[Kind]:
     Examples
     --------
     >>> possible_kinds(Public(n_items=457, n_users=900, max_items=66, bound=5))
-    ['gram', 'sketch']
+    ['gram']
     """
     gram: list[Kind] = ["gram"] if public.n_items <= GRAM_ITEMS else []
     features: list[Kind] = ["features"] if public.features is not None else []
     small = public.n_items * public.n_prototypes <= MOST_NUMBERS
-    sketch: list[Kind] = ["sketch"] if small and (public.n_prototypes >= _COLUMNS or not gram) else []
+    sketch: list[Kind] = ["sketch"] if small and not gram else []
+    # A sketch of few columns keeps less of every pattern, so it is for catalogs with too many pairs.
     # Features say what a rating of an unknown film will be like; co-occurrence says more about counts.
     first = [*features, *gram] if public.feedback == "ratings" else [*gram, *features]
     return [*first, *sketch]
@@ -72,6 +74,8 @@ def bilinear_choice(public: Public) -> tuple[Kind, float, bool] | None:
     >>> bilinear_choice(public)[0], bilinear_choice(public.with_(epsilon="0.01"))
     ('gram', None)
     """
+    if public.n_items < LEAST_ITEMS and not public.honest:
+        return None
     shares = {kind: noise_share(public, kind) for kind in possible_kinds(public)}
     for kind, share in shares.items():
         limits = _CLEAR_FEATURES if kind == "features" else _CLEAR

@@ -1,0 +1,68 @@
+"""`twofold enroll`: keys for one plan, and nothing written over."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from twofold.cli import app
+from twofold.entity.keystore import KeyStore
+from twofold.errors import DataError, TwofoldError
+from twofold.protocol.plan import CatalogKey, Plan
+from twofold.protocol.roster import Roster
+
+LINE = "enroll --entity st-anna --keys st-anna.keys -o st-anna.pub"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def ask(line: str) -> Result:
+    return CliRunner().invoke(app, line.split())
+
+
+def test_keys_and_a_fingerprint(folder: Path):
+    result = ask(LINE)
+    assert result.exit_code == 0
+    roster = Roster.read("st-anna.pub")
+    assert list(roster) == ["st-anna"]
+    assert roster.hash[:16] in result.output
+    assert stat.S_IMODE(Path("st-anna.keys").stat().st_mode) == 0o600
+    secret = json.loads(Path("st-anna.keys").read_bytes())
+    assert not any(str(value) in result.output + Path("st-anna.pub").read_text() for value in list(secret.values())[:4])
+
+
+def test_again_the_same(folder: Path):
+    ask(LINE)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    record = json.loads(ask(f"{LINE} --json").stdout)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert (record["entity"], record["hash"], record["plan"]) == ("st-anna", Roster.read("st-anna.pub").hash, None)
+
+
+def test_keys_that_serve_a_plan_say_so():
+    ask(LINE)
+    plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=3), feedback="counts", bound=5, max_items=2)
+    KeyStore("st-anna.keys").bind(plan)
+    assert f"serve plan {plan.hash[:12]}" in ask(LINE).output
+    assert json.loads(ask(f"{LINE} --json").stdout)["plan"] == plan.hash
+
+
+def test_no_file_is_written_over():
+    ask(LINE)
+    secret = Path("st-anna.keys").read_bytes()
+    for line in ("enroll --entity x --keys x.keys -o st-anna.keys", "enroll --entity x --keys x.keys -o x.keys"):
+        assert isinstance(ask(line).exception, DataError)
+    assert Path("st-anna.keys").read_bytes() == secret
+
+
+def test_a_name_that_is_none():
+    assert isinstance(ask("enroll --entity ../x --keys x.keys -o x.pub").exception, TwofoldError)
+    assert not Path("x.keys").exists()

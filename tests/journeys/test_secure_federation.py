@@ -1,0 +1,382 @@
+"""A federation whose server sees only sums, by folders: drop-outs, forgers, kills at any instant, and the exact sum."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from twofold.data.catalog import Catalog
+from twofold.data.identifiers import Identifiers
+from twofold.data.ratings import Ratings
+from twofold.entity.agent import Entity, bounded
+from twofold.entity.keystore import new_keys
+from twofold.entity.taking_part import Standing, take_part
+from twofold.errors import BadMessage, PlanMismatch, PrivacyError, TooFewMessages
+from twofold.protocol.codec import open_container
+from twofold.protocol.key_messages import decode_survivors, encode_survivors
+from twofold.protocol.messages import decode_prototypes, encode_prototypes
+from twofold.protocol.phases import ANSWERS, KEYS, MASKED, Phase
+from twofold.protocol.plan import Plan
+from twofold.protocol.roster import Roster
+from twofold.protocol.seal import pack_sealed
+from twofold.protocol.secure import SecureSum
+from twofold.prototypes.bilinear.content import BilinearSums, plain_sum
+from twofold.server.collector import Progress
+from twofold.server.secure import SecureServer
+from twofold.server.secure_coordinator import SecureCoordinator
+from twofold.transport.folder import EntityFolder, ServerFolder
+
+ROOT = Path(__file__).parents[2]
+NAMES = tuple(f"site-{number}" for number in range(6))
+CATALOG = Catalog([f"item-{number:02d}" for number in range(12)])
+START = datetime(2027, 1, 1, tzinfo=UTC)
+
+
+def people(seed: int) -> Ratings:
+    """Two kinds of people, each with items of their own."""
+    rng = np.random.default_rng(seed)
+    counts = np.zeros((30, 12))
+    for number, row in enumerate(counts):
+        row[6 * (number % 2) + rng.choice(6, 4, replace=False)] = rng.integers(1, 6, 4)
+    return Ratings(sparse.csr_array(counts), Identifiers([f"p{row}" for row in range(30)]), CATALOG, "counts")
+
+
+class Federation:
+    """Six entities and a server around one folder. Everybody is a new object every time: killed in between."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.box = folder, folder / "box"
+        self.box.mkdir(parents=True)
+        roster = Roster.joined(new_keys(folder / f"{name}.keys", name) for name in NAMES)
+        self.plan = Plan(
+            catalog=CATALOG,
+            feedback="counts",
+            bound=5,
+            max_items=4,
+            rank=3,
+            mechanism="gram",
+            epsilon=30,
+            n_users=30,
+            n_entities=6,
+            deadline="2027-01-03T00:00:00Z",
+            simulation=True,
+            secure=SecureSum(survivors=4, present=4, roster=roster, share_deadline="2027-01-02T00:00:00Z"),
+        )
+
+    def entity(self, name: str) -> Entity:
+        seed = NAMES.index(name)
+        return Entity(name, people(seed), self.plan, rng=seed, keys=self.folder / f"{name}.keys")
+
+    def join(self, names: Sequence[str]) -> list[Standing]:
+        def box(phase: Phase) -> EntityFolder:
+            return EntityFolder(self.box, self.box, self.plan, phase=phase)
+
+        return [take_part(self.entity(name), box) for name in names]
+
+    def coordinator(self, days: float) -> SecureCoordinator:
+        def box(phase: Phase) -> ServerFolder:
+            return ServerFolder(self.box, self.box, self.plan, phase=phase)
+
+        now = START + timedelta(days=days)
+        return SecureCoordinator(self.plan, box, state=self.folder / "state", clock=lambda: now)
+
+    def serve(self, days: float = 0) -> Progress:
+        return self.coordinator(days).step()
+
+    def files(self, suffix: str) -> list[Path]:
+        return sorted(self.box.glob(f"*.{suffix}"))
+
+    def published(self, phase: Phase) -> bytes:
+        (path,) = self.files(phase.down_suffix)
+        return path.read_bytes()
+
+    def message(self, name: str) -> bytes:
+        return self.entity(name).prototypes(self.published(KEYS)).data
+
+    def forge(self, name: str, data: bytes) -> None:
+        """Put other bytes under an entity's name before it sends its own; it stays away then."""
+        (self.box / f"{name}.forged").write_bytes(data)
+
+    def total(self) -> BilinearSums:
+        """What the server laid open, from the very files."""
+        stored = [path.read_bytes() for path in (self.folder / "state" / "masked" / "messages").glob("*.round1")]
+        answers = [path.read_bytes() for path in self.files(ANSWERS.up_suffix)]
+        roll, survivors = self.published(KEYS), self.published(MASKED)
+        return SecureServer(self.plan).total(stored, answers, roll=roll, survivors=survivors)
+
+    def plain(self, names: Sequence[str]) -> BilinearSums:
+        """The same seeded releases without masks, added up."""
+
+        def released(name: str) -> BilinearSums:
+            seed = NAMES.index(name)
+            rows = bounded(people(seed), self.plan).matrix
+            return self.plan.release_mechanism.release(rows, self.plan.public, rng=seed).value
+
+        return plain_sum(released(name) for name in names)
+
+
+@pytest.fixture
+def federation(tmp_path: Path) -> Federation:
+    return Federation(tmp_path / "federation")
+
+
+@pytest.mark.parametrize(
+    ("shared", "masked", "answered"),
+    [
+        (NAMES, NAMES, NAMES),
+        (NAMES[1:], NAMES[1:], NAMES[1:]),
+        (NAMES, NAMES[1:], NAMES[1:]),
+        (NAMES, NAMES, NAMES[2:]),
+        (NAMES[:5], NAMES[:4], NAMES[:4]),
+    ],
+    ids=["nobody", "before sharing", "before masking", "two after masking", "one before sharing, one before masking"],
+)
+def test_drop_outs(
+    federation: Federation, shared: Sequence[str], masked: Sequence[str], answered: Sequence[str]
+) -> None:
+    federation.join(shared)
+    assert not federation.serve().published
+    federation.serve(1.5)
+    federation.join(masked)
+    federation.serve(2.5)
+    federation.join(answered)
+    done = federation.serve(2.5)
+    assert (done.published, done.arrived) == (True, len(answered))
+    total = federation.total()
+    assert (total.numbers == federation.plain(masked).numbers).all()
+    assert total.entities == len(masked)
+    # Everybody gets the item factors, also those who dropped out, and recommends with them.
+    standings = dict(zip(NAMES, federation.join(NAMES), strict=True))
+    assert [name for name, one in standings.items() if one.dropped] == [name for name in NAMES if name not in masked]
+    factors = {one.factors for one in standings.values()}
+    assert len(factors) == 1
+    for name in (NAMES[0], NAMES[-1]):
+        model = federation.entity(name).personalize(factors.copy().pop(), local="factors", strength="shared", threads=1)
+        assert len(model.recommend("p1", n=3)) == 3
+
+
+def resealed(plan: Plan, data: bytes, **changes: Any) -> bytes:
+    record = {name: value for name, value in open_container(data).record.items() if name != "checksum"}
+    return pack_sealed(record | changes, {"masked": decode_prototypes(data, plan).content.packed})
+
+
+@pytest.mark.parametrize("forgery", ["noise", "another federation", "another modulus", "another length"])
+def test_whoever_sends_what_does_not_fit_is_a_drop_out(federation: Federation, tmp_path: Path, forgery: str) -> None:
+    federation.join(NAMES)
+    federation.serve()
+    if forgery == "noise":
+        data = b"\x00" * 5_000
+    elif forgery == "another federation":
+        other = Federation(tmp_path / "other")
+        other.join(NAMES)
+        other.serve()
+        data = other.message("site-0")
+    elif forgery == "another modulus":
+        data = resealed(federation.plan, federation.message("site-0"), bits=64)
+    else:
+        good = federation.message("site-0")
+        packed = decode_prototypes(good, federation.plan).content.packed[:-1]
+        record = {name: value for name, value in open_container(good).record.items() if name != "checksum"}
+        data = pack_sealed(record, {"masked": packed})
+    federation.forge("site-0", data)
+    federation.join(NAMES[1:])
+    assert not federation.serve().published
+    server = federation.coordinator(2.5)
+    server.step()
+    assert ["site-0" in one.name for one in server.refused()] == [True]
+    federation.join(NAMES[1:])
+    assert federation.serve(2.5).published
+    assert (federation.total().numbers == federation.plain(NAMES[1:]).numbers).all()
+
+
+def test_a_forged_message_with_the_right_header_spoils_the_sum_and_nothing_comes_out(federation: Federation) -> None:
+    federation.join(NAMES)
+    federation.serve()
+    good = decode_prototypes(federation.message("site-0"), federation.plan).content
+    packed = np.random.default_rng(5).integers(0, 256, good.packed.shape).astype(np.uint8)
+    forged = encode_prototypes(dataclasses.replace(good, packed=packed), entity="site-0", plan=federation.plan)
+    federation.forge("site-0", forged)
+    federation.join(NAMES[1:])
+    federation.serve()
+    federation.join(NAMES[1:])
+    answer = federation.entity("site-0").answer(federation.published(MASKED), federation.published(KEYS))
+    (federation.box / "site-0.a").write_bytes(answer)
+    with pytest.raises(BadMessage, match=r"garbage[\s\S]*new plan and new keys"):
+        federation.serve()
+    assert federation.files("round2") == []
+
+
+def test_swapped_keys_share_nothing(federation: Federation) -> None:
+    one, two = (federation.folder / f"{name}.keys" for name in NAMES[:2])
+    first, second = one.read_bytes(), two.read_bytes()
+    one.write_bytes(second)
+    two.write_bytes(first)
+    with pytest.raises(PlanMismatch, match="not the ones the plan lists"):
+        federation.join(NAMES[:1])
+    assert federation.files("shares") == []
+
+
+def test_below_the_floor_nothing_is_unmasked(federation: Federation) -> None:
+    federation.join(NAMES)
+    federation.serve()
+    federation.join(NAMES[:3])
+    for _ in range(2):
+        with pytest.raises(TooFewMessages, match=r"too few messages[\s\S]*nothing is unmasked, nothing is published"):
+            federation.serve(9)
+    assert federation.files("survivors") + federation.files("round2") == []
+    standing = federation.join(NAMES[:1])[0]
+    assert (standing.waits, standing.factors) == ("the list of messages in the sum", None)
+    # Late ones still count.
+    federation.join(NAMES[:4])
+    federation.serve(9)
+    assert decode_survivors(federation.published(MASKED), federation.plan).survivors == NAMES[:4]
+
+
+def test_a_second_list_of_survivors_is_refused(federation: Federation) -> None:
+    federation.join(NAMES)
+    federation.serve()
+    federation.join(NAMES)
+    federation.serve()
+    federation.join(NAMES[:1])
+    other = encode_survivors(NAMES, NAMES[:4], federation.plan)
+    with pytest.raises(PrivacyError, match="answered another list"):
+        federation.entity("site-0").answer(other, federation.published(KEYS))
+
+
+# Runs in a process of its own, whose children are killed: a fork must not copy threads.
+KILLS = """
+import json, os, shutil, sys, warnings
+from pathlib import Path
+from benchmarks._kill_points import Kill, arm, end_at_once
+sys.path.insert(0, str(Path(sys.argv[2]).parent))
+from test_secure_federation import CATALOG, people
+from twofold.entity.agent import Entity
+from twofold.entity.keystore import new_keys
+from twofold.entity.taking_part import take_part
+from twofold.errors import PrivacyError
+from twofold.privacy.ledger import Ledger
+from twofold.protocol.key_messages import encode_survivors
+from twofold.protocol.phases import ANSWERS, KEYS, MASKED
+from twofold.protocol.plan import Plan
+from twofold.protocol.roster import Roster
+from twofold.protocol.secure import SecureSum
+from twofold.server.secure import SecureServer
+from twofold.transport.folder import EntityFolder, ServerFolder
+
+home, names = Path(sys.argv[1]), ("a", "b", "c", "d")
+base = home / "base"
+(base / "box").mkdir(parents=True)
+roster = Roster.joined(new_keys(base / f"{name}.keys", name) for name in names)
+plan = Plan(catalog=CATALOG, feedback="counts", bound=5, max_items=4, rank=2, mechanism="gram", n_users=30,
+            secure=SecureSum(survivors=3, roster=roster))
+server, rows = SecureServer(plan), people(1)
+for name in names:
+    Ledger.create(base / f"{name}.ledger", dataset=name, ceiling=plan.budget, unit=plan.unit)
+
+def entity(name, place):
+    return Entity(name, rows, plan, ledger=place / f"{name}.ledger", keys=place / f"{name}.keys")
+
+def join(name, place):
+    return take_part(entity(name, place), lambda phase: EntityFolder(place / "box", place / "box", plan, phase=phase))
+
+def own(place):
+    kept = {path.name: path.read_bytes() for path in place.glob("a.keys*") if path.suffix != ".lock"}
+    return kept | {path.name: path.read_bytes() for path in (place / "box").glob("a.*")}
+
+def killed(place, touch):
+    child = os.fork()
+    if child == 0:
+        arm(Kill("touch", touch), lambda name: end_at_once(name, lambda said: None))
+        join("a", place)
+        os._exit(0)
+    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+
+tally = {"kills": 0, "changed": 0, "charges": 0, "conflicts": 0, "both_lists": 0, "left": 0}
+def torture(stage):
+    touch = 1
+    while True:
+        place = home / f"{stage}-{touch}"
+        shutil.copytree(base, place)
+        if not killed(place, touch):
+            return touch
+        tally["kills"] += 1
+        before = own(place)
+        if stage == "answers" and touch % 2:
+            answered = other_list(place)
+            tally["both_lists"] += answered and any(name.endswith(".answer") for name in before)
+        else:
+            join("a", place)
+            after = own(place)
+            join("a", place)
+            tally["changed"] += any(after.get(name) != data for name, data in before.items()) or own(place) != after
+            sent = [name.rpartition(".")[2] for name in after if not name.startswith("a.keys")]
+            tally["conflicts"] += len(sent) != len(set(sent))
+            tally["left"] += {"keys": 1, "masked": 2, "answers": 3}[stage] != len(sent)
+        entries = Ledger(place / "a.ledger").state().entries
+        tally["charges"] += len(entries) != (0 if stage == "keys" else 1)
+        shutil.rmtree(place)
+        touch += int(sys.argv[3])
+
+def other_list(place):
+    '''Whether the entity answers another list after the kill, and then refuses the first.'''
+    roll = ServerFolder(place / "box", place / "box", plan, phase=KEYS).published()
+    lists = encode_survivors(names, ("a", "b", "c"), plan)
+    try:
+        entity("a", place).answer(lists, roll)
+    except PrivacyError:
+        return False
+    try:
+        join("a", place)
+    except PrivacyError:
+        return True
+    tally["both_lists"] += 1
+    return True
+
+touches = {"keys": torture("keys")}
+for phase in (KEYS, MASKED):
+    for name in names:
+        join(name, base)
+    box = ServerFolder(base / "box", base / "box", plan, phase=phase)
+    sent = [one.read() for one in box.submissions()]
+    if phase is KEYS:
+        box.publish(server.roll(sent))
+        touches["masked"] = torture("masked")
+    else:
+        box.publish(server.survivors(sent, ServerFolder(base / "box", base / "box", plan, phase=KEYS).published()))
+        touches["answers"] = torture("answers")
+print(json.dumps(tally | {"touches": touches}))
+"""
+
+
+@pytest.fixture
+def fast_disk(tmp_path: Path) -> Iterator[Path]:
+    """A folder in memory where there is one: every step waits for the disk, and a busy one takes minutes."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else tmp_path) as folder:
+        yield Path(folder)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("stride", [5, pytest.param(1, marks=pytest.mark.slow)])
+def test_an_entity_killed_anywhere_sends_the_same_bytes_and_pays_once(fast_disk: Path, stride: int) -> None:
+    single = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS"), "1")
+    command = [sys.executable, "-c", KILLS, str(fast_disk), __file__, str(stride)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=os.environ | single)
+    assert done.returncode == 0, done.stderr
+    tally = json.loads(done.stdout)
+    touches, kills = tally.pop("touches"), tally.pop("kills")
+    assert min(touches.values()) > 10
+    assert kills >= sum(touches.values()) // stride - 3
+    assert tally == dict.fromkeys(tally, 0)
