@@ -140,14 +140,19 @@ def test_new_needs_a_catalog_and_a_folder(tmp_path, catalog):
     run("new", tmp_path / "none" / "p.toml", "--catalog", catalog, fails=TransportError)
 
 
+def pairs(items: int) -> int:
+    """Numbers of a Gram matrix, with the sums and the count beside it."""
+    return items * (items + 1) // 2 + items + 1
+
+
 def test_show_prints_everything(plan):
     shown, made = run("show", plan), Plan.read(plan)
-    for text in (made.hash, "n_prototypes    10", "sulq, chosen by auto", "36,640 bytes", "ε = 2", "a person"):
+    for text in (made.hash, "n_prototypes    10", "gram, chosen by auto", "840,888 bytes", "ε = 2", "a person"):
         assert text in shown
     told = json.loads(run("show", plan, "--json"))
     assert told["hash"] == made.hash
     assert told["plan"] == made.as_dict()
-    assert told["leaves"]["arrays"] == {"sums": [10, 457], "counts": [10]}
+    assert told["leaves"]["arrays"] == {"numbers": [pairs(457)]}
     assert told["leaves"]["replace_one"]["epsilon"] == 2.0
 
 
@@ -160,11 +165,11 @@ def test_show_of_a_simulation_without_privacy(tmp_path, catalog):
 
 def test_explain_of_a_plan_says_what_would_run_and_leave(plan):
     shown = run("explain", plan)
-    for text in ("sulq, chosen by auto", "sums 10 x 457, counts 10", "δ = 1e-06", "replaced", "useful?", "perhaps"):
+    for text in ("gram, chosen by auto", f"numbers {pairs(457):,}", "δ = 1e-06", "replaced", "useful?", "perhaps"):
         assert text in shown
     assert "…" not in shown
     told = json.loads(run("explain", plan, "--json"))
-    assert told["plan"]["mechanism"] == "sulq"
+    assert told["plan"]["mechanism"] == "gram"
     assert told["public"]["n_users"] == 20_000
 
 
@@ -180,7 +185,7 @@ def test_explain_asks_what_if(plan):
     assert told["plan"]["mechanism"] == "popularity"
     assert Plan.read(plan).n_users == 20_000
     assert json.loads(run("explain", plan, "--json", "--epsilon", 0.2))["plan"]["guarantee"]["epsilon"] == 0.2
-    assert json.loads(run("explain", plan, "--json", "--n-items", 900))["plan"]["arrays"]["sums"] == [10, 900]
+    assert json.loads(run("explain", plan, "--json", "--n-items", 900))["plan"]["arrays"] == {"numbers": [pairs(900)]}
     run("explain", plan, "--max-items", 999, fails=BadPlan, words="--max-items is larger")
 
 

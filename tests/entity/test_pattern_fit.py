@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -98,7 +99,8 @@ def test_adaptation_takes_patterns_and_says_so():
     adapted = run(rows, shared(noise=0.1), features=FEATURES)
     assert adapted.kind == "patterns"
     assert adapted.strength > 0
-    assert {line["kind"] for line in adapted.table} == {"patterns", "features"}
+    tried = {(line["kind"], line["strength"]) for line in adapted.table}
+    assert tried == {*(("patterns", step) for step in (0.0, 10.0, math.inf)), ("features", 0.0), ("item-item", 0.0)}
     assert loss(adapted.scorer, rows, truth) < loss(run(rows).scorer, rows, truth)
 
 
@@ -139,6 +141,8 @@ def test_what_cannot_be_asked_for():
     rows, _ = people(10, 10)
     with pytest.raises(BadParameter, match="for ratings"):
         adapt(rows, None, feedback="counts", lower=0, bound=5, rank=2, local="patterns")
+    with pytest.raises(BadParameter, match="nothing shared"):
+        run(rows, replace(shared(), patterns=None, strengths=None, squares=None), local="patterns", strength="shared")
     with pytest.raises(BadParameter, match="public table"):
         run(rows, local="features")
     with pytest.raises(BadShape, match="features"):

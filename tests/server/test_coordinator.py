@@ -185,7 +185,7 @@ def test_a_conflict_at_the_deadline_counts_for_nobody(
 def test_a_full_round_takes_no_more(
     plan: Plan, box: Any, coordinator: Coordinator, make_message: MakeMessage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("twofold.server.coordinator.MOST_MESSAGES", 2)
+    monkeypatch.setattr("twofold.server.collector.MOST_MESSAGES", 2)
     for number in range(3):
         box.put(f"site-{number}", make_message(plan, number))
     assert (coordinator.step().arrived, len(coordinator.refused())) == (2, 1)

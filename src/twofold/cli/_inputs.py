@@ -44,7 +44,7 @@ EntityName = Annotated[
 ]
 Duplicates = Annotated[str, typer.Option(help="Several rows for one user and item: error, sum, mean or last.")]
 UnknownItems = Annotated[str, typer.Option(help="Rows whose item is not in the catalog: error or drop.")]
-Local = Annotated[str, typer.Option(help="Local model: auto, factors or item-item.")]
+Local = Annotated[str, typer.Option(help="Local model: auto, factors, item-item, patterns or features.")]
 Strength = Annotated[
     str, typer.Option(help="How far it is drawn to the shared factors: auto, own, shared or a number.")
 ]

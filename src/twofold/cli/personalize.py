@@ -56,7 +56,7 @@ def personalize(
     items = read_catalog(agreed, plan, catalog)
     columns = {"user": user, "item": item, "value": value, "separator": separator}
     table = read_table(data, agreed, items, duplicates=duplicates, unknown_items=unknown_items, **columns)
-    chosen = cast(Literal["auto", "factors", "item-item"], local)
+    chosen = cast(Literal["auto", "factors", "item-item", "patterns", "features"], local)
     agent = Entity(entity_name(entity, output), table, agreed)
     shared = EntityFolder(factors, factors, agreed).fetch() if factors.is_dir() else factors
     model = agent.personalize(shared, local=chosen, strength=strength_of(strength))

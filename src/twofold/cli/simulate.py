@@ -85,7 +85,7 @@ def simulate(
             new_ledgers=new_ledgers,
             rng=seed,
             progress=progress,
-            local=cast(Literal["auto", "factors", "item-item"], local),
+            local=cast(Literal["auto", "factors", "item-item", "patterns", "features"], local),
             strength=strength_of(strength),
             threads=threads,
         )

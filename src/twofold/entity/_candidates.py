@@ -46,6 +46,8 @@ SECOND_LADDER = (0.0, 100.0, 300.0, 1_000.0, 3_000.0)
 FEATURE_USERS = 300.0
 #: Below so many users an entity that rates tries no factors of its own beside item-item weights.
 FEW_RATERS = 25
+#: Items up to which item-item weights are tried even where patterns of ratings were sent.
+SHORT = 1_000
 #: Users scored at once.
 BLOCK = 512
 #: Length of the list that is judged.
@@ -114,12 +116,15 @@ def candidates(
         strength = 0.0
     kinds = [local] if local != "auto" else _kinds(shared, feedback, n_items, features)
     few = feedback == "ratings" and n_users < FEW_RATERS and {"item-item", "factors"} <= set(kinds) and free
-    return [
+    tried = [
         Candidate(kind=kind, strength=step)
         for kind in kinds
         for step in (_ladder(kind, feedback, shared, local) if strength is None else (strength,))
-        if not (few and kind == "factors" and not math.isinf(step)) and _can(kind, step, shared)
+        if not (few and kind == "factors" and not math.isinf(step)) and _can(kind, step, shared, feedback, local)
     ]
+    if not tried:
+        raise BadParameter(f"there is nothing shared that local={local!r} could be drawn to.", fix='strength="own"')
+    return tried
 
 
 def _ladder(kind: str, feedback: str, shared: ItemFactors | None, local: str) -> tuple[float, ...]:
@@ -132,24 +137,29 @@ def _ladder(kind: str, feedback: str, shared: ItemFactors | None, local: str) ->
 
 
 def _kinds(shared: ItemFactors | None, feedback: str, n_items: int, features: Features | None) -> list[str]:
-    """Kinds that are tried; where patterns of ratings were sent, nothing else was ever better."""
+    """Kinds that are tried.
+
+    Where patterns of ratings were sent, other kinds stand beside them only as ways to be alone, in short catalogs: in
+    long ones they cost most of the time, and no entity of MovieLens took one.
+    """
     small = ["item-item"] if n_items <= MAX_ITEMS else []
     public = ["features"] if features is not None else []
     if feedback == "counts":
         mixed = ["mixed"] if shared is not None and shared.patterns is not None else []
         return [*small, *([*public, *mixed] if small and public else ()), "factors"]
     if shared is not None and shared.patterns is not None:
-        return ["patterns", *public]
+        return ["patterns", *public, *(small if n_items <= SHORT else [])]
     return ["patterns", *public, *small, "factors"]
 
 
-def _can(kind: str, strength: float, shared: ItemFactors | None) -> bool:
+def _can(kind: str, strength: float, shared: ItemFactors | None, feedback: str, local: str) -> bool:
     """Whether there is anything of that kind to be drawn to."""
-    if kind == "features":
+    sent = shared is not None and shared.patterns is not None
+    if kind == "features" or (kind == "patterns" and not sent):
         return strength == 0
     if kind == "mixed":
         return 0 < strength < math.inf
-    return kind != "patterns" or strength == 0 or (shared is not None and shared.patterns is not None)
+    return kind == "patterns" or strength == 0 or not (sent and feedback == "ratings" and local == "auto")
 
 
 def _check_kind(local: str, feedback: str, n_items: int, features: Features | None) -> None:

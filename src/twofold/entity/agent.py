@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Entity", "NewLedger"]
 
-Local = Literal["auto", "factors", "item-item"]
+Local = Literal["auto", "factors", "item-item", "patterns", "features"]
 
 
 class Entity:

@@ -14,7 +14,7 @@ from twofold.algorithms._nmf_settings import COUNT_SCALING, REGULARIZATION, ZERO
 from twofold.algorithms.fold_in import FoldIn
 from twofold.data.bounds import Bounds
 from twofold.data.ratings import Ratings
-from twofold.entity.adapt import adapt
+from twofold.entity.adapt import Local, adapt
 from twofold.entity.model import Model
 from twofold.errors import BadParameter, BadShape, NotForRealUse, PlanMismatch, ProtocolError
 from twofold.protocol.factors import ItemFactors
@@ -163,7 +163,7 @@ def fitted_model(
     plan: Plan,
     factors: ItemFactors | bytes | str | PathLike[str],
     *,
-    local: Literal["auto", "factors", "item-item"] = "auto",
+    local: Local = "auto",
     strength: float | Literal["auto", "own", "shared"] = "auto",
     threads: int | None = None,
 ) -> Model:
@@ -188,6 +188,7 @@ def fitted_model(
         rank=plan.rank,
         seed=plan.seed,
         threads=threads,
+        features=plan.features_table,
     )
     shared.check_unchanged(before)
     return Model(

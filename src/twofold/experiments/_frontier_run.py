@@ -29,7 +29,7 @@ Tell = Callable[[str], object]
 
 
 def cells(grid: Grid, setting: DataSetting, seed: int, mechanisms: Sequence[str] | None = None) -> list[Cell]:
-    """Every cell of one split: controls, then each mechanism without noise, noise only (headline), and private.
+    """Every cell of one split: controls, then each mechanism without noise, with noise only, and private.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def cells(grid: Grid, setting: DataSetting, seed: int, mechanisms: Sequence[str]
             continue
         wanted += [
             Cell(data=setting.name, seed=seed, mechanism=release.name, noise=noise, epsilon=epsilon)
-            for noise, epsilon in _noises(grid, setting, release)
+            for noise, epsilon in _noises(grid, release)
         ]
     return wanted
 
@@ -166,10 +166,9 @@ class _Unit:
         return self._sums
 
 
-def _noises(grid: Grid, setting: DataSetting, release: Release) -> Iterator[tuple[str, float]]:
+def _noises(grid: Grid, release: Release) -> Iterator[tuple[str, float]]:
     if release.mechanism in KINDS:
         yield "none", math.inf
-    if release.name == setting.headline:
         yield "noise only", grid.noise_only
     for noise in release.noises:
         yield from ((noise, epsilon) for epsilon in grid.size.epsilons)

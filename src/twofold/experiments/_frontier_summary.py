@@ -108,6 +108,12 @@ class Results:
             if (release.name, noise) in there
         ]
 
+    @property
+    def noise_only(self) -> list[tuple[str, str, float]]:
+        """Cells whose sums hold nothing but noise."""
+        there = {key[:3] for key in self._cells if key[1] == "noise only" and key[3] == "adapted"}
+        return [cell for release in self.setting.releases for cell in sorted(there) if cell[0] == release.name]
+
     def metric(
         self,
         mechanism: str,

@@ -44,12 +44,10 @@ def control_sheet(results: Results) -> Sheet:
         ("alone", ("alone",)),
         ("public features only", ("public features",)),
         *((f"federated, no noise: {name}", (name,)) for name in _without_noise(results)),
-        (f"noise only in place of {results.setting.headline}", _noise_only(results)),
+        *((f"noise only in place of {cell[0]}", cell) for cell in results.noise_only),
         ("pooled data", ("pooled",)),
     ]
-    rows = [
-        (title, *(_metric(results.figure(*cell, group=group)) for group in GROUPS)) for title, cell in lines if cell
-    ]
+    rows = [(title, *(_metric(results.figure(*cell, group=group)) for group in GROUPS)) for title, cell in lines]
     kept = tuple(row for row in rows if set(row[1:]) != {"–"})
     return Sheet(caption=f"Controls: {_metric_name(results)}", heads=("way", *GROUPS), rows=kept)
 
@@ -131,11 +129,6 @@ def _target(target: Target, results: Results) -> tuple[str, str, str]:
 
 def _without_noise(results: Results) -> list[str]:
     return [release.name for release in results.setting.releases if results.metric(release.name)]
-
-
-def _noise_only(results: Results) -> tuple[str, str, float] | tuple[()]:
-    found = results.frame.filter(noise="noise only")["epsilon"].unique().to_list()
-    return (results.setting.headline, "noise only", found[0]) if found else ()
 
 
 def _harm(results: Results, mechanism: str, noise: str, epsilon: float) -> str:

@@ -126,10 +126,7 @@ def _prototypes(gaps: Sequence[Results]) -> str:
 
 
 def _noise_only(gaps: Sequence[Results]) -> str:
-    found = []
-    for one in gaps:
-        epsilons = one.frame.filter(noise="noise only")["epsilon"].unique().to_list()
-        found += [one.share(one.setting.headline, "noise only", epsilon, group=GROUP).mean for epsilon in epsilons]
+    found = [one.share(*cell, group=GROUP).mean for one in gaps for cell in one.noise_only]
     known = [share for share in found if not math.isnan(share)]
     if not known:
         return ""

@@ -42,8 +42,8 @@ def choose(public: Public) -> Choice:
     -----
     A bilinear statistic where it is clear of its noise by public numbers (`twofold.prototypes.bilinear.worth`): for
     counts all pairs (`gram`), for ratings the public features if there are any, a sketch where a catalog has too many
-    pairs, and none of these for a catalog of a few items. Under a secure sum only
-    these can be added up, so the clearest is taken in any case. Where none is clear:
+    pairs, and none of these for a catalog of a few items. Under a secure sum only these can be added up, so the
+    clearest is taken in any case. Where none is clear:
 
     Clusters of an entity's own when its noise leaves them clear: by the paper's chain (`Balcan`) for pure ε, by noisy
     Lloyd steps (`SuLQ`) where a δ allows Gaussian noise; each was the better one there on mixtures. Else cells that all

@@ -17,7 +17,7 @@ from twofold.prototypes.message import Floats
 
 __all__ = ["Hierarchy", "fit_hierarchy", "sizes_of_items"]
 
-#: Rounds of estimation: B given T, then T given all items. More changed shared predictions by less than 0.001 stars.
+#: Rounds of estimation: B given T, then T given all items. Twice as many changed the error on MovieLens by below 0.1%.
 ROUNDS: Final = 20
 #: Grid of possible sizes, and rounds of estimating how often each occurs.
 GRID, GRID_ROUNDS = 80, 60

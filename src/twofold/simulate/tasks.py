@@ -20,7 +20,7 @@ from twofold.protocol.plan import Plan
 
 __all__ = ["Local", "Member", "Strength", "first_round", "second_round"]
 
-Local = Literal["auto", "factors", "item-item"]
+Local = Literal["auto", "factors", "item-item", "patterns", "features"]
 Strength = float | Literal["auto", "own", "shared"]
 
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from twofold.errors import BadParameter, BadShape
 from twofold.prototypes.base import Public
+from twofold.prototypes.bilinear.claims import believed_sums
 from twofold.prototypes.bilinear.content import BilinearSums
 from twofold.prototypes.bilinear.layout import KINDS, BilinearLayout
 from twofold.prototypes.bilinear.moments import Kind, Moments
@@ -58,6 +59,8 @@ def combine_bilinear(
     places = layout or BilinearLayout.of(public, _kind(kept[0]))
     for message in kept:
         _check_fit(message, places)
+    if not public.honest:
+        kept = [believed_sums(message, places, public) for message in kept]
     weights, taken_off = _weights(kept, places, public)
     total = np.zeros(places.length)
     for weight, message in zip(weights, kept, strict=True):
