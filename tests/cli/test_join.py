@@ -155,6 +155,8 @@ def test_plans_that_cannot_be():
 def test_a_plain_plan_by_folders():
     call("plan new plain.toml --catalog items.csv --n-entities 2 --n-users 25 --rank 2")
     for name in NAMES[:2]:
-        assert "waiting for the item factors" in call(join(name, plan="plain.toml"), 3)
+        said = call(join(name, plan="plain.toml"), 3)
+        assert "waiting for the item factors" in said
+        assert "not taken" not in said
     call("collect --plan plain.toml --inbox box --outbox box --state state")
     assert json.loads(call(join("anna", "--json", plan="plain.toml")))["file"] == "anna.model"

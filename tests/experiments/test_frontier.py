@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from twofold.experiments import _frontier_run, frontier
-from twofold.experiments._frontier_run import cells, run_all
+from twofold.experiments._frontier_run import Part, cells, run_all
 from twofold.experiments._frontier_settings import read_frontier
 from twofold.experiments._frontier_store import Store
 
@@ -59,11 +59,21 @@ def test_data_that_is_not_there_is_named(tmp_path, monkeypatch):
 
 
 def test_workers_give_the_same_figures(folder, tmp_path):
-    run_all("tiny", tmp_path, names=["hospitals-middle"], seeds=[5_000], mechanisms=["popularity"], workers=2)
+    run_all(
+        "tiny", tmp_path, names=["hospitals-middle"], seeds=[5_000], part=Part(mechanisms=("popularity",)), workers=2
+    )
     grid = read_frontier("tiny")
-    for cell in cells(grid, grid.data[0], 5_000, ["popularity"]):
+    for cell in cells(grid, grid.data[0], 5_000, Part(mechanisms=("popularity",))):
         one, two = (Store(place, grid).get(cell).drop("seconds") for place in (folder, tmp_path))
         assert one.equals(two)
+
+
+def test_a_part_of_the_grid():
+    grid = read_frontier("full")
+    asked = Part(mechanisms=("gram", "buckets"), noises=("own",))
+    found = [(one.mechanism, one.noise) for one in cells(grid, grid.data[0], 5_000, asked)]
+    assert set(found[3:]) == {("gram", "none"), ("gram", "noise only"), ("gram", "own"), ("buckets", "own")}
+    assert found.count(("gram", "own")) == 5
 
 
 @pytest.mark.parametrize("wrong", [["--seeds", "0"], ["--size", "huge"]])

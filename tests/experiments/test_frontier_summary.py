@@ -10,7 +10,7 @@ import pytest
 from twofold.experiments._frontier_settings import Target, read_frontier
 from twofold.experiments._frontier_store import SCHEMA
 from twofold.experiments._frontier_summary import Results
-from twofold.experiments._frontier_tables import harm_sheet, share_sheet, target_sheet
+from twofold.experiments._frontier_tables import entity_sheet, harm_sheet, share_sheet, target_sheet
 from twofold.experiments._frontier_words import advice, verdict, worth_from
 
 HOSPITALS = read_frontier("full").of("hospitals-middle")
@@ -124,6 +124,18 @@ def test_harm_is_counted_by_standard_errors():
     harm = found.harm("gram", "own", 1.0)
     assert (harm.entities, harm.moved, harm.worse, harm.far_worse) == (8, 6, 2, 1)
     assert harm_sheet(found).rows == (("gram, own noise", "2 (1) of 6"),)
+
+
+def test_every_entity_has_its_gain_over_splits():
+    made = rows("features", "secure", 1.0, values=[0.5] * 4, data=FILMS.name)
+    for row in made:
+        row |= {"gain": 0.1 + 0.02 * row["seed"], "users": 10 if row["entity"] == "e3" else 20}
+    found = results(rows("alone", values=[1.0] * 4, data=FILMS.name), made, setting=FILMS)
+    assert found.entity_gains("features", "secure", 1.0)["e3"].mean == pytest.approx(0.11)
+    assert found.entity_gains("features", "secure", 1.0)["e3"].error == pytest.approx(0.01)
+    assert found.entity_gains("features", "own", 1.0) == {}
+    assert entity_sheet(found, "own").rows == ()
+    assert entity_sheet(found, "secure").rows[0][1] == "+0.1100 ± 0.0100"
 
 
 def test_targets_say_reached_or_not():

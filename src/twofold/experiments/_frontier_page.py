@@ -7,17 +7,11 @@ from collections.abc import Sequence
 import polars as pl
 
 from twofold.experiments._frontier_settings import Grid
-from twofold.experiments._frontier_summary import GROUPS, Results
-from twofold.experiments._frontier_tables import (
-    control_sheet,
-    harm_sheet,
-    metric_sheet,
-    share_sheet,
-    target_sheet,
-)
+from twofold.experiments._frontier_summary import Results
+from twofold.experiments._frontier_tables import all_sheets, target_sheet
 from twofold.experiments._frontier_words import advice, verdict
 
-__all__ = ["HOW", "READING", "all_results", "markdown"]
+__all__ = ["HOW", "READING", "all_results", "markdown", "not_run"]
 
 HOW = (
     "Every entity's users are in the released statistic. A public sample of entities, evenly spaced by size within "
@@ -63,7 +57,7 @@ def markdown(frame: pl.DataFrame, grid: Grid) -> str:
         "## How it was measured",
         HOW,
         READING,
-        _not_run(results, grid),
+        f"**{not_run(results, grid)}**",
         *(part for one in results for part in _data(one)),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -72,18 +66,21 @@ def markdown(frame: pl.DataFrame, grid: Grid) -> str:
 def _data(results: Results) -> list[str]:
     setting = results.setting
     delta = f"δ = {setting.delta:g}, {results.seeds} seeds"
-    sheets = [control_sheet(results), *(share_sheet(results, group) for group in GROUPS), metric_sheet(results)]
-    if setting.feedback == "ratings":
-        sheets.append(metric_sheet(results, way="shared only"))
-    sheets.append(harm_sheet(results))
     parts = [f"## {setting.title[0].upper()}{setting.title[1:]}", f"{delta}."]
-    for sheet in sheets:
+    for sheet in all_sheets(results):
         parts += [f"**{sheet.caption}**", sheet.markdown()]
     return parts
 
 
-def _not_run(results: Sequence[Results], grid: Grid) -> str:
-    """Say what is missing, cell groups by name."""
+def not_run(results: Sequence[Results], grid: Grid) -> str:
+    """Say what is missing of a size: data sets, mechanisms, seeds.
+
+    Examples
+    --------
+    >>> from twofold.experiments._frontier_settings import read_frontier
+    >>> not_run([], read_frontier("tiny"))
+    'Not run here: hospitals, middle structure.'
+    """
     there = {one.setting.name: one for one in results}
     missing = []
     for setting in grid.data:
@@ -96,7 +93,7 @@ def _not_run(results: Sequence[Results], grid: Grid) -> str:
         few = [f"{seeds} of {grid.size.seeds} seeds"] if seeds < grid.size.seeds else []
         if lacking or few:
             missing.append(f"{setting.title} ({', '.join([*lacking, *few])})")
-    return f"**Not run here:** {'; '.join(missing)}." if missing else "Everything of this size was run."
+    return f"Not run here: {'; '.join(missing)}." if missing else "Everything of this size was run."
 
 
 def _points(lines: Sequence[str]) -> str:

@@ -6,9 +6,11 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
 from functools import cached_property
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Final
 
 from twofold.algorithms._blas_threads import one_blas_thread
 from twofold.algorithms._jit import at_most_threads
@@ -20,7 +22,7 @@ from twofold.experiments._frontier_settings import DataSetting, Grid, Release, r
 from twofold.experiments._frontier_store import Cell, Store
 from twofold.prototypes.bilinear.layout import KINDS
 
-__all__ = ["CONTROLS", "cells", "run_all", "run_unit"]
+__all__ = ["CONTROLS", "EVERYTHING", "Part", "cells", "run_all", "run_unit"]
 
 #: Ways to do without anything shared, and all data in one place; not cells of a mechanism.
 CONTROLS = ("alone", "own popularity", "public features", "pooled")
@@ -28,7 +30,29 @@ CONTROLS = ("alone", "own popularity", "public features", "pooled")
 Tell = Callable[[str], object]
 
 
-def cells(grid: Grid, setting: DataSetting, seed: int, mechanisms: Sequence[str] | None = None) -> list[Cell]:
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Which mechanisms and noises of a grid are asked for; None: all. Controls are always part of it."""
+
+    mechanisms: tuple[str, ...] | None = None
+    noises: tuple[str, ...] | None = None
+
+    def has(self, mechanism: str, noise: str) -> bool:
+        """Whether a private cell is asked for.
+
+        Examples
+        --------
+        >>> Part(noises=("own",)).has("gram", "secure"), Part().has("gram", "own")
+        (False, True)
+        """
+        named = self.mechanisms is None or mechanism in self.mechanisms
+        return named and (self.noises is None or noise not in ("own", "secure") or noise in self.noises)
+
+
+EVERYTHING: Final = Part()
+
+
+def cells(grid: Grid, setting: DataSetting, seed: int, part: Part = EVERYTHING) -> list[Cell]:
     """Every cell of one split: controls, then each mechanism without noise, with noise only, and private.
 
     Examples
@@ -41,16 +65,15 @@ def cells(grid: Grid, setting: DataSetting, seed: int, mechanisms: Sequence[str]
     controls = [one for one in CONTROLS if public or one != "public features"]
     wanted = [Cell(data=setting.name, seed=seed, mechanism=one) for one in controls]
     for release in setting.releases:
-        if mechanisms is not None and release.name not in mechanisms:
-            continue
         wanted += [
             Cell(data=setting.name, seed=seed, mechanism=release.name, noise=noise, epsilon=epsilon)
             for noise, epsilon in _noises(grid, release)
+            if part.has(release.name, noise)
         ]
     return wanted
 
 
-def run_unit(size: str, name: str, seed: int, folder: Path, mechanisms: Sequence[str] | None, tell: Tell) -> int:
+def run_unit(size: str, name: str, seed: int, folder: Path, part: Part, tell: Tell) -> int:
     """Run what is missing of one split, on one thread; give the number of cells run.
 
     Parameters
@@ -61,14 +84,14 @@ def run_unit(size: str, name: str, seed: int, folder: Path, mechanisms: Sequence
         Of the split.
     folder : Path
         Where cells are kept.
-    mechanisms : sequence of str, optional
-        Only these.
+    part : Part
+        Only these mechanisms and noises.
     tell : function
         Called with a line of text after each cell.
     """
     grid = read_frontier(size)
     setting, store = grid.of(name), Store(folder, grid)
-    todo = [one for one in cells(grid, setting, seed, mechanisms) if store.get(one) is None]
+    todo = [one for one in cells(grid, setting, seed, part) if store.get(one) is None]
     if not todo:
         return 0
     with one_blas_thread(), at_most_threads(1):
@@ -88,7 +111,7 @@ def run_all(
     *,
     names: Sequence[str],
     seeds: Sequence[int],
-    mechanisms: Sequence[str] | None = None,
+    part: Part = EVERYTHING,
     workers: int = 1,
     tell: Tell = lambda _line: None,
 ) -> list[str]:
@@ -98,7 +121,7 @@ def run_all(
     """
     units = [(name, seed) for name in names for seed in seeds]
     missing: set[str] = set()
-    for name, found in _each(size, units, folder, mechanisms, workers, tell):
+    for name, found in _each(size, units, folder, part, workers, tell):
         if isinstance(found, str):
             missing.add(name)
             tell(f"{name}: {found.splitlines()[0]}")
@@ -109,16 +132,16 @@ def _each(
     size: str,
     units: Sequence[tuple[str, int]],
     folder: Path,
-    mechanisms: Sequence[str] | None,
+    part: Part,
     workers: int,
     tell: Tell,
 ) -> Iterator[tuple[str, int | str]]:
     if workers <= 1:
-        yield from ((name, _guarded(size, name, seed, folder, mechanisms, tell)) for name, seed in units)
+        yield from ((name, _guarded(size, name, seed, folder, part, tell)) for name, seed in units)
         return
     # A fork would copy the threads' locks of numba and BLAS in whatever state they are.
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        jobs = {pool.submit(_guarded, size, name, seed, folder, mechanisms, _say): (name, seed) for name, seed in units}
+        jobs = {pool.submit(_guarded, size, name, seed, folder, part, _say): (name, seed) for name, seed in units}
         try:
             for job in as_completed(jobs):
                 tell(f"{jobs[job][0]}, seed {jobs[job][1]}: done")
@@ -128,9 +151,9 @@ def _each(
                 job.cancel()
 
 
-def _guarded(size: str, name: str, seed: int, folder: Path, mechanisms: Sequence[str] | None, tell: Tell) -> int | str:
+def _guarded(size: str, name: str, seed: int, folder: Path, part: Part, tell: Tell) -> int | str:
     try:
-        return run_unit(size, name, seed, folder, mechanisms, tell)
+        return run_unit(size, name, seed, folder, part, tell)
     except MissingDataset as error:
         return str(error)
 

@@ -56,15 +56,12 @@ class Harm:
         Measured, and of those, that did not stay alone.
     worse, far_worse : int
         Worse by more than one and by more than two standard errors of the paired difference.
-    repeatedly : int
-        Entities whose mean over splits is worse by more than one standard error over splits (two splits at least).
     """
 
     entities: int
     moved: int
     worse: int
     far_worse: int
-    repeatedly: int
 
 
 class Results:
@@ -173,17 +170,25 @@ class Results:
         """Entities worse off than alone in one cell, over all splits."""
         rows = self._cells[(mechanism, noise, epsilon, "adapted")]
         moved = rows.filter(pl.col("gain_error") > 0)
-        means = rows.group_by("entity").agg(
-            pl.col("gain").mean().alias("mean"), (pl.col("gain").std() / pl.len().sqrt()).alias("error"), pl.len()
-        )
-        again = means.filter(pl.col("len") > 1, pl.col("mean") < -pl.col("error"))
         return Harm(
             entities=rows.height,
             moved=moved.height,
             worse=moved.filter(pl.col("gain") < -pl.col("gain_error")).height,
             far_worse=moved.filter(pl.col("gain") < -2 * pl.col("gain_error")).height,
-            repeatedly=again.height,
         )
+
+    @property
+    def entity_users(self) -> dict[str, int]:
+        """Users of every measured entity; of the first split where splits differ."""
+        return dict(self.frame.unique("entity", keep="first", maintain_order=True).select("entity", "users").rows())
+
+    def entity_gains(self, mechanism: str, noise: str, epsilon: float) -> dict[str, Figure]:
+        """Gain of every entity over alone, over splits."""
+        rows = self._cells.get((mechanism, noise, epsilon, "adapted"))
+        if rows is None:
+            return {}
+        parts = rows.partition_by("entity", as_dict=True)
+        return {str(key[0]): Figure.of(part["gain"].to_numpy()) for key, part in parts.items()}
 
     def _better(self, mechanism: str, noise: str, epsilon: float, group: str, way: str) -> np.ndarray:
         """What is gained over alone, by seed."""

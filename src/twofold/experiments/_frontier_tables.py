@@ -9,7 +9,17 @@ from dataclasses import dataclass
 from twofold.experiments._frontier_settings import Target
 from twofold.experiments._frontier_summary import GROUPS, Figure, Results
 
-__all__ = ["NAMES", "Sheet", "control_sheet", "harm_sheet", "metric_sheet", "share_sheet", "target_sheet"]
+__all__ = [
+    "NAMES",
+    "Sheet",
+    "all_sheets",
+    "control_sheet",
+    "entity_sheet",
+    "harm_sheet",
+    "metric_sheet",
+    "share_sheet",
+    "target_sheet",
+]
 
 #: What noises are called.
 NAMES = {"own": "own noise", "secure": "secure sum", "none": "no noise, not private", "noise only": "noise only"}
@@ -35,6 +45,17 @@ class Sheet:
         """Render as a GitHub table."""
         lines = ["| " + " | ".join(row) + " |" for row in (self.heads, *self.rows)]
         return "\n".join([lines[0], "|" + "---|" * len(self.heads), *lines[1:]])
+
+
+def all_sheets(results: Results) -> list[Sheet]:
+    """Every table of one data set that has a row, controls first."""
+    sheets = [control_sheet(results), *(share_sheet(results, group) for group in GROUPS), metric_sheet(results)]
+    if results.setting.feedback == "ratings":
+        sheets.append(metric_sheet(results, way="shared only"))
+    sheets.append(harm_sheet(results))
+    if results.setting.source != "hospitals":  # simulated anew for every seed: another hospital each time
+        sheets += [entity_sheet(results, noise) for noise in ("secure", "own")]
+    return [sheet for sheet in sheets if sheet.rows]
 
 
 def control_sheet(results: Results) -> Sheet:
@@ -101,6 +122,23 @@ def harm_sheet(results: Results) -> Sheet:
     )
 
 
+def entity_sheet(results: Results, noise: str) -> Sheet:
+    """Every entity's gain over alone with the headline mechanism, mean ± standard error over splits."""
+    mechanism, epsilons = results.setting.headline, results.epsilons
+    gains = {one: results.entity_gains(mechanism, noise, one) for one in epsilons}
+    users = results.entity_users
+    rows = tuple(
+        (f"{entity} ({users[entity]:,} users)", *(_signed(gains[one].get(entity, Figure())) for one in epsilons))
+        for entity in sorted(users, key=lambda entity: (users[entity], entity))
+    )
+    what = "nDCG@10" if results.setting.metric == "ndcg" else "mean squared error, less of it than alone"
+    return Sheet(
+        caption=f"Gain of every measured entity over alone: {mechanism}, {NAMES[noise]}, {what}",
+        heads=("entity", *(f"ε = {one:g}" for one in epsilons)),
+        rows=rows if any(gains.values()) else (),
+    )
+
+
 def target_sheet(targets: Sequence[Target], results: dict[str, Results]) -> Sheet:
     """Every target beside what was measured."""
     rows = tuple(_target(one, results[one.data]) for one in targets if one.data in results)
@@ -146,6 +184,12 @@ def _metric(figure: Figure) -> str:
     if math.isnan(figure.mean):
         return "–"
     return f"{figure.mean:.4f}" + ("" if math.isnan(figure.error) else f" ± {figure.error:.4f}")
+
+
+def _signed(figure: Figure) -> str:
+    if math.isnan(figure.mean):
+        return "–"
+    return f"{figure.mean:+.4f}" + ("" if math.isnan(figure.error) else f" ± {figure.error:.4f}")
 
 
 def _percent(figure: Figure) -> str:

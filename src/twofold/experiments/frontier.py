@@ -17,7 +17,7 @@ import polars as pl
 
 from twofold.errors import TwofoldError
 from twofold.experiments._frontier_page import all_results, markdown
-from twofold.experiments._frontier_run import run_all
+from twofold.experiments._frontier_run import EVERYTHING, Part, run_all
 from twofold.experiments._frontier_settings import SIZES, Grid, read_frontier
 from twofold.experiments._frontier_store import Store
 from twofold.protocol.files import write_whole
@@ -30,7 +30,7 @@ def run(
     folder: Path,
     *,
     names: Sequence[str] | None = None,
-    mechanisms: Sequence[str] | None = None,
+    part: Part = EVERYTHING,
     seeds: int | None = None,
     workers: int = 1,
     tell: Any = lambda _line: None,
@@ -43,8 +43,10 @@ def run(
         How much of the grid.
     folder : Path
         Where cells are kept.
-    names, mechanisms : sequences of str, optional
-        Only these.
+    names : sequence of str, optional
+        Only these data sets.
+    part : Part
+        Only these mechanisms and noises.
     seeds : int, optional
         How many; by default what the size says.
     workers : int
@@ -55,7 +57,7 @@ def run(
     grid = read_frontier(size)
     wanted = [one.name for one in grid.data] if names is None else [grid.of(name).name for name in names]
     numbers = range(grid.first_seed, grid.first_seed + (seeds or grid.size.seeds))
-    missing = run_all(size, folder, names=wanted, seeds=numbers, mechanisms=mechanisms, workers=workers, tell=tell)
+    missing = run_all(size, folder, names=wanted, seeds=numbers, part=part, workers=workers, tell=tell)
     return Store(folder, grid).all(), missing
 
 
@@ -77,6 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--size", choices=SIZES, default="quick")
     parser.add_argument("--data", help="data sets, separated by commas")
     parser.add_argument("--mechanism", help="mechanisms, separated by commas")
+    parser.add_argument("--noise", help="own or secure, or both separated by a comma (default)")
     parser.add_argument("--seeds", type=int, help="how many seeds (by default what the size says)")
     parser.add_argument("--workers", type=int, default=1, help="splits at once (default %(default)s)")
     parser.add_argument("-o", "--output", type=Path, default=Path("frontier"), help="folder (default %(default)s)")
@@ -92,8 +95,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         frame, missing = run(
             asked.size,
             asked.output,
-            names=asked.data and asked.data.split(","),
-            mechanisms=asked.mechanism and asked.mechanism.split(","),
+            names=_listed(asked.data),
+            part=Part(mechanisms=_listed(asked.mechanism), noises=_listed(asked.noise)),
             seeds=asked.seeds,
             workers=asked.workers,
             tell=lambda line: sys.stderr.write(line + "\n"),
@@ -101,6 +104,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in missing:
         sys.stderr.write(f"{name} was left out: its data is not here\n")
     sys.stdout.write(write(frame, grid, asked.output))
+
+
+def _listed(text: str | None) -> tuple[str, ...] | None:
+    return tuple(text.split(",")) if text else None
 
 
 if __name__ == "__main__":

@@ -5,18 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from twofold.experiments._frontier_page import HOW, READING
+from twofold.experiments._frontier_page import HOW, READING, not_run
 from twofold.experiments._frontier_settings import Grid
-from twofold.experiments._frontier_summary import GROUPS, Results
-from twofold.experiments._frontier_tables import (
-    NAMES,
-    Sheet,
-    control_sheet,
-    harm_sheet,
-    metric_sheet,
-    share_sheet,
-    target_sheet,
-)
+from twofold.experiments._frontier_summary import Results
+from twofold.experiments._frontier_tables import NAMES, Sheet, all_sheets, target_sheet
 from twofold.experiments._frontier_words import advice, verdict
 from twofold.report.page import Block, Page, Section
 from twofold.report.plot import Plot, Series
@@ -50,7 +42,9 @@ def frontier_page(results: Sequence[Results], grid: Grid) -> Page:
     sections = [Section("In plain words", (Points(words),) if words else (Paragraph("Nothing was run."),))]
     if targets.rows:
         sections.append(Section("Targets", (_table(targets),)))
-    sections.append(Section("How it was measured", (Paragraph(HOW), Paragraph(READING))))
+    sections.append(
+        Section("How it was measured", (Paragraph(HOW), Paragraph(READING), Paragraph(not_run(results, grid))))
+    )
     sections += [Section(_title(one), _blocks(one)) for one in results]
     return Page(
         title="The frontier: when to federate, and when not",
@@ -68,14 +62,11 @@ def _title(results: Results) -> str:
 
 def _blocks(results: Results) -> tuple[Block, ...]:
     plots = tuple(plot for group in ("all", "smaller half") if (plot := _plot(results, group)) is not None)
-    sheets = [*(share_sheet(results, group) for group in GROUPS), metric_sheet(results)]
-    if results.setting.feedback == "ratings":
-        sheets.append(metric_sheet(results, way="shared only"))
-    sheets.append(harm_sheet(results))
-    folded = tuple(Folded(sheet.caption, _table(sheet)) for sheet in sheets if sheet.rows)
+    controls, *rest = all_sheets(results)
+    folded = tuple(Folded(sheet.caption, _table(sheet)) for sheet in rest)
     return (
         Paragraph(f"δ = {results.setting.delta:g}, {results.seeds} seeds."),
-        _table(control_sheet(results)),
+        _table(controls),
         *plots,
         *folded,
     )

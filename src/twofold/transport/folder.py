@@ -107,7 +107,8 @@ class EntityFolder:
         )
 
     def _nothing(self) -> NotReady:
-        several = self.phase is not ROUNDS  # then files of the other steps are nothing to complain about
+        # Where several steps pass, or all share one folder, files of the other steps are nothing to complain about.
+        several = self.phase is not ROUNDS or self.inbox.resolve() == self.outbox.resolve()
         rejected = [one for one in self._arrived.rejected if not _is_mark(self.plan, one.name)]
         kept = [one for one in rejected if not (several and one.reason == OTHER_STEP)]
         other = [f"{one.name}: {one.reason}" for one in kept[:3]]
