@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,7 +29,7 @@ from twofold.entity.agent import Entity
 from twofold.privacy.ledger import Ledger
 from twofold.protocol.messages import PrototypesMessage
 from twofold.protocol.plan import Plan
-from twofold.prototypes.auto import choose
+from twofold.protocol.secure import SecureSum
 from twofold.report.federation import FederationRun, System
 from twofold.server.factorize import Server
 from twofold.simulate import simulate
@@ -39,7 +40,8 @@ Progress = Callable[[str, int, int], object]
 
 SHARE: Final = 0.5  # of the patients have entries held out: at the smallest hospitals that is still twenty
 HELD_OUT: Final = 5
-ADDED_UP: Final = ("buckets", "popularity")  # mechanisms whose cells mean the same at every hospital
+STAY: Final = Fraction(9, 10)  # of the hospitals must stay until the end of the secure sum
+OPEN: Final = 10**9  # the price at which noise is next to nothing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +82,8 @@ class Demo:
             max_items=60,
             n_prototypes=10,
             rank=20,
+            mechanism="gram",
+            secure=SecureSum(survivors=math.ceil(STAY * self.n_hospitals)),
             epsilon=Fraction(str(self.epsilon)),
             n_users=self.patients // self.n_hospitals,
             n_entities=self.n_hospitals,
@@ -136,7 +140,7 @@ def run_demo(demo: Demo, tell: Progress) -> FederationRun:
             messages(split.train, plan_of_popularity(plan), demo.ledgers / "popularity")
         )
     with clock.step("federation without privacy", bar=False):
-        open_plan = plan.with_(mechanism="kmeans", simulation=True)
+        open_plan = plan.with_(epsilon=OPEN, secure=None, simulation=True)
         told = clock.within("federation without privacy")
         without = simulate(split.train, open_plan, rng=demo.seed, progress=told)
     compared: list[Compared] = [common_here(split.train), common_everywhere(split.train, popular.means)]
@@ -147,15 +151,14 @@ def run_demo(demo: Demo, tell: Progress) -> FederationRun:
         compared.append(pooled(split.train, plan))
     with clock.step("measured"):
         systems: tuple[System, ...] = tuple(measured(one, split) for one in compared)
-    sent = messages(split.train, plan, demo.ledgers / "private")
     return FederationRun(
-        plan=plan,
+        plan=private.plan,
         private=private.private,
-        entities=entity_lines(split.train, private, sent, demo.ledgers / "private"),
+        entities=entity_lines(split.train, private, demo.ledgers / "private"),
         systems=systems,
         received=private.received,
-        together=added_up(sent, plan) if choose(plan.public).mechanism.name in ADDED_UP else None,
-        choice=choose(plan.public).reason,
+        together=added_up(private),
+        choice="how often two items go together, summed under masks",
         timings=tuple(clock.seconds),
         example=example(private, split),
         held_out=HELD_OUT_WORDS,
@@ -166,7 +169,7 @@ def run_demo(demo: Demo, tell: Progress) -> FederationRun:
 
 def plan_of_popularity(plan: Plan) -> Plan:
     """The same price spent on one prototype of everybody: which items are common."""
-    return plan.with_(mechanism="popularity", name="demo-popularity")
+    return plan.with_(mechanism="popularity", secure=None, name="demo-popularity")
 
 
 def messages(federation: Federation, plan: Plan, ledgers: Path) -> list[PrototypesMessage]:

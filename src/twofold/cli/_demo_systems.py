@@ -40,11 +40,11 @@ WORDS = {
     "private": (
         "Private federation",
         "The hospital's own model drawn towards the shared factors as far as its own validation says.",
-        "one private message",
+        "one private message under masks",
     ),
     "non_private": (
         "Federation, not private",
-        "The same without noise, and from clusters of each hospital's own patients.",
+        "The same with next to no noise.",
         "exact sums, which is not allowed",
     ),
     "pooled": (

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from twofold.data.federation import Federation
 from twofold.data.split import Split
 from twofold.entity.model import Model
 from twofold.privacy.card_words import brief
 from twofold.privacy.ledger import Ledger
-from twofold.protocol.contents import Content, arrays_of
 from twofold.protocol.expected import expected
-from twofold.protocol.messages import PrototypesMessage
-from twofold.protocol.plan import Plan
-from twofold.prototypes.bilinear.content import BilinearSums
+from twofold.protocol.leaving import leaving
 from twofold.prototypes.bilinear.layout import BilinearLayout
-from twofold.prototypes.message import Prototypes
 from twofold.report.federation import EntityLine, Example, Nouns
 from twofold.simulate import Simulated
 
@@ -37,6 +31,8 @@ REMARKS: Final = (
     "care (docs/reference/hospitals.md), and is not evidence about real hospitals.",
     "The noise is real: drawn from the operating system, paid for in a ledger per hospital. So another run with the "
     "same seed gives slightly different private numbers. This page shows one draw.",
+    "The server saw only the sum of all messages. Each hospital added its share of one noise; should all others and "
+    "the server collude, the message of one hospital alone is protected by the larger ε in the plan below.",
     "Popularity shared privately was paid for from ledgers of its own. In real life a hospital buys one of the two.",
     "The federation without privacy and the pooled model exist for comparison only, and only because all patients are "
     "simulated.",
@@ -45,53 +41,33 @@ REMARKS: Final = (
 SHOWN: Final = 5  # recommendations and reasons of the example
 
 
-def entity_lines(
-    federation: Federation, done: Simulated, sent: Sequence[PrototypesMessage], ledgers: Path
-) -> tuple[EntityLine, ...]:
+def entity_lines(federation: Federation, done: Simulated, ledgers: Path) -> tuple[EntityLine, ...]:
     """Gather what the report tells of each hospital."""
+    left = leaving(done.plan)
     return tuple(
-        _entity_line(name, federation[name].n_users, done, message, ledgers / f"{name}.ledger")
-        for name, message in zip(federation, sent, strict=True)
+        EntityLine(
+            name=name,
+            users=federation[name].n_users,
+            numbers=left.numbers or 0,
+            bytes=done.sent[name],
+            spent=brief(Ledger(ledgers / f"{name}.ledger").state().spent),
+            noise=left.noise.values,
+            signal=math.nan,  # under masks nobody can tell
+            model=done.models[name].scorer.kind,
+            strength=_strength(done.models[name].strength),
+            gain=_gain(done.models[name]),
+        )
+        for name in federation
     )
 
 
-def _entity_line(name: str, users: int, done: Simulated, message: PrototypesMessage, ledger: Path) -> EntityLine:
-    content, model = message.content, done.models[name]
-    sums, noise = _sums(content, done.plan)
-    return EntityLine(
-        name=name,
-        users=users,
-        numbers=sum(array.size for array in arrays_of(content).values()),
-        bytes=len(message.data),
-        spent=brief(Ledger(ledger).state().spent),
-        noise=noise,
-        signal=_signal(sums, noise),
-        model=model.scorer.kind,
-        strength=_strength(model.strength),
-        gain=_gain(model),
-    )
-
-
-def added_up(sent: Sequence[PrototypesMessage], plan: Plan) -> tuple[float, float]:
-    """Noise and signal of a sum over all messages: the signal grows with their number, the noise with its root."""
-    parts = [_sums(message.content, plan) for message in sent]
-    noise = math.sqrt(sum(size**2 for _, size in parts))
-    return noise, _signal(np.sum([sums for sums, _ in parts], axis=0), noise)
-
-
-def _sums(content: Content, plan: Plan) -> tuple[NDArray[np.float64], float]:
-    """Noisy sums of a message in their own units, and the noise of one of them."""
-    if isinstance(content, Prototypes):
-        return content.value_sums(), content.noise.values
-    assert isinstance(content, BilinearSums), "the demonstration has no masks"
-    layout = BilinearLayout.of(plan.public, expected(plan).mechanism)  # type: ignore[arg-type]
-    unit = layout.sums_unit
-    return np.asarray(content.numbers[layout.sums] * unit, dtype=np.float64), content.deviation * unit
-
-
-def _signal(sums: NDArray[np.float64], noise: float) -> float:
-    """Root mean square of the sums beneath the noise: what is seen, less what the noise adds on average."""
-    return math.sqrt(max(float(np.mean(sums**2)) - noise**2, 0.0))
+def added_up(done: Simulated) -> tuple[float, float]:
+    """Noise in a number of the sum of all messages, and the sum of one item's squares beneath it (root mean square)."""
+    plan, factors = done.plan, done.factors
+    layout, wanted = BilinearLayout.of(plan.public, "gram"), expected(plan)
+    noise = wanted.deviation * layout.pairs_unit * math.sqrt(factors.entities)
+    squares = np.zeros(plan.n_items) if factors.squares is None else factors.squares
+    return noise, float(np.sqrt(np.mean((factors.users * squares) ** 2)))
 
 
 def _strength(strength: float) -> str:

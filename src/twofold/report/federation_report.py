@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 
 from twofold import __version__
@@ -131,12 +132,23 @@ def _alike(run: FederationRun) -> str:
     )
 
 
+_NOISE_NOTE = (
+    "Noise: standard deviation, public, the same for all. Signal: root mean square of the sums beneath the noise, "
+    "estimated from the messages alone, so that a faint one cannot be told from none. Below 1, single numbers drown, "
+    "and only sums over many messages speak."
+)
+_SUM_NOTE = (
+    "Noise: standard deviation in one number of the sum, public. Signal: root mean square over the items of how often "
+    "each was had, as the sum tells it. Single messages are under masks, and nobody can say how much is in one."
+)
+
+
 def _price_of_privacy(run: FederationRun) -> Section:
     """Noise against signal, by size, and what of the gain is left."""
-    groups = size_groups(run.sizes)
+    groups = size_groups(run.sizes) if all(math.isfinite(one.signal) for one in run.entities) else []
     ratios = [one.signal / one.noise if one.noise else float("inf") for one in run.entities]
     rows = []
-    for group in groups:
+    for group in groups:  # none where messages are masked: nobody sees a single one
         members = [run.entities[k] for k in group.members]
         ratio = mean_and_spread(ratios, group.members)
         signal = mean_and_spread([one.signal for one in run.entities], group.members)[0]
@@ -153,9 +165,7 @@ def _price_of_privacy(run: FederationRun) -> Section:
             Column("signal / noise"),
         ),
         rows=tuple(rows),
-        note="Noise: standard deviation, public, the same for all. Signal: root mean square of the sums beneath the "
-        "noise, estimated from the messages alone, so that a faint one cannot be told from none. Below 1, single "
-        "numbers drown, and only sums over many messages speak.",
+        note=_NOISE_NOTE if groups else _SUM_NOTE,
     )
     blocks: list[Block] = [table]
     if any(one.key == "non_private" for one in run.systems):

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 from twofold.privacy.card_words import best_guess, brief, percent, protects
 from twofold.privacy.ledger import cost_of
+from twofold.protocol.expected import expected
+from twofold.protocol.leaving import leaving
 from twofold.protocol.plan import Plan
 from twofold.report.comparison import Difference, Group, difference, mean_and_spread, size_groups
 from twofold.report.federation import BASE, PRIVATE, FederationRun
@@ -130,19 +132,41 @@ def plan_words(run: FederationRun) -> tuple[tuple[str, str], ...]:
     return (
         ("Price", f"{budget_words(plan)} for the one release"),
         ("Protects", protects(plan.unit) if run.private else "nobody: this run is marked NOT PRIVATE"),
+        *_secure_words(plan, nouns.entities),
         (
             "Meaning",
-            f"whoever sees a message and must say whether one {nouns.user} was in the data is right at most "
+            f"whoever sees {'a message' if plan.secure is None else 'the sum'} and must say whether one {nouns.user} "
+            "was in the data is right at most "
             f"{percent(guess)} of the time; a coin is right 50%",
         ),
         ("Item list", f"{plan.n_items:,} {nouns.items}, public"),
         ("Cut before release", cut),
-        ("Prototypes", f"{plan.n_prototypes} asked for, {_rows(plan)} leave; {run.choice or plan.mechanism}"),
+        _released(run),
         ("Shared factors", f"rank {plan.rank}"),
         ("Promised", f"about {plan.n_users:,} {nouns.users} each, {plan.n_entities} {nouns.entities}; never counted"),
         ("Plan SHA-256", plan.hash),
         ("Item list SHA-256", plan.catalog.hash),
     )
+
+
+def _secure_words(plan: Plan, entities: str) -> tuple[tuple[str, str], ...]:
+    """Say what a secure sum adds to the promise, and what is left of it when all others collude."""
+    if plan.secure is None:
+        return ()
+    left = leaving(plan)
+    alone = "nothing" if left.alone is None or math.isinf(left.alone) else f"ε = {left.alone:.3g}"
+    words = (
+        f"the server sees only the sum of at least {plan.secure.survivors} messages; the noise is shared among "
+        f"{left.honest} honest {entities}. Should all others collude with the server, one message alone has {alone}"
+    )
+    return (("Secure sum", words),)
+
+
+def _released(run: FederationRun) -> tuple[str, str]:
+    plan, numbers = run.plan, leaving(run.plan).numbers
+    if expected(plan).length:
+        return ("Released", f"{numbers:,} numbers; {run.choice or plan.mechanism}")
+    return ("Prototypes", f"{plan.n_prototypes} asked for, {_rows(plan)} leave; {run.choice or plan.mechanism}")
 
 
 def _rows(plan: Plan) -> str:
