@@ -186,6 +186,16 @@ def test_simulate(folder: Path) -> None:
     assert "NOT PRIVATE" not in call(f"{line} plan.toml --ledgers books")
 
 
+def test_simulate_with_a_secure_sum_writes_the_plan_its_factors_belong_to(folder: Path) -> None:
+    options = "--catalog items.csv --n-entities 2 --n-users 25 --bound 5 --rank 2 --mechanism gram --survivors 2"
+    call(f"plan new secure.toml {options}")
+    line = "simulate --data all.csv --entity hospital --plan secure.toml --ledgers books --new-ledgers"
+    assert "NOT PRIVATE" not in call(f"{line} -o out")
+    call("personalize out/items.round2 --plan out/plan.toml --data anna.parquet --entity anna -o out/again.model")
+    refused("personalize out/items.round2 --plan secure.toml --data anna.parquet --entity anna -o never.model", PlanMismatch)
+    assert not (folder / "never.model").exists()
+
+
 def test_an_output_never_writes_over_what_was_read(folder: Path) -> None:
     release()
     kept = {name: (folder / name).read_bytes() for name in ("anna.ledger", "anna.parquet", "plan.toml", "anna.round1")}

@@ -27,8 +27,10 @@ from twofold.cli._inputs import (
 from twofold.cli._progress import phases
 from twofold.data.read import DuplicateRule, UnknownRule
 from twofold.errors import TransportError
+from twofold.protocol.features_file import save_features
 from twofold.protocol.messages import save_factors
 from twofold.protocol.plan import Plan
+from twofold.protocol.plan_file import catalog_path, write_plan
 from twofold.simulate import Simulated, read_federation
 from twofold.simulate import simulate as run_simulation
 
@@ -91,6 +93,8 @@ def simulate(
         )
     if output is not None:
         _save(done, output)
+        if done.plan.hash != agreed.hash:  # everybody's keys were made here, and the factors belong to them
+            _save_plan(done.plan, output, catalog or catalog_path(plan))
     if json:
         typer.echo(jsonlib.dumps(_record(done), indent=2, default=str))
     else:
@@ -105,6 +109,20 @@ def _save(done: Simulated, folder: Path) -> None:
     save_factors(done.factors, folder / "items.round2", done.plan)
     for label, model in done.models.items():
         model.save(folder / f"{done.names[label]}.model")
+
+
+def _save_plan(plan: Plan, folder: Path, catalog: Path | None) -> None:
+    """Write the plan with the keys of a secure sum, which the factors belong to."""
+    assert plan.secure is not None
+    assert plan.secure.keys is not None
+    plan.secure.keys.write(folder / "plan.roster")
+    table = plan.features_table
+    if table is not None:
+        save_features(table, folder / "plan.features")
+    features = None if table is None else folder / "plan.features"
+    write_plan(
+        plan, folder / "plan.toml", catalog_file=catalog, features_file=features, keys_file=folder / "plan.roster"
+    )
 
 
 def _record(done: Simulated) -> dict[str, Any]:
