@@ -101,6 +101,17 @@ def test_from_which_epsilon_on():
     assert worth_from(hospitals((0.7, 0.7, 0.3)), "gram", "secure") is None
 
 
+def test_what_noise_gives_as_well_is_not_called_federation():
+    parts = [
+        rows("alone", values=[0.5] * 4),
+        rows("gram", values=[0.6] * 4),
+        rows("gram", "secure", 1.0, values=[0.56] * 4),
+    ]
+    assert worth_from(results(*parts), "gram", "secure") == 1.0
+    with_noise = results(*parts, rows("gram", "noise only", 1.0, values=[0.56] * 4))
+    assert worth_from(with_noise, "gram", "secure") is None
+
+
 def test_words_follow_the_numbers():
     said = verdict(hospitals())
     assert "from ε = 1 on" in said

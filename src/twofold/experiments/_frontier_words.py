@@ -19,16 +19,24 @@ GROUP = "smaller half"
 def worth_from(results: Results, mechanism: str, noise: str, *, group: str = GROUP) -> float | None:
     """The least ε from which at least half of the gap is closed, at it and at every larger one; None if there is none.
 
-    A share counts only when it is more than two standard errors above 0.
+    A share counts only when it is more than two standard errors above what the entity reaches without anybody: alone,
+    with public features, and with noise in place of the statistic.
     """
     found = None
     for epsilon in reversed(results.epsilons):
         share = results.share(mechanism, noise, epsilon, group=group)
-        clear = share.mean > 2 * share.error if not math.isnan(share.error) else True
-        if not (share.mean >= HALF and clear):
+        error = 0.0 if math.isnan(share.error) else share.error
+        if not (share.mean >= HALF and share.mean - _for_nothing(results, mechanism, group) > 2 * error):
             break
         found = epsilon
     return found
+
+
+def _for_nothing(results: Results, mechanism: str, group: str) -> float:
+    """Share of the gap that needs no other entity."""
+    cells = [("public features", "none", math.inf), *(one for one in results.noise_only if one[0] == mechanism)]
+    shares = [results.share(*cell, group=group).mean for cell in cells]
+    return max((share for share in shares if not math.isnan(share)), default=0.0)
 
 
 def verdict(results: Results) -> str:
@@ -96,7 +104,9 @@ def _public(results: Results) -> str:
     share = results.share("public features", "none", math.inf, group=GROUP)
     if math.isnan(share.mean):
         return ""
-    return f"Public features alone, without any federation, close {100 * share.mean:.0f} %."
+    return (
+        f"Public features alone, without anybody else, close {100 * share.mean:.0f} %: what lies above is federation."
+    )
 
 
 def _counted(gaps: Sequence[Results], noise: str, limit: float) -> str:
