@@ -192,7 +192,9 @@ def test_simulate_with_a_secure_sum_writes_the_plan_its_factors_belong_to(folder
     line = "simulate --data all.csv --entity hospital --plan secure.toml --ledgers books --new-ledgers"
     assert "NOT PRIVATE" not in call(f"{line} -o out")
     call("personalize out/items.round2 --plan out/plan.toml --data anna.parquet --entity anna -o out/again.model")
-    refused("personalize out/items.round2 --plan secure.toml --data anna.parquet --entity anna -o never.model", PlanMismatch)
+    refused(
+        "personalize out/items.round2 --plan secure.toml --data anna.parquet --entity anna -o never.model", PlanMismatch
+    )
     assert not (folder / "never.model").exists()
 
 

@@ -135,6 +135,10 @@ def test_harm_is_counted_by_standard_errors():
     harm = found.harm("gram", "own", 1.0)
     assert (harm.entities, harm.moved, harm.worse, harm.far_worse) == (8, 6, 2, 1)
     assert harm_sheet(found).rows == (("gram, own noise", "2 (1) of 6"),)
+    target = Target(data=HOSPITALS.name, noise="own", epsilon=1, group="all", least=0.5)
+    said = target_sheet([target], {HOSPITALS.name: found}).rows[-1]
+    assert said[0].endswith("own noise, ε = 1, 2 of 6)")
+    assert said[1:] == ("2 of 6", "no")
 
 
 def test_every_entity_has_its_gain_over_splits():
@@ -154,7 +158,7 @@ def test_targets_say_reached_or_not():
     targets = [least, Target(data=HOSPITALS.name, noise="secure", epsilon=0.1, group="all", least=0.5),
                Target(data=HOSPITALS.name, noise="own", epsilon=0.1, group="all", least=0.5)]  # fmt: skip
     rows_ = target_sheet(targets, {HOSPITALS.name: hospitals()}).rows
-    assert [row[2] for row in rows_] == ["yes", "no", "not known"]
+    assert [row[2] for row in rows_] == ["yes", "no", "not known", "yes"]
     assert rows_[0][1].startswith("60 ± ")
     assert rows_[2][1] == "not measured"
 

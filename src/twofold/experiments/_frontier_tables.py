@@ -141,8 +141,26 @@ def entity_sheet(results: Results, noise: str) -> Sheet:
 
 def target_sheet(targets: Sequence[Target], results: dict[str, Results]) -> Sheet:
     """Every target beside what was measured."""
-    rows = tuple(_target(one, results[one.data]) for one in targets if one.data in results)
-    return Sheet(caption="Targets", heads=("target", "measured", "reached"), rows=rows)
+    rows = [_target(one, results[one.data]) for one in targets if one.data in results]
+    rows += [_no_harm(list(results.values()))] if rows else []
+    return Sheet(caption="Targets", heads=("target", "measured", "reached"), rows=tuple(rows))
+
+
+def _no_harm(results: Sequence[Results]) -> tuple[str, str, str]:
+    """The target that no entity is worse off, over all private cells; with the cell that is worst."""
+    cells = [
+        (one.harm(mechanism, noise, epsilon), f"{one.setting.title}, {mechanism}, {NAMES[noise]}, ε = {epsilon:g}")
+        for one in results
+        for mechanism, noise in one.privates
+        for epsilon in one.epsilons
+        if one.metric(mechanism, noise, epsilon)
+    ]
+    where = "no entity worse than alone by more than one standard error, anywhere"
+    worse, moved = sum(harm.worse for harm, _ in cells), sum(harm.moved for harm, _ in cells)
+    if not worse:
+        return where, f"0 of {moved:,}", "yes" if cells else "not known"
+    worst, name = max(cells, key=lambda cell: cell[0].worse / max(cell[0].moved, 10))
+    return f"{where} (worst: {name}, {worst.worse} of {worst.moved})", f"{worse:,} of {moved:,}", "no"
 
 
 def _target(target: Target, results: Results) -> tuple[str, str, str]:

@@ -51,11 +51,12 @@ def verdict(results: Results) -> str:
     'Jester in 50 entities, ratings: not run.'
     """
     setting, gap = results.setting, results.gap(GROUP)
+    title = setting.title[0].upper() + setting.title[1:]
     if not gap.seeds:
-        return f"{setting.title}: not run."
+        return f"{title}: not run."
     alone, best = results.figure("alone", group=GROUP), results.figure(results.reference, group=GROUP)
     name = "nDCG@10" if setting.metric == "ndcg" else "RMSE"
-    start = f"{setting.title}: in the smaller half of the entities {name} is {alone.mean:.4f} alone and {best.mean:.4f}"
+    start = f"{title}: in the smaller half of the entities {name} is {alone.mean:.4f} alone and {best.mean:.4f}"
     start += " federated without noise."
     if gap.mean <= 0 or gap.mean < CLEAR_GAP * gap.error:
         return f"{start} There is no clear gap, so there is nothing to federate for, at any ε."
