@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from twofold.experiments._frontier_summary import CLEAR_GAP, Results
+from twofold.experiments._frontier_summary import CLEAR_GAP, Harm, Results
 from twofold.experiments._frontier_tables import NAMES
 
 __all__ = ["HALF", "advice", "verdict", "worth_from"]
@@ -148,22 +148,23 @@ def _noise_only(gaps: Sequence[Results]) -> str:
 
 
 def _harmed(run: Sequence[Results]) -> str:
-    """Over all private cells."""
-    cells = [
-        one.harm(mechanism, noise, epsilon)
-        for one in run
-        for mechanism, noise in one.privates
-        for epsilon in one.epsilons
-        if one.metric(mechanism, noise, epsilon)
-    ]
-    if not cells:
+    """Over all private cells, those that help apart from those that do not."""
+    cells: dict[bool, list[Harm]] = {True: [], False: []}
+    for one in run:
+        for mechanism, noise in one.privates:
+            for epsilon in one.epsilons:
+                if one.metric(mechanism, noise, epsilon):
+                    share = one.share(mechanism, noise, epsilon)
+                    cells[share.mean > 2 * share.error].append(one.harm(mechanism, noise, epsilon))
+    if not any(cells.values()):
         return ""
-    measured, moved, worse, far = (
-        sum(getattr(cell, name) for cell in cells) for name in ("entities", "moved", "worse", "far_worse")
-    )
-    share = worse / max(moved, 1)
     return (
-        f"Harm: of {measured:,} adaptations {moved:,} took anything shared; {worse:,} of those ({100 * share:.0f} %) "
-        f"did worse than alone by more than one standard error and {far:,} by more than two. Chance alone makes it "
-        "16 % and 2 % where what is shared is worth exactly nothing."
+        "Harm, entities that took anything shared and did worse than alone by more than one standard error (two): "
+        f"{_told(cells[True])} where federation clearly helps on the whole, {_told(cells[False])} where it does not. "
+        "Chance alone makes it 16 % (2 %) where what is shared is worth exactly nothing."
     )
+
+
+def _told(cells: Sequence[Harm]) -> str:
+    moved, worse, far = (sum(getattr(cell, name) for cell in cells) for name in ("moved", "worse", "far_worse"))
+    return f"{worse:,} ({far:,}) of {moved:,}"
