@@ -93,6 +93,9 @@ def test_without_a_clear_gap_there_is_no_share():
 def test_the_reference_is_the_best_without_noise():
     found = results(rows("alone", values=[0.5] * 4), rows("gram", values=[0.52] * 4), rows("sketch", values=[0.53] * 4))
     assert found.reference == "sketch"
+    begun = [row for row in rows("features", values=[0.9] * 4) if row["seed"] == 0]
+    parts = [rows("alone", values=[0.5] * 4), rows("gram", values=[0.52] * 4), begun]
+    assert results(*parts).reference == "gram"
 
 
 def test_from_which_epsilon_on():
@@ -117,7 +120,7 @@ def test_words_follow_the_numbers():
     assert "from ε = 1 on" in said
     assert "20 % at 0.1, 60 % at 1, 90 % at 10" in said
     assert "at every ε" in verdict(hospitals((0.6, 0.7, 0.8)))
-    assert "never closes half" in verdict(hospitals((0.0, 0.1, 0.2)))
+    assert "closes half of the gap at no ε that was run" in verdict(hospitals((0.0, 0.1, 0.2)))
     lines = advice([hospitals()])
     assert lines[0].startswith("Something to gain: 1 of 1")
     assert any("ε = 1: at least half of the gap is closed on 1 of 1" in line for line in lines)
@@ -161,6 +164,20 @@ def test_targets_say_reached_or_not():
     assert [row[2] for row in rows_] == ["yes", "no", "not known", "yes"]
     assert rows_[0][1].startswith("60 ± ")
     assert rows_[2][1] == "not measured"
+
+
+def test_an_epsilon_that_was_not_run_is_passed_over_and_few_seeds_are_marked():
+    federated = [0.6] * 4
+    later = [row for row in rows("sketch", "secure", 10.0, values=[0.55] * 4) if row["seed"] == 0]
+    found = results(
+        rows("alone", values=[0.5] * 4),
+        rows("gram", values=federated),
+        rows("gram", "secure", 1.0, values=[0.58] * 4),
+        later,
+    )
+    assert found.epsilons == [1.0, 10.0]
+    assert worth_from(found, "gram", "secure") == 1.0
+    assert share_sheet(found, "all").rows[1][1:] == ("–", "50 % (1 seed)")
 
 
 def test_a_table_of_shares():

@@ -49,4 +49,4 @@ def test_markdown_names_what_was_not_run():
     text = markdown(frame(), GRID)
     assert "Not run here:" in text
     assert "Jester in 50 entities, ratings" in text
-    assert "2 of 5 seeds" in text
+    assert "gram: secure sum 0 of 5 seeds and own noise 0 of 5 seeds" in text

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from twofold.experiments._frontier_settings import Grid
+from twofold.experiments._frontier_settings import Grid, Release
 from twofold.experiments._frontier_summary import Results
-from twofold.experiments._frontier_tables import all_sheets, target_sheet
+from twofold.experiments._frontier_tables import NAMES, all_sheets, target_sheet
 from twofold.experiments._frontier_words import advice, verdict
 
 __all__ = ["HOW", "READING", "all_results", "markdown", "not_run"]
@@ -19,7 +19,9 @@ HOW = (
     "entity the first users only; frontier.toml has the numbers. Five entries of every user are held out (ratings: a "
     "tenth of them). Under a secure sum one discrete Gaussian with the total variance is drawn in place of the "
     "entities' shares; shares are for nine tenths of the entities, so that one in ten may drop out. All noise is "
-    "seeded here, so that figures can be repeated: a measurement, not a release."
+    "seeded here, so that figures can be repeated: a measurement, not a release. No noise means noise of ε = 100,000. "
+    "An entity that took public features only counts among those that took anything shared. Models of counts know no "
+    "public features here, so that control stands with ratings only."
 )
 READING = (
     "The gap is what the best mechanism without noise gains over an entity alone; a share is what is left of it with "
@@ -87,13 +89,23 @@ def not_run(results: Sequence[Results], grid: Grid) -> str:
         if setting.name not in there:
             missing.append(setting.title)
             continue
-        have = set(there[setting.name].privates)
-        lacking = [release.name for release in setting.releases if not any(one[0] == release.name for one in have)]
-        seeds = there[setting.name].seeds
-        few = [f"{seeds} of {grid.size.seeds} seeds"] if seeds < grid.size.seeds else []
-        if lacking or few:
-            missing.append(f"{setting.title} ({', '.join([*lacking, *few])})")
+        lacking = [text for release in setting.releases if (text := _lacking(there[setting.name], release, grid))]
+        if lacking:
+            missing.append(f"{setting.title} ({', '.join(lacking)})")
     return f"Not run here: {'; '.join(missing)}." if missing else "Everything of this size was run."
+
+
+def _lacking(results: Results, release: Release, grid: Grid) -> str:
+    """Name a mechanism that was not run, or with fewer seeds somewhere; nothing where all is there."""
+    found = {
+        noise: [len(results.metric(release.name, noise, epsilon)) for epsilon in grid.size.epsilons]
+        for noise in release.noises
+    }
+    if not any(sum(seeds) for seeds in found.values()):
+        return release.name
+    few = [f"{NAMES[noise]} {min(seeds)} of {grid.size.seeds} seeds" for noise, seeds in found.items()
+           if min(seeds) < grid.size.seeds]  # fmt: skip
+    return f"{release.name}: {' and '.join(few)}" if few else ""
 
 
 def _points(lines: Sequence[str]) -> str:

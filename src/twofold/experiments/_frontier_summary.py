@@ -155,16 +155,11 @@ class Results:
 
     @property
     def reference(self) -> str:
-        """The mechanism that is best without noise."""
-        there = [
-            release.name
-            for release in self.setting.releases
-            if (release.name, "none", math.inf, "adapted") in self._cells
-        ]
-        if not there:
-            return ""
-        sign = 1 if self.setting.metric == "ndcg" else -1
-        return max(there, key=lambda name: sign * self.figure(name).mean)
+        """The mechanism that gains most without noise, of those with the most splits."""
+        gains = {one.name: self._better(one.name, "none", math.inf, "all", "adapted") for one in self.setting.releases}
+        most = max((gain.size for gain in gains.values()), default=0)
+        whole = {name: float(gain.mean()) for name, gain in gains.items() if gain.size == most > 0}
+        return max(whole, key=lambda name: whole[name], default="")
 
     def harm(self, mechanism: str, noise: str, epsilon: float) -> Harm:
         """Entities worse off than alone in one cell, over all splits."""

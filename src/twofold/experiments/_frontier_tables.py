@@ -72,7 +72,10 @@ def control_sheet(results: Results) -> Sheet:
         *((f"noise only in place of {cell[0]}", cell) for cell in results.noise_only),
         ("pooled data", ("pooled",)),
     ]
-    rows = [(title, *(_metric(results.figure(*cell, group=group)) for group in GROUPS)) for title, cell in lines]
+    rows = [
+        (title, *(_metric(results.figure(*cell, group=group), results.seeds) for group in GROUPS))
+        for title, cell in lines
+    ]
     kept = tuple(row for row in rows if set(row[1:]) != {"–"})
     return Sheet(caption=f"Controls: {_metric_name(results)}", heads=("way", *GROUPS), rows=kept)
 
@@ -83,7 +86,7 @@ def share_sheet(results: Results, group: str) -> Sheet:
     rows = [
         (
             f"{mechanism}, {NAMES[noise]}",
-            *(_percent(results.share(mechanism, noise, one, group=group)) for one in epsilons),
+            *(_percent(results.share(mechanism, noise, one, group=group), results.seeds) for one in epsilons),
         )
         for mechanism, noise in results.privates
     ]
@@ -100,7 +103,7 @@ def metric_sheet(results: Results, *, group: str = "all", way: str = "adapted") 
     rows = [
         (
             f"{mechanism}, {NAMES[noise]}",
-            *(_metric(results.figure(mechanism, noise, one, group=group, way=way)) for one in epsilons),
+            *(_metric(results.figure(mechanism, noise, one, group=group, way=way), results.seeds) for one in epsilons),
         )
         for mechanism, noise in results.privates
     ]
@@ -175,12 +178,12 @@ def _target(target: Target, results: Results) -> tuple[str, str, str]:
     )
     if target.least is not None:
         found = results.share(*cell, group=target.group, way=target.way)
-        text, reached = _percent(found), found.mean >= target.least
+        text, reached = _percent(found, results.seeds), found.mean >= target.least
         where += f": at least {100 * target.least:.0f} % of the gap"
     else:
         assert target.most is not None
         found = results.figure(*cell, group=target.group, way=target.way)
-        text, reached = _metric(found), found.mean <= target.most
+        text, reached = _metric(found, results.seeds), found.mean <= target.most
         where += f", {target.way}: RMSE at most {target.most:g}"
     if math.isnan(found.mean):
         return where, "not measured" if not found.seeds else "no clear gap", "not known"
@@ -202,10 +205,15 @@ def _metric_name(results: Results) -> str:
     return "nDCG@10, more is better" if results.setting.metric == "ndcg" else "RMSE, less is better"
 
 
-def _metric(figure: Figure) -> str:
+def _metric(figure: Figure, seeds: int = 0) -> str:
     if math.isnan(figure.mean):
         return "–"
-    return f"{figure.mean:.4f}" + ("" if math.isnan(figure.error) else f" ± {figure.error:.4f}")
+    return f"{figure.mean:.4f}" + ("" if math.isnan(figure.error) else f" ± {figure.error:.4f}") + _few(figure, seeds)
+
+
+def _few(figure: Figure, seeds: int) -> str:
+    """A mark where fewer seeds than elsewhere were run: such means are of other splits than those beside them."""
+    return f" ({figure.seeds} seed{'s' if figure.seeds > 1 else ''})" if figure.seeds < seeds else ""
 
 
 def _signed(figure: Figure) -> str:
@@ -214,10 +222,11 @@ def _signed(figure: Figure) -> str:
     return f"{figure.mean:+.4f}" + ("" if math.isnan(figure.error) else f" ± {figure.error:.4f}")
 
 
-def _percent(figure: Figure) -> str:
+def _percent(figure: Figure, seeds: int = 0) -> str:
     if math.isnan(figure.mean):
         return "–"
-    return f"{100 * figure.mean:.0f}" + ("" if math.isnan(figure.error) else f" ± {100 * figure.error:.0f}") + " %"
+    spread = "" if math.isnan(figure.error) else f" ± {100 * figure.error:.0f}"
+    return f"{100 * figure.mean:.0f}{spread} %{_few(figure, seeds)}"
 
 
 def _group(group: str) -> str:

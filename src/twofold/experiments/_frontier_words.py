@@ -23,7 +23,7 @@ def worth_from(results: Results, mechanism: str, noise: str, *, group: str = GRO
     with public features, and with noise in place of the statistic.
     """
     found = None
-    for epsilon in reversed(results.epsilons):
+    for epsilon in reversed([one for one in results.epsilons if results.metric(mechanism, noise, one)]):
         share = results.share(mechanism, noise, epsilon, group=group)
         error = 0.0 if math.isnan(share.error) else share.error
         if not (share.mean >= HALF and share.mean - _for_nothing(results, mechanism, group) > 2 * error):
@@ -95,7 +95,7 @@ def _noise(results: Results, noise: str) -> str:
     at = {one: results.share(headline, noise, one, group=GROUP).mean for one in known}
     listed = ", ".join(f"{100 * share:.0f} % at {one:g}" for one, share in at.items())
     if least is None:
-        return f"{start} never closes half of the gap: do not federate for it ({listed})."
+        return f"{start} closes half of the gap at no ε that was run: do not federate for it ({listed})."
     if least == known[0]:
         return f"{start} closes at least half of the gap at every ε: federate ({listed})."
     return f"{start} closes at least half of the gap from ε = {least:g} on: federate from there, not below ({listed})."
