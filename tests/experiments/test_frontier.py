@@ -31,6 +31,15 @@ def test_a_tiny_run_gives_every_cell_and_every_page(folder):
     assert "<script" not in page
 
 
+def test_the_quick_size_runs_and_prints_its_table(tmp_path, capsys):
+    frontier.main(["--size", "quick", "-o", str(tmp_path), "--seeds", "1"])
+    printed = capsys.readouterr().out
+    assert printed.rstrip() == (tmp_path / "frontier.md").read_text(encoding="utf-8").rstrip()
+    assert "| gram, secure sum |" in printed
+    assert (tmp_path / "frontier.html").stat().st_size > 10_000
+    assert (tmp_path / "frontier.parquet").exists()
+
+
 def test_what_is_there_is_not_run_again(folder, monkeypatch):
     grid = read_frontier("tiny")
     store = Store(folder, grid)
