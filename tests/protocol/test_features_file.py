@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from twofold.errors import TwofoldError
+from twofold.features import Features
 from twofold.protocol.features_file import load_features, save_features
 from twofold.protocol.plan import CatalogKey, Plan
 from twofold.protocol.plan_file import read_plan, write_plan
 from twofold.protocol.seal import pack_sealed
-from twofold.prototypes.features import Features
 
 TABLE = Features(matrix=np.array([[1, 0], [0, 1], [2, 1]]), names=("comedy", "drama"))
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from twofold.features import Features
 from twofold.prototypes import Public
 from twofold.prototypes.auto import Auto, choose
 from twofold.prototypes.bilinear.mechanism import Bilinear
-from twofold.prototypes.features import Features
 
 HOSPITAL = Public(n_items=457, n_users=900, max_items=66, bound=1, epsilon=1, n_entities=205)
 DRUGS = Features(matrix=np.ones((457, 3), dtype=int), names=("a", "b", "c"))

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Final
 
 from twofold.errors import BadMessage, NumericError
+from twofold.features import Features
 from twofold.protocol.codec import Layout, open_container, unpack
 from twofold.protocol.files import read_limited, write_whole
 from twofold.protocol.header import field
 from twofold.protocol.seal import check_seal, pack_sealed
-from twofold.prototypes.features import Features
 
 __all__ = ["load_features", "save_features"]
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from twofold.errors import BadPlan
+from twofold.features import MOST_FEATURES, Features
 from twofold.protocol.plan_checks import is_hash, whole
-from twofold.prototypes.features import MOST_FEATURES, Features
 
 __all__ = ["FeaturesKey"]
 

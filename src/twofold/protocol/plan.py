@@ -10,6 +10,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
 from twofold.errors import BadPlan, TwofoldError
+from twofold.features import Features
 from twofold.privacy.budget import ApproxDP, Number, PureDP
 from twofold.privacy.unit import Unit
 from twofold.protocol.features_key import FeaturesKey
@@ -17,7 +18,6 @@ from twofold.protocol.plan_checks import CatalogKey, CatalogLike, check_names, c
 from twofold.protocol.secure import SecureSum
 from twofold.protocol.strict_json import canonical_json, printable
 from twofold.prototypes.base import Mechanism, Public
-from twofold.prototypes.features import Features
 from twofold.prototypes.registry import mechanism
 
 __all__ = ["SCHEMA", "CatalogKey", "Plan"]

@@ -20,12 +20,12 @@ from functools import lru_cache
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from twofold.errors import BadParameter
+from twofold.features import Features
 from twofold.privacy.budget import ZCDP, ApproxDP, Number, PureDP, exact, positive, read_delta
 from twofold.privacy.events import Event
 from twofold.privacy.mechanisms.released import Released
 from twofold.privacy.rng import Source
 from twofold.privacy.unit import Unit
-from twofold.prototypes.features import Features
 
 __all__ = ["Feedback", "Mechanism", "Public", "check_whole"]
 

@@ -11,12 +11,12 @@ import pytest
 import scipy.sparse as sp
 
 from twofold.errors import BadParameter, BadShape
+from twofold.features import Features
 from twofold.prototypes import Public
 from twofold.prototypes.bilinear.combine import combine_bilinear
 from twofold.prototypes.bilinear.content import BilinearSums, plain_sum
 from twofold.prototypes.bilinear.layout import KINDS, BilinearLayout
 from twofold.prototypes.bilinear.mechanism import Bilinear
-from twofold.prototypes.features import Features
 
 ITEMS = 20
 TABLE = Features(matrix=np.arange(ITEMS * 2).reshape(ITEMS, 2) % 3, names=("a", "b"))

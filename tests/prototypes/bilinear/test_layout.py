@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from twofold.errors import BadParameter, TwofoldError
+from twofold.features import Features
 from twofold.prototypes import Public
 from twofold.prototypes.bilinear.layout import KINDS, MOST_NUMBERS, BilinearLayout, row_cap, typical_items
-from twofold.prototypes.features import Features
 
 COUNTS = Public(
     n_items=30,

@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from twofold.errors import BadNumber, BadParameter, BadShape, TwofoldError
+from twofold.features import Features
 from twofold.privacy.accountant import price
 from twofold.privacy.audit.parameters import differing_parameters
 from twofold.privacy.budget import NotPrivate
@@ -19,7 +20,6 @@ from twofold.prototypes import Public, mechanism
 from twofold.prototypes.base import Mechanism
 from twofold.prototypes.bilinear.mechanism import Bilinear
 from twofold.prototypes.bilinear.records import exact_sums
-from twofold.prototypes.features import Features
 from twofold.prototypes.records import check_rows
 from twofold.prototypes.registry import BILINEAR
 

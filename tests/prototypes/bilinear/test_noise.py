@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from twofold.features import Features
 from twofold.privacy.accountant import price, spent
 from twofold.privacy.audit.enumeration import discrete_laplace_law
 from twofold.privacy.budget import ZCDP, PureDP
@@ -18,7 +19,6 @@ from twofold.privacy.rng import source
 from twofold.prototypes import Public
 from twofold.prototypes.bilinear.layout import KINDS, BilinearLayout
 from twofold.prototypes.bilinear.noise import BilinearNoise, alone_epsilon, noise_deviation
-from twofold.prototypes.features import Features
 
 PUBLIC = Public(
     n_items=40,

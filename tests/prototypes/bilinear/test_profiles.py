@@ -10,10 +10,10 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from twofold.features import LARGEST_FEATURE, Features
 from twofold.prototypes import Public
 from twofold.prototypes.bilinear.layout import BilinearLayout
 from twofold.prototypes.bilinear.profiles import profiles, public_map, random_signs
-from twofold.prototypes.features import LARGEST_FEATURE, Features
 
 GAUSS = Public(n_items=6, n_users=9, max_items=6, bound=5, n_prototypes=4, delta=1e-6)
 LAPLACE = GAUSS.with_(delta=0)

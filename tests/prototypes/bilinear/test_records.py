@@ -10,12 +10,12 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from twofold.features import Features
 from twofold.prototypes import Public
 from twofold.prototypes.bilinear import records, rows
 from twofold.prototypes.bilinear.layout import KINDS, BilinearLayout
 from twofold.prototypes.bilinear.profiles import public_map
 from twofold.prototypes.bilinear.records import exact_sums
-from twofold.prototypes.features import Features
 from twofold.prototypes.records import check_rows
 
 ITEMS = 60

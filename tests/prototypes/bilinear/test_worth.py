@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from twofold.features import Features
 from twofold.prototypes import Public
 from twofold.prototypes.bilinear.combine import combine_bilinear
 from twofold.prototypes.bilinear.mechanism import Bilinear
 from twofold.prototypes.bilinear.worth import bilinear_choice, noise_share, possible_kinds
-from twofold.prototypes.features import Features
 
 TABLE = Features(matrix=np.arange(360).reshape(120, 3) % 4, names=("a", "b", "c"))
 PUBLIC = Public(

@@ -19,6 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from twofold.features import Features
 from twofold.privacy.audit.subjects import Subject
 from twofold.privacy.budget import ApproxDP
 from twofold.privacy.rng import Source
@@ -28,7 +29,6 @@ from twofold.prototypes.bilinear.layout import KINDS, BilinearLayout
 from twofold.prototypes.bilinear.mechanism import Bilinear
 from twofold.prototypes.bilinear.moments import Kind
 from twofold.prototypes.bilinear.records import exact_sums
-from twofold.prototypes.features import Features
 from twofold.prototypes.message import Floats, Integers
 
 __all__ = ["CanaryAttack", "bilinear_subjects", "canary_public"]

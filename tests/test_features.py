@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from twofold.errors import BadNumber, BadParameter, BadShape
+from twofold.features import LARGEST_FEATURE, MOST_FEATURES, Features
 from twofold.prototypes import Public
-from twofold.prototypes.features import LARGEST_FEATURE, MOST_FEATURES, Features
 
 TABLE = np.array([[1, 0], [1, 1], [0, 0]])
 
