@@ -21,6 +21,7 @@ from twofold.cli._progress import phases
 from twofold.errors import BadParameter, TransportError
 
 if TYPE_CHECKING:
+    from twofold.protocol.plan import Plan
     from twofold.report.federation import FederationRun
 
 __all__ = ["demo"]
@@ -142,12 +143,19 @@ def _print(run: FederationRun, target: Path, ledgers: Path | None) -> None:
     sent = run.entities[0]
     console.print(
         f"{first}\n{more[0]}\n{kept_of_the_gain(run, 'non_private')}\n"
-        f"Left each hospital: one message of {sent.bytes:,} bytes at {budget_words(run.plan)} per person. Columns: "
+        f"Left each hospital: {_left(run.plan, sent.bytes)} at {budget_words(run.plan)} per person. Columns: "
         f"quarters of the hospitals by size. nDCG@10: 1 is best; rank: mean rank, 0 is best, 0.5 chance.\n"
         f"Report: {target}{_where(run, ledgers)}",
         highlight=False,
         soft_wrap=True,
     )
+
+
+def _left(plan: Plan, length: int) -> str:
+    """What one hospital sent, in words."""
+    if plan.secure is None:
+        return f"one message of {length:,} bytes"
+    return f"{length:,} bytes, one message under masks and two of keys without data,"
 
 
 def _where(run: FederationRun, ledgers: Path | None) -> str:

@@ -127,7 +127,8 @@ def _alike(run: FederationRun) -> str:
         return f"The messages of the {run.nouns.entities} differ:"
     numbers, length, spent = kinds.pop()
     return (
-        f"Every {run.nouns.entity} sent one message of {whole(numbers)} numbers, {whole(length)} bytes, and its ledger "
+        f"Every {run.nouns.entity} sent one message of {whole(numbers)} numbers, {whole(length)} bytes"
+        f"{'' if run.plan.secure is None else ' with two messages of keys that carry no data'}, and its ledger "
         f"says that it spent {spent} per {run.plan.unit.holder}."
     )
 
