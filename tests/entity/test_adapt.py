@@ -210,9 +210,10 @@ def test_a_gain_within_its_noise_is_no_reason_to_leave_alone():
     rng = np.random.default_rng(0)
     base = rng.normal(size=200)
     noise = rng.normal(size=200)
-    noise += 0.4 * noise.std(ddof=1) / math.sqrt(200) - noise.mean()  # better by 0.4 standard errors
+    error = noise.std(ddof=1) / math.sqrt(200)
+    noise += 1.9 * error - noise.mean()
     assert choose([judged(0.0, base), judged(100.0, base - noise)]).best.candidate.strength == 0
-    noise += 0.4 * noise.std(ddof=1) / math.sqrt(200)
+    noise += 0.2 * error
     taken = choose([judged(0.0, base), judged(100.0, base - noise)])
     assert taken.best.candidate.strength == 100
     assert taken.gain == pytest.approx(noise.mean())
@@ -223,6 +224,31 @@ def test_a_tie_stays_alone_and_the_best_of_two_alone_is_the_measure():
     assert choose([judged(30.0, base), judged(0.0, base)]).best.candidate.strength == 0
     taken = choose([judged(0.0, base + 1), judged(0.0, base, "item-item"), judged(30.0, base - 0.25)])
     assert taken.gain == pytest.approx(0.25)
+
+
+def test_the_best_of_many_by_luck_is_seldom_taken():
+    rng = np.random.default_rng(3)
+    moved = 0
+    for _ in range(400):
+        base, common = rng.normal(size=100), rng.normal(size=100)
+        tried = [judged(float(strength), base + common + rng.normal(size=100)) for strength in (30, 100, 300, 1_000)]
+        moved += choose([judged(0.0, base), *tried]).best.candidate.strength > 0
+    # One neutral candidate would be taken in 2.3 % of the cases, four independent ones in 9 %.
+    assert moved <= 0.09 * 400
+
+
+def test_public_features_stand_between_alone_and_shared():
+    rng = np.random.default_rng(1)
+    base, noise = rng.normal(size=200), rng.normal(size=200)
+    noise -= noise.mean()
+    features, error = judged(0.0, base - 0.5, "features"), noise.std(ddof=1) / math.sqrt(200)
+    alone = judged(0.0, base)
+    assert choose([alone, features]).best is features
+    assert choose([alone, judged(0.0, base - noise - error, "features")]).best is alone
+    # Far better than alone, yet not clearly better than public features: what is shared is not needed.
+    assert choose([alone, features, judged(100.0, base - 0.5 - noise - error)]).best is features
+    taken = choose([alone, features, judged(100.0, base - 0.5 - noise - 3 * error, "mixed")])
+    assert (taken.best.candidate.kind, taken.gain) == ("mixed", pytest.approx(0.5 + 3 * error))
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,8 @@ def test_a_part_of_the_grid():
     grid = read_frontier("full")
     asked = Part(mechanisms=("gram", "buckets"), noises=("own",))
     found = [(one.mechanism, one.noise) for one in cells(grid, grid.data[0], 5_000, asked)]
-    assert set(found[3:]) == {("gram", "none"), ("gram", "noise only"), ("gram", "own"), ("buckets", "own")}
+    assert found[2] == ("public features", "none")
+    assert set(found[4:]) == {("gram", "none"), ("gram", "noise only"), ("gram", "own"), ("buckets", "own")}
     assert found.count(("gram", "own")) == 5
 
 

@@ -196,7 +196,7 @@ def judge(
     needs_gain = feedback == "ratings" and any(one.kind == "item-item" for one in tried)
     if len(tried) == 1 and not needs_gain:
         return [Judged(candidate=tried[0], losses=None)]
-    rounds = folds(rows, rounds=rounds_for(rows.shape[0]), rng=np.random.default_rng([seed, 6]))
+    rounds = folds(rows, rounds=rounds_for(rows.shape[0], feedback), rng=np.random.default_rng([seed, 6]))
     seen: dict[Candidate, list[_Seen]] = {candidate: [] for candidate in tried}
     for fold in rounds:
         fits = _Fits(fold.train, shared, features, feedback=feedback, rank=rank, seed=seed, threads=threads)

@@ -11,8 +11,9 @@ from twofold.entity.validation import Losses, paired
 
 __all__ = ["CAUTION", "Choice", "choose"]
 
-#: A model has to gain this many of its standard errors over the best one alone before it is any better.
-CAUTION = 0.5
+#: A step away from an entity's own model, to public features and then to what was shared, has to gain this many of its
+#: standard errors. Of 0 to 3, set on development splits: the larger, the fewer entities take what does them harm.
+CAUTION = 2.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -26,11 +27,13 @@ class Choice:
 
 
 def choose(judged: Sequence[Judged]) -> Choice:
-    """Take the candidate with the largest gain over the best one alone, less half the standard error of that gain.
+    """Start from the best of the entity's own models and leave it only for one that is clearly better.
 
-    Gain and error are of the same held-out entries, so what makes some users harder than others drops out. The best one
-    alone has gain and error 0: nothing that is only neutral, or better by luck as likely as not, takes its place. An
-    entity too small for a model of its own still moves, because there the gain is many times its error.
+    The first step is to public features, the second to anything shared. A step is taken to the candidate with the
+    largest gain less `CAUTION` standard errors of that gain, if anything is left of it. Gain and error are of the same
+    held-out entries, so what makes some users harder than others drops out. Nothing that is only neutral takes the
+    place of the entity's own model, and of many candidates one that is better by luck seldom does. An entity too small
+    for a model of its own still moves, because there the gain is many times its error.
 
     A candidate with a remark is never taken.
 
@@ -44,13 +47,29 @@ def choose(judged: Sequence[Judged]) -> Choice:
         raise beyond_measure()
     if len(judged) == 1:
         return Choice(best=judged[0], gain=0.0, error=0.0, note="as asked for; nothing was compared")
-    alone = min((one for one in usable if one.candidate.strength == 0), key=_order, default=min(usable, key=_order))
-    gains = [paired(_losses(alone), _losses(one)) for one in usable]
-    number = max(range(len(usable)), key=lambda at: (_cautious(*gains[at]), usable[at] is alone))
-    gain, error = gains[number]
-    said = _words(usable[number], gain, error) if alone.candidate.strength == 0 else _asked(usable[number])
+    own, public, shared = ([one for one in usable if _step(one) == step] for step in range(3))
+    alone = min(own or public or shared, key=_order)
+    best = alone
+    for further in (public, shared):
+        best = _further(best, further)
+    gain, error = paired(_losses(alone), _losses(best))
+    said = _words(best, gain, error) if alone.candidate.strength == 0 else _asked(best)
     note = said + _left_out(len(judged) - len(usable), len(judged))
-    return Choice(best=usable[number], gain=gain, error=error, note=note)
+    return Choice(best=best, gain=gain, error=error, note=note)
+
+
+def _step(one: Judged) -> int:
+    """How far a candidate is from the entity's own data: 0 nothing else, 1 public features, 2 what was shared."""
+    if one.candidate.strength != 0:
+        return 2
+    return 1 if one.candidate.kind == "features" else 0
+
+
+def _further(held: Judged, others: Sequence[Judged]) -> Judged:
+    """Take the best of the others if it is clearly better than the one held, that one otherwise."""
+    worth = [_cautious(*paired(_losses(held), _losses(one))) for one in others]
+    best = max(range(len(others)), key=worth.__getitem__, default=None)
+    return held if best is None or worth[best] <= 0 else others[best]
 
 
 def _cautious(gain: float, error: float) -> float:
@@ -69,7 +88,8 @@ def _losses(one: Judged) -> Losses:
 def _words(best: Judged, gain: float, error: float) -> str:
     kind, strength = best.candidate.kind, best.candidate.strength
     if strength == 0:
-        return f"{kind}, alone: nothing shared was better on held-out entries by more than half a standard error"
+        where = "public features" if kind == "features" else "alone"
+        return f"{kind}, {where}: nothing shared was better on held-out entries by {CAUTION:g} standard errors or more"
     much = "the shared model as it came" if math.isinf(strength) else f"the shared model weighs {strength:g} users"
     return f"{kind}, {much}: held-out loss smaller than alone by {gain:.4f} (standard error {error:.4f})"
 

@@ -131,9 +131,13 @@ def posterior(
     rows, width = table.marks.shape[0], regressors.shape[1]
     means, spreads = np.empty((rows, width)), np.empty((rows, squares.shape[1]))
     one, other = np.triu_indices(width)
-    toward, explained = np.broadcast_to(pull, (rows, width)), 0.0
-    for start in range(0, rows, BLOCK):
-        span = slice(start, start + BLOCK)
+    toward, explained, seen = np.broadcast_to(pull, (rows, width)), 0.0, table.lengths > 0
+    if not seen.all():  # nothing observed: the prior, one for all; a small entity knows few of its items
+        bare = np.linalg.inv(precision)
+        means[~seen], spreads[~seen] = toward[~seen] @ bare.T, bare[one, other]
+    there = np.flatnonzero(seen)
+    for start in range(0, there.size, BLOCK):
+        span = there[start : start + BLOCK]
         marks = table.marks[span]
         right, known = table.values[span] @ regressors - marks @ shifted, marks @ squares
         covariance = np.linalg.inv(unpacked(known / noise, width) + precision)

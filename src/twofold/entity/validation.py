@@ -18,8 +18,12 @@ __all__ = ["PARTS", "Fold", "Losses", "folds", "paired", "rounds_for"]
 #: Into how many parts a user's entries are cut; one part is held out at a time. Few of them would favour the shared
 #: model: its maker saw all entries, while the entity's own candidates are fitted without the held-out ones.
 PARTS = 10
-#: How many parts are held out in turn below so many users; one above.
-ROUNDS = ((200, 5), (1_000, 2))
+#: How many parts are held out in turn below so many users. A list of ten says less of a user than the errors of all
+#: held-out ratings, so counts need more of them.
+ROUNDS: dict[str, tuple[tuple[float, int], ...]] = {
+    "counts": ((200, 10), (1_000, 5), (math.inf, 2)),
+    "ratings": ((200, 5), (1_000, 2), (math.inf, 1)),
+}
 #: Most users who are judged in one round; all of them are fitted.
 MOST_JUDGED = 1_000
 #: Below this many users, entries are taken as independent of one another: so few users have no spread to speak of.
@@ -66,15 +70,15 @@ class Losses:
         return _clustered_error(self.values, self.owners)
 
 
-def rounds_for(n_users: int) -> int:
+def rounds_for(n_users: int, feedback: str) -> int:
     """How many parts are held out in turn: the fewer users, the more; of their number alone.
 
     Examples
     --------
-    >>> [rounds_for(number) for number in (10, 700, 5_000)]
-    [5, 2, 1]
+    >>> [rounds_for(number, "counts") for number in (10, 700, 5_000)]
+    [10, 5, 2]
     """
-    return next((rounds for most, rounds in ROUNDS if n_users < most), 1)
+    return next(rounds for most, rounds in ROUNDS[feedback] if n_users < most)
 
 
 def folds(rows: sparse.csr_array, *, rounds: int, rng: np.random.Generator) -> list[Fold]:

@@ -20,8 +20,8 @@ HOW = (
     "tenth of them). Under a secure sum one discrete Gaussian with the total variance is drawn in place of the "
     "entities' shares; shares are for nine tenths of the entities, so that one in ten may drop out. All noise is "
     "seeded here, so that figures can be repeated: a measurement, not a release. No noise means noise of ε = 100,000. "
-    "An entity that took public features only counts among those that took anything shared. Models of counts know no "
-    "public features here, so that control stands with ratings only."
+    "An entity that took public features only counts among those that took anything shared. Public features only stand "
+    "where the items have any."
 )
 READING = (
     "The gap is what the best mechanism without noise gains over an entity alone; a share is what is left of it with "

@@ -61,8 +61,7 @@ def cells(grid: Grid, setting: DataSetting, seed: int, part: Part = EVERYTHING) 
     >>> [one.key.split(".", 2)[2] for one in cells(grid, grid.data[0], 5000)][-3:]
     ['gram.secure.1', 'gram.own.1', 'popularity.own.1']
     """
-    public = setting.features and setting.feedback == "ratings"  # models of counts make no use of them
-    controls = [one for one in CONTROLS if public or one != "public features"]
+    controls = [one for one in CONTROLS if setting.features or one != "public features"]
     wanted = [Cell(data=setting.name, seed=seed, mechanism=one) for one in controls]
     for release in setting.releases:
         wanted += [
