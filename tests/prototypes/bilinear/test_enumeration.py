@@ -33,10 +33,9 @@ def coarse() -> BilinearLayout:
 
     The largest row is the root of the largest count: counts are damped.
     """
-    return BilinearLayout(
-        kind="gram", l2=True, n_items=1, columns=1, cap=math.sqrt(2), norm=2, entry_limit=2, row_limit=2, profile_norm=1,
-        mark=0, base_limit=4, base_weight=1, count_weight=1,
-    )  # fmt: skip
+    sizes = {"cap": math.sqrt(2), "norm": 2, "entry_limit": 2, "row_limit": 2, "profile_norm": 1}
+    weights = {"mark": 0, "base_limit": 4, "base_weight": 1, "count_weight": 1}
+    return BilinearLayout(kind="gram", l2=True, n_items=1, columns=1, **sizes, **weights)  # type: ignore[arg-type]
 
 
 def record(value: float) -> list[int]:
