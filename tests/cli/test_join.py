@@ -91,6 +91,22 @@ def test_a_late_entity_spends_nothing_and_gets_a_model():
     assert "remaining  ε=30" in call("ledger show dora.ledger")
 
 
+def test_a_server_goes_on_without_those_who_are_missing():
+    call(f"{NEW} --survivors 3 --present 3")
+    for name in NAMES[:3]:
+        call(keyed(name), 3)
+    said = call(COLLECT, 3)
+    assert "3 of 4 key shares" in said
+    assert "--close" in said
+    assert "0 of 3 messages" in call(f"{COLLECT} --close", 3)
+    assert "too few messages" in str(ask(f"{COLLECT} --close").exception)
+    for step in range(2):
+        for name in NAMES[:3]:
+            call(keyed(name), 3)
+        call(COLLECT, 0 if step else 3)
+    assert "nothing was drawn or spent" in call(keyed("dora"))
+
+
 def test_what_is_missing_is_said_before_a_ledger_is_made():
     call(NEW)
     for line, kind, words in (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -78,6 +79,20 @@ def test_at_the_deadline_the_quorum_decides(plan, box, tmp_path, make_message):
     assert box.published() is None
     box.put("site-1", make_message(plan, 1))
     assert one.step().published
+
+
+def test_closing_by_hand_needs_no_deadline_but_the_quorum(plan, box, tmp_path, make_message):
+    one = collector(plan, box, tmp_path)
+    box.put("site-0", make_message(plan, 0))
+    with pytest.raises(TooFewMessages, match="at least 2 of 3"):
+        one.step(close=True)
+    box.put("site-1", make_message(plan, 1))
+    assert not one.step().closed
+    assert one.step(close=True).published
+    assert json.loads((tmp_path / "state" / "closed.json").read_text())["why"] == "by hand"
+    box.put("site-2", make_message(plan, 2))
+    assert one.step().arrived == 2
+    assert "too late" in one.refused()[0].reason
 
 
 def test_two_messages_of_one_entity_in_one_look(plan, box, tmp_path, make_message):

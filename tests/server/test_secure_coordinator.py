@@ -145,6 +145,22 @@ def test_drop_outs_before_between_and_after(group: Group) -> None:
     assert decode_factors(group.published(ANSWERS), group.plan).entities == 4
 
 
+def test_closing_by_hand_closes_the_present_step_only(group: Group) -> None:
+    group.share(NAMES[:4])
+    assert not group.server().step().closed
+    group.server().step(close=True)
+    assert decode_roll(group.published(KEYS), group.plan).present == NAMES[:4]
+    assert group.server().step_name == "messages"
+    with pytest.raises(TooFewMessages, match="too few messages"):
+        group.server().step(close=True)
+    group.mask(NAMES[:4])
+    group.server().step()
+    with pytest.raises(TooFewMessages, match="too few answers"):
+        group.server().step(close=True)
+    group.answer(NAMES[:4])
+    assert group.server().step(close=True).published
+
+
 @pytest.mark.parametrize("step", ["key shares", "messages"])
 def test_below_the_floor_nothing_is_published(group: Group, step: str) -> None:
     if step == "messages":

@@ -30,6 +30,9 @@ def collect(
     state: Annotated[Path, typer.Option(help="Folder of the server's own, to go on after a crash.")],
     wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for the messages; 0 looks once.")] = 0.0,
     poll: Annotated[float, typer.Option(min=0.05, help="Seconds between two looks.")] = 2.0,
+    close: Annotated[
+        bool, typer.Option("--close", help="Wait for nobody else: go on with those who answered, if they are enough.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Take the messages that arrive in a folder, and publish the item factors once when the plan's round is complete.
@@ -40,7 +43,7 @@ def collect(
     if not inbox.is_dir():
         raise TransportError("there is no such inbox.", found=str(inbox), fix="make the folder first, or mend the name")
     coordinator = _coordinator(agreed, inbox, outbox, state)
-    found = _look(coordinator, wait=wait, poll=poll)
+    found = _look(coordinator, wait=wait, poll=poll, close=close)
     _print(found, coordinator, json=json)
     if not found.published:
         raise typer.Exit(NOT_YET)
@@ -55,13 +58,14 @@ def _coordinator(plan: Plan, inbox: Path, outbox: Path, state: Path) -> Coordina
     return SecureCoordinator(plan, lambda phase: ServerFolder(inbox, outbox, plan, phase=phase), state=state)
 
 
-def _look(coordinator: Coordinator | SecureCoordinator, *, wait: float, poll: float) -> Progress:
+def _look(coordinator: Coordinator | SecureCoordinator, *, wait: float, poll: float, close: bool) -> Progress:
     """Look until the round is published or the time is over; too few after the deadline may still become enough."""
     until = time.monotonic() + wait
     with bar("messages") as progress:
         while True:
             try:
-                found = coordinator.step()
+                found = coordinator.step(close=close)
+                close = False  # the present step only, not those that follow
                 if found.published or time.monotonic() >= until:
                     return found
                 progress(found.arrived, found.expected)
@@ -101,7 +105,7 @@ def _print(found: Progress, coordinator: Coordinator | SecureCoordinator, *, jso
         error = NotReady(
             "the round is not complete.",
             expected=f"it closes when {ends}",
-            fix="run the same command again later, or --wait SECONDS",
+            fix="run the same command again later, or --wait SECONDS; --close goes on without those who are missing",
         )
         typer.echo(str(error), err=True)
 

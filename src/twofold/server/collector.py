@@ -141,20 +141,26 @@ class Collector(ABC):
         kept = [Rejected(name, reason) for name, reason in self._state.refused().values()]
         return [*kept, *self._conflicts, *self.mailbox.rejected()]
 
-    def step(self) -> Progress:
+    def step(self, *, close: bool = False) -> Progress:
         """Look once: take what is new, and finish the round if it can be finished.
+
+        Parameters
+        ----------
+        close : bool
+            Wait for nobody else, as if the deadline had passed: the step goes on with those who answered, if these are
+            enough.
 
         Raises
         ------
         TooFewMessages
-            The deadline has passed below the quorum. Another look may find more.
+            The deadline has passed, or the step is to be closed, below the quorum. Another look may find more.
         TransportError
             The folder or the mailbox cannot be used, or another coordinator works here. Nothing is lost.
         """
         with nullcontext() if self._holding else self._state.locked():
             self._state.open()
             self._collect()
-            if self._state.closed() is None and not self._close():
+            if self._state.closed() is None and not self._close(close):
                 return self._progress()
             self._publish()
             return self._progress()
@@ -255,16 +261,17 @@ class Collector(ABC):
         self.accept(message)
         return str(message.entity)
 
-    def _close(self) -> bool:
+    def _close(self, by_hand: bool) -> bool:
         """Write down which messages count, if it is time; say whether it was."""
         receipts = list(self._state.messages().values())
         if len(receipts) >= max(self.expected, self.quorum):
             self._state.close(receipts, "all answered")
             return True
-        if self.deadline is None or self.clock() < datetime.fromisoformat(self.deadline):
+        over = self.deadline is not None and self.clock() >= datetime.fromisoformat(self.deadline)
+        if not over and not by_hand:
             return False
         check_number(len(receipts), self.quorum, self.expected)
-        self._state.close(receipts, "deadline")
+        self._state.close(receipts, "deadline" if over else "by hand")
         return True
 
     def _publish(self) -> None:

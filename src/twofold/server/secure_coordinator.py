@@ -95,16 +95,23 @@ class SecureCoordinator:
         looked = self._steps[: self._steps.index(self._current) + 1]
         return list(dict.fromkeys(refused for one in looked for refused in one.refused()))
 
-    def step(self) -> Progress:
+    def step(self, *, close: bool = False) -> Progress:
         """Look once in every step that can be looked into; gives the figures of the last of them.
+
+        Parameters
+        ----------
+        close : bool
+            Wait for nobody else in the present step, as if its deadline had passed. Answers close by themselves.
 
         Raises
         ------
         TooFewMessages
-            A deadline has passed with too few. Nothing is unmasked and nothing is published.
+            A deadline has passed, or the step is to be closed, with too few. Nothing is unmasked and nothing is
+            published.
         """
+        present = self._current
         for one in self._steps:
-            seen = one.step()
+            seen = one.step(close=close and one is present)
             if not seen.published:
                 break
         return Progress(
@@ -149,13 +156,13 @@ class _Step(Collector):
         assert data is not None, "a step is looked into only when the one before it is published"
         return data
 
-    def _close(self) -> bool:
+    def _close(self, by_hand: bool) -> bool:
         """As every step; below the quorum nothing goes on, and it says so."""
         try:
-            return super()._close()
+            return super()._close(by_hand)
         except TooFewMessages as error:
             raise TooFewMessages(
-                f"too few {WAITS[self.phase.name]} came by the deadline; nothing is unmasked, nothing is published.",
+                f"too few {WAITS[self.phase.name]} came in time; nothing is unmasked, nothing is published.",
                 found=error.found,
                 expected=error.expected,
                 fix="wait: those that come late still count; else start again with a new plan and new keys",
@@ -259,11 +266,11 @@ class _Answers(_Step):
         )
         return encode_factors(factors, self.plan)
 
-    def _close(self) -> bool:
+    def _close(self, by_hand: bool) -> bool:
         """Close as soon as the answers take the masks off; wrong ones among few are outvoted by more of them."""
         receipts = sorted(self._state.messages().values())
         if len(receipts) < self.quorum:
-            return False
+            return super()._close(by_hand) if by_hand else False
         try:
             data = self.compute([self._stored(one) for one in receipts])
         except (BadMessage, TooFewMessages):

@@ -21,7 +21,7 @@ class InProcess:
     >>> box = InProcess()
     >>> box.fetch()
     Traceback (most recent call last):
-    twofold.errors.NotReady: the item factors are not published yet...
+    twofold.errors.NotReady: the server has not published anything yet...
     >>> box.publish(b"factors") == box.publish(b"factors"), box.fetch()
     (True, b'factors')
     """
@@ -45,10 +45,10 @@ class InProcess:
         return receipt(content)
 
     def fetch(self) -> bytes:
-        """Give the published item factors, or raise NotReady."""
+        """Give what the server published, or raise NotReady."""
         found = self.published()
         if found is None:
-            raise NotReady("the item factors are not published yet.", fix="ask again later")
+            raise NotReady("the server has not published anything yet.", fix="ask again later")
         return found
 
     def submissions(self) -> Iterator[Submission]:
@@ -79,7 +79,7 @@ class InProcess:
 
 def closed() -> RoundClosed:
     """Refuse what comes after the end."""
-    return RoundClosed("the item factors are published; nothing new is taken.", fix="fetch them, or start a new plan")
+    return RoundClosed("the server has published; nothing new is taken.", fix="fetch it, or start a new plan")
 
 
 def conflict(entity: str) -> ConflictingMessage:
