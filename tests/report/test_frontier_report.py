@@ -10,14 +10,14 @@ from twofold.experiments._frontier_page import markdown
 from twofold.experiments._frontier_settings import read_frontier
 from twofold.experiments._frontier_store import SCHEMA
 from twofold.experiments._frontier_summary import Results
-from twofold.report.frontier_report import frontier_page
+from twofold.report.frontier_report import frontier_page, pictures
 
 GRID = read_frontier("full")
 SETTING = GRID.of("hospitals-middle")
 
 
-def frame() -> pl.DataFrame:
-    cells = [("alone", "none", math.inf, 0.5), ("gram", "none", math.inf, 0.6)]
+def frame(*more: tuple[str, str, float, float]) -> pl.DataFrame:
+    cells = [("alone", "none", math.inf, 0.5), ("gram", "none", math.inf, 0.6), *more]
     cells += [("gram", noise, epsilon, 0.58) for noise in ("secure", "own") for epsilon in (0.1, 1.0)]
     rows = [
         {
@@ -39,6 +39,28 @@ def test_words_targets_plots_and_tables():
     assert "at least 75 % of the gap" in page
     assert "gram, secure sum" in page
     assert page == frontier_page([Results(frame(), SETTING)], GRID).html()
+
+
+def test_pictures_lie_beside_the_page():
+    shown = frame(
+        ("public features", "none", math.inf, 0.53),
+        *((name, noise, 1.0, 0.52) for name in ("sketch", "features") for noise in ("own", "secure")),
+        ("buckets", "own", 1.0, 0.5),
+    )
+    drawn = pictures([Results(shown, SETTING)])
+    assert list(drawn) == ["frontier-hospitals-middle.svg"]
+    picture = drawn["frontier-hospitals-middle.svg"]
+    for words in (
+        "gram, secure sum",
+        "gram, own noise",
+        "buckets, own noise",
+        "features, secure sum",
+        "public features",
+    ):
+        assert words in picture
+    assert "features, own noise" not in picture
+    assert "(frontier-hospitals-middle.svg)" in markdown(shown, GRID, drawn)
+    assert ".svg" not in markdown(shown, GRID)
 
 
 def test_an_empty_run_says_so():

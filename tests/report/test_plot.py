@@ -37,6 +37,19 @@ def test_it_is_well_formed_and_fetches_nothing() -> None:
     assert not re.search(r"#[0-9a-f]{6}\b", text)  # every colour is the page's
 
 
+def test_a_picture_stands_alone() -> None:
+    made = plot(log_x=True, x_label="12.3456 <!-- no comment -->")
+    text = made.picture()
+    root = ElementTree.fromstring(text)
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert text.count("http") == 1  # the name of the format; nothing is fetched
+    assert set(re.findall(r"var\((--[\w-]+)\)", text)) <= set(re.findall(r"(--[\w-]+):", text))
+    words = [one.text for one in root.iter() if one.tag.endswith("text")]
+    assert "12.3456 <!-- no comment -->" in words
+    assert len(text) < len(made.svg()) + 1_500
+    assert text == made.picture()
+
+
 def test_two_plots_share_no_name() -> None:
     def names(text: str) -> set[str]:
         return set(re.findall(r'\bid="([^"]+)"', text))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import polars as pl
 
@@ -11,7 +11,7 @@ from twofold.experiments._frontier_summary import Results
 from twofold.experiments._frontier_tables import NAMES, all_sheets, target_sheet
 from twofold.experiments._frontier_words import advice, verdict
 
-__all__ = ["HOW", "READING", "all_results", "markdown", "not_run"]
+__all__ = ["HOW", "READING", "all_results", "markdown", "not_run", "picture_name"]
 
 HOW = (
     "Every entity's users are in the released statistic. A public sample of entities, evenly spaced by size within "
@@ -37,8 +37,22 @@ def all_results(frame: pl.DataFrame, grid: Grid) -> list[Results]:
     return [Results(frame, one) for one in grid.data if one.name in there]
 
 
-def markdown(frame: pl.DataFrame, grid: Grid) -> str:
+def picture_name(results: Results) -> str:
+    """File name of a data set's plot, beside the page."""
+    return f"frontier-{results.setting.name}.svg"
+
+
+def markdown(frame: pl.DataFrame, grid: Grid, pictures: Collection[str] = ()) -> str:
     """Write the page.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        All cells.
+    grid : Grid
+        What was asked for.
+    pictures : collection of str
+        Names of the plots that lie beside the page.
 
     Examples
     --------
@@ -51,7 +65,7 @@ def markdown(frame: pl.DataFrame, grid: Grid) -> str:
     parts = [
         "# The frontier: when to federate, and when not",
         f"Printed by\n\n```\npython -m twofold.experiments.frontier --size {grid.size.name} -o DIR\n```\n",
-        "as `frontier.md` in DIR; `frontier.html` beside it has the plots, `frontier.parquet` every number.",
+        "as `frontier.md` in DIR; `frontier.html` beside it has more plots, `frontier.parquet` every number.",
         "## In plain words",
         _points([*advice(results), *map(verdict, results)]),
         "## Targets",
@@ -60,15 +74,17 @@ def markdown(frame: pl.DataFrame, grid: Grid) -> str:
         HOW,
         READING,
         f"**{not_run(results, grid)}**",
-        *(part for one in results for part in _data(one)),
+        *(part for one in results for part in _data(one, pictures)),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _data(results: Results) -> list[str]:
+def _data(results: Results, pictures: Collection[str]) -> list[str]:
     setting = results.setting
     delta = f"δ = {setting.delta:g}, {results.seeds} seeds"
     parts = [f"## {setting.title[0].upper()}{setting.title[1:]}", f"{delta}."]
+    if picture_name(results) in pictures:
+        parts.append(f"![Share of the gap closed, smaller half of the entities]({picture_name(results)})")
     for sheet in all_sheets(results):
         parts += [f"**{sheet.caption}**", sheet.markdown()]
     return parts

@@ -61,15 +61,19 @@ def run(
 
 
 def write(frame: pl.DataFrame, grid: Grid, folder: Path) -> str:
-    """Write the one Parquet, the Markdown and the HTML page; give the Markdown."""
+    """Write the one Parquet, the Markdown with its plots and the HTML page; give the Markdown."""
     folder.mkdir(parents=True, exist_ok=True)
     frame.write_parquet(folder / "frontier.parquet")
-    text = markdown(frame, grid)
-    write_whole(folder / "frontier.md", text.encode())
     # Pages stand above experiments; this command puts both together, the one exception that import-linter lists.
-    from twofold.report.frontier_report import frontier_page
+    from twofold.report.frontier_report import frontier_page, pictures
 
-    frontier_page(all_results(frame, grid), grid).write(folder / "frontier.html")
+    results = all_results(frame, grid)
+    drawn = pictures(results)
+    for name, picture in drawn.items():
+        write_whole(folder / name, picture.encode())
+    text = markdown(frame, grid, drawn)
+    write_whole(folder / "frontier.md", text.encode())
+    frontier_page(results, grid).write(folder / "frontier.html")
     return text
 
 

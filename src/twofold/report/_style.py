@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["SERIES_COLOURS", "STYLE"]
+__all__ = ["COLOURS", "SERIES_COLOURS", "STYLE"]
 
 #: Line colours on white and on the dark ground: at least 4.5 to 1 against each, apart for the colour-blind (after Okabe
 #: and Ito 2008, darkened or lightened). Markers and dashes tell the lines apart where there is no colour.
@@ -22,13 +22,17 @@ def _variables(number: int) -> str:
     return " ".join(f"--line-{k}: {pair[number]};" for k, pair in enumerate(SERIES_COLOURS))
 
 
-STYLE: Final = f"""
+#: Colours of a page, by name, on white and on a dark screen.
+COLOURS: Final = f"""
 :root {{ color-scheme: light; --ink: #111; --ground: #fff; --soft: #444; --rule: #ccc; --shade: #f4f4f4;
   {_variables(0)} }}
 @media screen and (prefers-color-scheme: dark) {{
   :root {{ color-scheme: dark; --ink: #eee; --ground: #14171a; --soft: #b8bcc0; --rule: #4a4f55; --shade: #20252a;
     {_variables(1)} }}
 }}
+"""
+
+STYLE: Final = f"""{COLOURS}
 * {{ box-sizing: border-box; }}
 body {{ font: 15px/1.45 system-ui, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; color: var(--ink);
   background: var(--ground); max-width: 800px; margin: 24px auto; padding: 0 16px; }}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["RC", "inline", "paint"]
+__all__ = ["RC", "inline", "paint", "standing_alone"]
 
 #: Text stays text, so that it can be searched, read aloud and set in the page's font; names inside depend on content.
 RC: Final[Any] = {  # Any: newer matplotlib lists all its keys as a type
@@ -51,6 +51,39 @@ def inline(figure: Figure, *, label: str) -> str:
     with matplotlib.rc_context(RC):
         figure.savefig(buffer, format="svg", metadata=nothing, transparent=True)
     return _clean(buffer.getvalue(), label)
+
+
+def standing_alone(markup: str, variables: str, *, width: int = 560) -> str:
+    """Turn an `svg` element of a page into a file: with the colours it took from the page, on paper of its own.
+
+    Parameters
+    ----------
+    markup : str
+        What `inline` gave.
+    variables : str
+        Style sheet that gives the page's colours.
+    width : int
+        Pixels across.
+
+    Examples
+    --------
+    >>> made = standing_alone('<svg viewBox="0 0 7 7" role="img"></svg>', ":root { --ink: #111; }")
+    >>> made.startswith('<svg xmlns="http://www.w3.org/2000/svg" width="560" viewBox'), made.count("<rect")
+    (True, 1)
+    """
+    head, body = markup.split(">", 1)
+    font = "text { font-family: system-ui, Arial, sans-serif; }"
+    look = f"<style>{' '.join(variables.split())} {font}</style>"
+    paper = '<rect width="100%" height="100%" fill="var(--ground)"/>'
+    named = head.replace("<svg", f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}"', 1)
+    return f"{named}>{look}{paper}{_short(body)}\n"
+
+
+def _short(body: str) -> str:
+    """Without comments, and to a hundredth of a point: half the size, and nobody sees it."""
+    body = re.sub(r"<!--.*?-->", "", body, flags=re.DOTALL)
+    body = re.sub(r"<[^>]*>", lambda tag: re.sub(r"(\.\d\d)\d+", r"\1", " ".join(tag[0].split())), body)
+    return re.sub(r">\s+<", ">\n<", body)
 
 
 def _clean(text: str, label: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from twofold.experiments._frontier_page import HOW, READING, not_run
+from twofold.experiments._frontier_page import HOW, READING, not_run, picture_name
 from twofold.experiments._frontier_settings import Grid
 from twofold.experiments._frontier_summary import Results
 from twofold.experiments._frontier_tables import NAMES, Sheet, all_sheets, target_sheet
@@ -15,7 +15,7 @@ from twofold.report.plot import Plot, Series
 from twofold.report.table import Column, Table
 from twofold.report.words import Folded, Notice, Paragraph, Points
 
-__all__ = ["frontier_page"]
+__all__ = ["frontier_page", "pictures"]
 
 #: Lines that can be told apart.
 MOST_LINES = 6
@@ -55,6 +55,18 @@ def frontier_page(results: Sequence[Results], grid: Grid) -> Page:
     )
 
 
+def pictures(results: Sequence[Results]) -> dict[str, str]:
+    """Draw one picture for every data set with a gap, by file name: the smaller half of its entities.
+
+    Examples
+    --------
+    >>> pictures([])
+    {}
+    """
+    plots = {picture_name(one): _plot(one, "smaller half") for one in results}
+    return {name: plot.picture() for name, plot in plots.items() if plot is not None}
+
+
 def _title(results: Results) -> str:
     title = results.setting.title
     return title[0].upper() + title[1:]
@@ -73,13 +85,10 @@ def _blocks(results: Results) -> tuple[Block, ...]:
 
 
 def _plot(results: Results, group: str) -> Plot | None:
-    series = [
-        one
-        for place, cell in enumerate(results.privates[:MOST_LINES])
-        if (one := _series(results, *cell, group, place))
-    ]
+    series = [one for place, cell in enumerate(_shown(results)) if (one := _series(results, *cell, group, place))]
     if not series:
         return None
+    series += _public(results, group)
     who = "all entities" if group == "all" else f"{group} of the entities"
     return Plot(
         caption=f"Share of the gap closed, {who}",
@@ -91,6 +100,23 @@ def _plot(results: Results, group: str) -> Plot | None:
         ticks=tuple((one, f"{one:g}") for one in results.epsilons),
         level=0.0,
     )
+
+
+def _shown(results: Results) -> list[tuple[str, str]]:
+    """Mechanisms and noises that are drawn: the headline one with each noise, of the others the first noise."""
+    headline = results.setting.headline
+    first = dict(reversed(results.privates))
+    chosen = [one for one in results.privates if one[0] == headline or first[one[0]] == one[1]]
+    return sorted(chosen, key=lambda one: one[0] != headline)[: MOST_LINES - 1]
+
+
+def _public(results: Results, group: str) -> list[Series]:
+    """What public features reach without anybody else, as a level line."""
+    share = results.share("public features", "none", math.inf, group=group).mean
+    if math.isnan(share):
+        return []
+    ends = (min(results.epsilons), max(results.epsilons))
+    return [Series(name="public features only", x=ends, y=(100 * share, 100 * share), style=MOST_LINES - 1)]
 
 
 def _series(results: Results, mechanism: str, noise: str, group: str, place: int) -> Series | None:

@@ -9,8 +9,8 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from twofold.errors import BadShape
-from twofold.report._style import SERIES_COLOURS
-from twofold.report._svg import RC, inline, paint
+from twofold.report._style import COLOURS, SERIES_COLOURS
+from twofold.report._svg import RC, inline, paint, standing_alone
 from twofold.report.table import Column, Table
 
 if TYPE_CHECKING:
@@ -112,6 +112,10 @@ class Plot:
             ]
             _legend(figure, handles, [one.name for one in self.series])
             return inline(figure, label=self.description)
+
+    def picture(self) -> str:
+        """Draw a file of its own, for a page that is not ours."""
+        return standing_alone(self.svg(), COLOURS)
 
     def _numbers(self) -> str:
         columns = (Column("line", numeric=False), Column(self.x_label), Column(self.y_label), Column("±"))
