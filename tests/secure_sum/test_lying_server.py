@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from twofold.errors import PrivacyError
-from twofold.secure_sum import honest_in_any_sum
+from twofold.secure_sum import PublicKeys, honest_in_any_sum, mask
 from twofold.secure_sum.derive import add_stream
-from twofold.secure_sum.keys import private_of
+from twofold.secure_sum.keys import agree, private_of
 from twofold.secure_sum.masking import modulus_mask, pair_stream, self_stream
 from twofold.secure_sum.shamir import recover
+from twofold.secure_sum.sharing import plan_seed
 
 #: Each of five entities is shown another list, each with three survivors (the floor) and itself among them.
 DROPPED = {"e000": "23", "e001": "24", "e002": "34", "e003": "24", "e004": "23"}
@@ -49,12 +51,35 @@ def test_different_lists_open_a_sum_below_the_floor_but_not_below_the_bound(fede
         total += sent[name].numbers
         add_stream(total, self_stream(opened["seeds"][name], bound, 8), bits=48, subtract=True)
         for gone, secret in opened["keys"].items():
-            key = pair_stream(private_of(secret), group.terms.roster[name].mask, bound, 8)
+            key = pair_stream(private_of(secret), group.terms.roster[name].mask, bound, 8, pair=(name, gone))
             add_stream(total, key, bits=48, subtract=name < gone)
     total &= modulus_mask(48)
     signed = (total.view(np.int64) << 16) >> 16
     assert signed[:6].tolist() == (values[pair[0]] + values[pair[1]]).tolist()
     assert len(pair) == group.terms.honest == 2 < group.terms.floor
+
+
+def test_a_twin_of_anothers_key_takes_no_mask_off(federation) -> None:
+    """A colluder enrols the key of a plus the point of order two: 1/x on this curve. Everybody's secret with it is a's.
+
+    Without names in the masks, b's masks with a (subtracted) and with z (added) would cancel, and with b's self-mask,
+    which its survival opens, b's numbers would lie open.
+    """
+    group = federation(3)
+    one, victim, colluder = group.names
+    curve = 2**255 - 19
+    twin = pow(int.from_bytes(group.terms.roster[one].mask, "little"), -1, curve).to_bytes(32, "little")
+    secret = private_of(group.keys[victim].mask)
+    assert agree(secret, twin) == agree(secret, group.terms.roster[one].mask)
+    listed = {**group.terms.roster, colluder: PublicKeys(mask=twin, seal=group.terms.roster[colluder].seal)}
+    terms = replace(group.terms, roster=listed)
+    values = np.array([123, -456], dtype=np.int64)
+    left = mask(values, group.keys[victim], victim, terms, terms.names).numbers.copy()
+    own = self_stream(plan_seed(group.keys[victim], terms), terms.present_digest(terms.names), left.size)
+    add_stream(left, own, bits=terms.bits, subtract=True)
+    left &= modulus_mask(terms.bits)
+    assert not (left[-2:] == [1, terms.positions[victim]]).any()  # the check numbers would show it
+    assert not (left[:2] == values.astype(np.uint64) & modulus_mask(terms.bits)).any()
 
 
 def test_an_entity_that_answered_refuses_any_other_list_and_repeats_the_same(federation) -> None:

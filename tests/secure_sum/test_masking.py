@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -92,5 +93,8 @@ def test_each_mask_alone_depends_on_the_list_and_the_length(federation) -> None:
     """The proof needs it: masks over different lists must not cancel, nor two lengths share a stream."""
     group = federation(3)
     private, public = private_of(group.keys["e000"].mask), group.terms.roster["e001"].mask
-    for make in (lambda bound, size: self_stream(bytes(32), bound, size), partial(pair_stream, private, public)):
+    paired = partial(pair_stream, private, public, pair=("e000", "e001"))
+    for make in (lambda bound, size: self_stream(bytes(32), bound, size), paired):
         assert len({make(bound, size) for bound in (b"one", b"two") for size in (5, 6)}) == 4
+    names = ("e000", "e001", "e002")
+    assert len({pair_stream(private, public, b"", 5, pair=pair) for pair in combinations(names, 2)}) == 3

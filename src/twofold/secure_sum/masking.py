@@ -67,7 +67,7 @@ def mask(values: NDArray[np.int64], keys: Keys, name: str, terms: Terms, present
     private = private_of(keys.mask)
     for other in present:
         if other != name:
-            key = pair_stream(private, terms.roster[other].mask, bound, hidden.size)
+            key = pair_stream(private, terms.roster[other].mask, bound, hidden.size, pair=(name, other))
             add_stream(hidden, key, bits=terms.bits, subtract=name > other)
     hidden &= modulus_mask(terms.bits)
     return MaskedMessage(sender=name, present=bound, bits=terms.bits, numbers=hidden)
@@ -102,17 +102,24 @@ def self_stream(seed: bytes, bound: bytes, size: int) -> bytes:
     return derive(seed, "self mask", bound, size.to_bytes(8, "little"))
 
 
-def pair_stream(private: X25519PrivateKey, public: bytes, bound: bytes, size: int) -> bytes:
+def pair_stream(private: X25519PrivateKey, public: bytes, bound: bytes, size: int, *, pair: tuple[str, str]) -> bytes:
     """Key of the mask of a pair, the same from both sides: the name that comes first adds it, the other subtracts.
+
+    Privacy
+    -------
+    The names are part of the derivation. Secret keys are multiples of 8, so a public key plus a point of small order
+    gives everybody the same secret as the key itself: who enrols such a twin of u's key would otherwise have the same
+    mask with v as u has, and the two could cancel in v's message.
 
     Examples
     --------
     >>> one, two = Keys.new(), Keys.new()
-    >>> here = pair_stream(private_of(one.mask), two.public.mask, b"", 5)
-    >>> here == pair_stream(private_of(two.mask), one.public.mask, b"", 5)
+    >>> here = pair_stream(private_of(one.mask), two.public.mask, b"", 5, pair=("a", "b"))
+    >>> here == pair_stream(private_of(two.mask), one.public.mask, b"", 5, pair=("b", "a"))
     True
     """
-    return derive(agree(private, public), "pair mask", bound, size.to_bytes(8, "little"))
+    names = (name.encode() for name in sorted(pair))
+    return derive(agree(private, public), "pair mask", bound, size.to_bytes(8, "little"), *names)
 
 
 def modulus_mask(bits: int) -> np.uint64:

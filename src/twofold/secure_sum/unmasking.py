@@ -132,7 +132,7 @@ def _take_off(
     for gone, secret in secrets.keys.items():
         private = private_of(secret)
         for stayed in survivors:
-            key = pair_stream(private, terms.roster[stayed].mask, bound, size)
+            key = pair_stream(private, terms.roster[stayed].mask, bound, size, pair=(stayed, gone))
             # the one that stayed added it when its name comes first
             add_stream(remaining, key, bits=terms.bits, subtract=stayed < gone)
 
