@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
+from scipy import stats
 
 from twofold.errors import PrivacyError
 from twofold.privacy.budget import ApproxDP, NotPrivate, PureDP
@@ -267,3 +269,24 @@ def test_several_shares_are_not_priced_alone():
     event = Bilinear(kind="gram").price(public)
     assert alone_cost([event], ApproxDP(epsilon=1, delta=1e-6)).epsilon < 21
     assert alone_cost([event, event], ApproxDP(epsilon=1, delta=1e-6)).epsilon == float("inf")
+
+
+@pytest.mark.parametrize("entities", [2, 10, 20])
+def test_a_person_in_several_entities_of_one_sum(tmp_path, entities):
+    """Exact for a person of full length: N(0, s²) against N(m Δ, s²). The stated pair must hold, and be near."""
+    unit = Unit.person(entities=entities)
+    public = Public(n_items=12, n_users=40, max_items=4, bound=5, epsilon=1, delta=1e-6, honest=205, unit=unit)
+    event = Bilinear(kind="gram").price(public)
+    made = card_from_ledger(make(tmp_path, [event], unit=unit, cost=ApproxDP(epsilon=1, delta=1e-6)))
+    stated = next(one for one in made.figures if "of this one sum" in one.meaning)
+    distance = entities * math.sqrt(2 * float(public.budget.rho))
+    assert stated.delta == pytest.approx(1e-6)
+    assert _exact_delta(distance, stated.epsilon) <= stated.delta
+    assert _exact_delta(distance, 0.85 * stated.epsilon) > stated.delta
+    if entities >= 10:  # m separate releases would cost m ε: too little here
+        assert _exact_delta(distance, entities) > entities * 1e-6
+
+
+def _exact_delta(distance: float, epsilon: float) -> float:
+    inside, outside = distance / 2 - epsilon / distance, -distance / 2 - epsilon / distance
+    return float(stats.norm.cdf(inside) - math.exp(epsilon + stats.norm.logcdf(outside)))

@@ -18,6 +18,13 @@ def test_a_person_in_m_entities_pays_m_times():
     assert unit.across(leak) == leak
 
 
+def test_one_noise_for_all_entities_is_a_group():
+    unit = Unit.person(entities=3)
+    assert unit.across_one_noise(PureDP(epsilon=1)) == PureDP(epsilon=3)
+    assert unit.across_one_noise(ZCDP(rho="1/9")) == ZCDP(rho=1)
+    assert Unit.person().across_one_noise(ZCDP(rho=1)) == ZCDP(rho=1)
+
+
 def test_one_entity_changes_nothing():
     assert Unit.person().across(PureDP(epsilon=1)) == PureDP(epsilon=1)
 

@@ -29,6 +29,21 @@ def test_once(tmp_path):
     assert names(tmp_path) == ["x"]
 
 
+def test_a_name_that_a_killed_writer_left_is_made_durable(tmp_path, monkeypatch):
+    path, synced, real = tmp_path / "x", [], once.sync_folder
+
+    def killed(_folder):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(once, "sync_folder", killed)
+    with pytest.raises(KeyboardInterrupt):
+        put_once(path, b"one")
+    assert path.exists()
+    monkeypatch.setattr(once, "sync_folder", lambda folder: (synced.append(folder), real(folder)))
+    assert put_once(path, b"one")
+    assert synced == [tmp_path]
+
+
 def test_the_first_of_two_writers_wins(tmp_path, monkeypatch):
     path, link = tmp_path / "x", os.link
 

@@ -18,6 +18,7 @@ from twofold.privacy.card_words import AGAINST, best_guess, brief, describe, not
 from twofold.privacy.events import DiscreteGaussianShareEvent, Event, event_from_dict, flatten
 from twofold.privacy.explain import PublicNumbers, Range
 from twofold.privacy.ledger import Cost, Entry, Ledger, LedgerState, cost_of
+from twofold.privacy.mechanisms.gaussian_share import rho_of_sum
 from twofold.privacy.unit import Unit
 
 __all__ = ["ALONE", "Card", "Figure", "alone_cost", "card_from_ledger"]
@@ -193,7 +194,10 @@ def _figures(unit: Unit, guarantee: Guarantee, state: LedgerState, events: list[
     if parties(events) > 1 and not isinstance(guarantee, NotPrivate):
         meaning = f"{ALONE}: one {holder} added or removed, should all others collude with the server"
         figures.append(_figure(meaning, alone_cost(events, guarantee), headline=False))
-    if unit.entities > 1:
+    if unit.entities > 1 and parties(events) > 1 and not isinstance(guarantee, NotPrivate):
+        meaning = f"one {holder} in {unit.entities} entities of this one sum"
+        figures.append(_figure(meaning, _across_sum(unit, events, guarantee)))
+    elif unit.entities > 1:
         across = cost_of(_priced(unit.across(guarantee)))
         figures.append(_figure(f"one {holder} in {unit.entities} entities, each with a release like this", across))
     return [*figures, _figure(f"one {holder} added or removed, all releases so far together", state.spent)]
@@ -217,6 +221,17 @@ def alone_cost(events: list[Event], guarantee: PureDP | ApproxDP) -> Cost:
         return Cost(epsilon=math.inf, delta=Fraction(1))
     rho = shares[0].sensitivity_squared / (2 * shares[0].variance)
     return cost_of(ZCDP(rho=rho).to_approx(guarantee.delta))
+
+
+def _across_sum(unit: Unit, events: list[Event], guarantee: PureDP | ApproxDP) -> Cost:
+    """Price for a holder in several entities of one secure sum: all of them meet the same noise."""
+    if isinstance(guarantee, PureDP):
+        return cost_of(_priced(unit.across_one_noise(guarantee)))
+    shares = [one for event in events for one in flatten(event) if isinstance(one, DiscreteGaussianShareEvent)]
+    if len(shares) != 1:
+        return Cost(epsilon=math.inf, delta=Fraction(1))
+    whole = unit.across_one_noise(ZCDP(rho=rho_of_sum(shares[0])))
+    return cost_of(_priced(whole.to_approx(guarantee.delta)))
 
 
 def _figure(meaning: str, cost: Cost, *, headline: bool = True) -> Figure:

@@ -170,7 +170,7 @@ def not_promised(unit: Unit, *, seeded: bool, parties: int = 1, about: Mapping[s
     Examples
     --------
     >>> not_promised(Unit.visit(), seeded=False, about={})[0]
-    'A person with several visits is protected less: v visits cost v times the ε.'
+    'A person with several visits is protected less: v visits cost v times the ε, and more where there is a δ.'
     """
     lines = []
     if seeded:
@@ -180,7 +180,9 @@ def not_promised(unit: Unit, *, seeded: bool, parties: int = 1, about: Mapping[s
             f"Anything about this message alone: it carries a share of the noise, whole with {parties} shares."
         )
     if unit.holder == "visit":
-        lines.append("A person with several visits is protected less: v visits cost v times the ε.")
+        lines.append(
+            "A person with several visits is protected less: v visits cost v times the ε, and more where there is a δ."
+        )
     return [
         *lines,
         "That nothing can be learned about groups: what is true of many people is what the release is for.",

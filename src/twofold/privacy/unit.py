@@ -5,7 +5,9 @@ one visit, and the card then has to say so too. Two data sets are neighbours whe
 removed from one of them (add-or-remove-one). What follows for other questions is derived here:
 
 * replace-one (a unit is swapped for another): twice the ε, because it is one removal and one addition;
-* a person found in up to m entities: the m releases compose, so m times the ε (and m times the δ).
+* a person found in up to m entities: the m releases compose, so m times the ε (and m times the δ);
+* the same where all entities share one noise (a secure sum): the person moves that one release m times as far, a group
+  of m units, so m² times the ρ.
 
 Serialised form: ``{"holder": "person", "entities": 1, "adjacency": "add-or-remove-one"}``. The meaning of a
 value never changes; new values may be added.
@@ -39,7 +41,8 @@ class Unit:
 
     Privacy
     -------
-    A visit-level guarantee says nothing about a person with many visits: v visits cost v times the ε.
+    A visit-level guarantee says nothing about a person with many visits: v visits in one release are a group, which
+    costs v times a pure ε, and more than that where there is a δ (`across_one_noise`).
 
     Examples
     --------
@@ -122,6 +125,23 @@ class Unit:
         if isinstance(guarantee, ApproxDP):
             return ApproxDP(epsilon=self.entities * guarantee.epsilon, delta=self.entities * guarantee.delta)
         return guarantee
+
+    def across_one_noise(self, guarantee: PureDP | ZCDP) -> PureDP | ZCDP:
+        """Guarantee for a holder found in `entities` entities whose numbers go into one sum with one noise.
+
+        Privacy
+        -------
+        Group privacy of m units in one mechanism: m times a pure ε, m² times ρ (Bun and Steinke 2016, proposition 1.9).
+        There is no such rule of use for (ε, δ) alone, whose δ would grow with e^(m ε).
+
+        Examples
+        --------
+        >>> Unit.person(entities=3).across_one_noise(ZCDP(rho=1))
+        ZCDP(rho=Fraction(9, 1))
+        """
+        if isinstance(guarantee, PureDP):
+            return PureDP(epsilon=self.entities * guarantee.epsilon)
+        return ZCDP(rho=self.entities**2 * guarantee.rho)
 
     def as_dict(self) -> dict[str, str | int]:
         """Give the plain record."""

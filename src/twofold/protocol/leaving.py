@@ -102,12 +102,20 @@ def leaving(plan: Plan) -> Leaving:
         most_bytes=message_limit(plan),
         guarantee=plan.budget,
         replace_one=plan.budget.replace_one(),
-        across=plan.unit.across(plan.budget),
+        across=_across(plan),
         units=wanted.units,
         noise=wanted.noise,
         alone=alone_epsilon(plan.public, mechanism.kind) if honest and isinstance(mechanism, Bilinear) else None,
         honest=honest,
     )
+
+
+def _across(plan: Plan) -> PureDP | ApproxDP:
+    """Price for a holder in several entities: of several releases, or of one sum that they move several times."""
+    if not plan.public.honest or plan.unit.entities == 1:
+        return plan.unit.across(plan.budget)
+    whole = plan.unit.across_one_noise(plan.public.budget)
+    return whole if isinstance(whole, PureDP) else whole.to_approx(plan.delta)
 
 
 def _arrays(plan: Plan) -> dict[str, tuple[int, ...]] | None:

@@ -225,7 +225,8 @@ def plan_text(plan: Plan, *, files: Mapping[str, str | None] | None = None) -> s
     )
     parts.append(
         '# Whose presence is hidden: a "person" with everything recorded about them, or one "visit" only; and in how\n'
-        "# many entities the same one may be found (each of them spends the price again).\n"
+        "# many entities the same one may be found (each of them spends the price again; in a secure sum, where all\n"
+        "# meet one noise, they cost more than that together: `twofold plan explain` has the figure).\n"
         f"[unit]\nholder = {_literal(plan.unit.holder)}\nentities = {plan.unit.entities}\n"
     )
     if plan.features is not None:

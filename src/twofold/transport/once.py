@@ -40,7 +40,10 @@ def put_once(path: Path, data: bytes, *, mode: int | None = None) -> bool:
         if not os.path.lexists(path):
             _clear(path)
             _place(path, data, mode)
-        return _same(path, data)
+        same = _same(path, data)
+        if same:  # whoever put it there may have been killed before its name was durable
+            sync_folder(path.parent)
+        return same
     except OSError as error:
         raise unreadable(path, error) from None
 
@@ -52,7 +55,6 @@ def _place(path: Path, data: bytes, mode: int | None) -> None:
         # machine. Carrying needs no right to write, however open the folder is.
         write_whole(temporary, data, mode=mode or 0o600 | path.parent.stat().st_mode & 0o044)
         _name(temporary, path)
-        sync_folder(path.parent)
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)

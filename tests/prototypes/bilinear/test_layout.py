@@ -111,3 +111,15 @@ def test_a_message_that_would_be_too_large_is_refused() -> None:
     with pytest.raises(BadParameter, match="too large"):
         BilinearLayout.of(many, "gram")
     assert BilinearLayout.of(many, "sketch").length < MOST_NUMBERS
+
+
+@pytest.mark.parametrize(
+    ("cap", "more"),
+    [(1e-17, {}), (1e17, {}), (1e-306, {}), (1e6, {"lower": -1e90, "bound": 1e90})],
+)
+def test_a_cap_beyond_all_proportion_is_refused_before_there_are_users(cap: float, more: dict[str, float]) -> None:
+    """Else the numbers would overflow, or not, as the data have it."""
+    bounds: Any = {"lower": 1, "bound": 5, "centre": 3} | ({**more, "centre": 0} if more else {})
+    public = Public(n_items=4, n_users=9, max_items=4, feedback="ratings", delta=1e-6, l2_cap=cap, **bounds)
+    with pytest.raises(BadParameter, match="does not fit the bounds"):
+        BilinearLayout.of(public, "gram")

@@ -53,6 +53,8 @@ _LARGEST_NORM: Final = 1 << 12
 # Longer rows are shortened to the norm of so many entries. Noise grows with the cap and long rows gain little: with
 # 44 (hospitals) and 91 (films) entries in the middle row, caps of 6 to 10 did alike and 20 far worse.
 _TYPICAL_ITEMS: Final = 64
+# A cap further than this from the largest entry has no use, and numbers that overflow only where there are users.
+_CAP_RANGE: Final = 1_000_000
 # Share of the squared norm (of the norm, in l1) that is not for pairs. Sums are far clearer than pairs, so counts leave
 # them a tenth; ratings need them as item biases, and research found half to be good.
 _BASE_SHARE: Final = {"counts": Fraction(1, 10), "ratings": Fraction(1, 2)}
@@ -144,6 +146,7 @@ class BilinearLayout:
         l2, items = public.law == "gaussian", public.row_items
         norm = min(_LARGEST_NORM, _power_of_two(_ENTRY * (math.isqrt(items - 1) + 1)))
         length = row_cap(public) if cap is None else float(positive(cap, name="cap"))
+        _check_cap(length, largest_entry(public))
         row_limit = math.isqrt(typical_items(public) * norm**2)
         profile = 1 if kind == "gram" else _profile_norm(columns, l2=l2)
         mark, base_limit = _base(public, norm, norm**2 if l2 else row_limit, length)
@@ -230,6 +233,17 @@ class BilinearLayout:
         """What one whole number of the pairs is worth, in units of x·x (gram) or x·s with s of norm at most 1."""
         step = self.cap / self.norm
         return step * step if self.gram else step / self.profile_norm
+
+
+def _check_cap(cap: float, largest: float) -> None:
+    """Refuse a cap so far from the values that whole numbers overflow or vanish, whatever the data."""
+    if not (math.isfinite(cap) and largest / _CAP_RANGE <= cap <= largest * _CAP_RANGE):
+        raise BadParameter(
+            "the largest norm of a row does not fit the bounds of its values.",
+            found=f"{cap:g} for entries of size up to {largest:g}",
+            expected=f"within a factor of {_CAP_RANGE:,} of the largest entry",
+            fix="leave l2_cap out, or mend the bounds",
+        )
 
 
 def row_cap(public: Public) -> float:
