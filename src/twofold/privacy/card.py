@@ -14,7 +14,7 @@ from typing import Any
 
 from twofold.errors import PrivacyError
 from twofold.privacy.budget import ZCDP, ApproxDP, Guarantee, NotPrivate, PureDP, guarantee_from_dict
-from twofold.privacy.card_words import AGAINST, best_guess, brief, describe, not_promised, parties, protects, spread
+from twofold.privacy.card_words import against, best_guess, brief, describe, not_promised, parties, protects, spread
 from twofold.privacy.events import DiscreteGaussianShareEvent, Event, event_from_dict, flatten
 from twofold.privacy.explain import PublicNumbers, Range
 from twofold.privacy.ledger import Cost, Entry, Ledger, LedgerState, cost_of
@@ -148,6 +148,8 @@ def _card(state: LedgerState, entry: Entry) -> Card:
     numbers = about.get("public_numbers")
     seeded = bool(asked["seeded"])
     private = not seeded and entry.cost.epsilon != math.inf and not about.get("simulation", False)
+    figures = tuple(_figures(unit, guarantee_from_dict(asked["guarantee"]), state, events))
+    alone = any(one.meaning.startswith(ALONE) and math.isfinite(one.epsilon) for one in figures)
     return Card(
         dataset=state.dataset,
         at=asked["at"],
@@ -157,16 +159,16 @@ def _card(state: LedgerState, entry: Entry) -> Card:
         bytes=entry.size,
         digest=entry.digest,
         protects=protects(unit) if private else "nobody",
-        against=str(about.get("against", AGAINST)) if private else "nobody",
+        against=str(about.get("against", against(parties(events)))) if private else "nobody",
         parties=parties(events),
         unit=unit.as_dict(),
         adjacency=unit.adjacency,
-        figures=tuple(_figures(unit, guarantee_from_dict(asked["guarantee"]), state, events)),
+        figures=figures,
         mechanisms=tuple(line for event in events for line in describe(event)),
         noise=_main_noise(events),
         signal=PublicNumbers.from_mapping(numbers).signal if numbers else None,
         public_numbers=numbers,
-        not_promised=tuple(not_promised(unit, seeded=seeded, parties=parties(events), about=about)),
+        not_promised=tuple(not_promised(unit, seeded=seeded, parties=parties(events), alone=alone, about=about)),
         randomness="a seed: repeatable, NOT private" if seeded else "the operating system, not repeatable",
         software=asked["software"],
         plan=asked["plan"],

@@ -104,10 +104,7 @@ def _useful(low: float, high: float) -> str:
 
 def _rests(card: Card) -> Section:
     rows = (
-        (
-            "Trust",
-            "the entity that holds the records draws the noise itself; nobody who receives the release is trusted",
-        ),
+        ("Trust", _trust(card)),
         (
             "Access",
             "the raw records, this ledger and the local models stay inside; their protection is the entity's duty",
@@ -116,6 +113,16 @@ def _rests(card: Card) -> Section:
         ("Neighbours", f"{card.adjacency}; bounds per {_holder(card)} are enforced before the draw"),
     )
     return Section(title="3. What it rests on", rows=rows)
+
+
+def _trust(card: Card) -> str:
+    own = "the entity that holds the records draws the noise itself; nobody who receives the release is trusted"
+    if card.parties == 1:
+        return own
+    return (
+        "each entity draws its share of the noise itself. The server is not trusted. "
+        f"{card.parties} entities of the sum are, with one thing: to have drawn their share, and to tell it nobody"
+    )
 
 
 def _not_promised(card: Card) -> Section:

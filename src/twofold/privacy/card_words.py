@@ -22,12 +22,28 @@ from twofold.privacy.events import (
 from twofold.privacy.ledger import Cost
 from twofold.privacy.unit import Unit
 
-__all__ = ["AGAINST", "best_guess", "brief", "describe", "not_promised", "parties", "percent", "protects", "spread"]
+__all__ = ["against", "best_guess", "brief", "describe", "not_promised", "parties", "percent", "protects", "spread"]
 
-AGAINST = (
+_AGAINST = (
     "the server, every other participant, and anybody who ever sees the release, whatever else they know and however "
     "long they compute"
 )
+
+
+def against(parties: int = 1) -> str:
+    """Say who may look, and in a secure sum under which condition.
+
+    Examples
+    --------
+    >>> against(205).split(", ")[-1][:39], against() in against(205)
+    ('as long as at least 205 entities in the', True)
+    """
+    if parties == 1:
+        return _AGAINST
+    return (
+        f"{_AGAINST}, as long as at least {parties} entities in the sum draw their share of the noise as agreed and "
+        "keep it from whoever looks; the masks hold while X25519 does"
+    )
 
 
 def best_guess(epsilon: float, delta: float = 0.0) -> float:
@@ -164,8 +180,10 @@ def parties(events: Sequence[Event]) -> int:
     return max(int(getattr(one, "parties", 1)) for event in events for one in flatten(event))
 
 
-def not_promised(unit: Unit, *, seeded: bool, parties: int = 1, about: Mapping[str, Any]) -> Sequence[str]:
-    """List what nobody should read into the guarantee.
+def not_promised(
+    unit: Unit, *, seeded: bool, parties: int = 1, alone: bool = False, about: Mapping[str, Any]
+) -> Sequence[str]:
+    """List what nobody should read into the guarantee; `alone` where a share of the noise has a price of its own.
 
     Examples
     --------
@@ -176,9 +194,8 @@ def not_promised(unit: Unit, *, seeded: bool, parties: int = 1, about: Mapping[s
     if seeded:
         lines.append("NOTHING is promised: the noise was made from a seed and can be removed by anybody who knows it.")
     if parties > 1:
-        lines.append(
-            f"Anything about this message alone: it carries a share of the noise, whole with {parties} shares."
-        )
+        what = "More about this message alone than the larger ε above" if alone else "Anything about this message alone"
+        lines.append(f"{what}: it carries a share of the noise, whole with {parties} shares.")
     if unit.holder == "visit":
         lines.append(
             "A person with several visits is protected less: v visits cost v times the ε, and more where there is a δ."

@@ -110,21 +110,24 @@ class SecureSum:
         return self.present or entities
 
     def honest(self, entities: int) -> int:
-        """Give the fewest honest entities whose noise is in any sum that even a lying server can lay open.
+        """Give the fewest entities whose noise no reader knows, in any sum that even a lying server can lay open.
 
         Privacy
         -------
-        See `twofold.secure_sum.thresholds.honest_in_any_sum`, which has the proof. The noise is shared among so many.
+        See `twofold.secure_sum.thresholds.honest_in_any_sum`, which has the proof. What is published goes to every
+        participant, and each knows its own numbers and noise: so even where nobody colludes with the server, one of the
+        survivors does not count. The noise is shared among so many.
         """
         from twofold.secure_sum.thresholds import honest_in_any_sum  # loads the library of ciphers
 
-        return honest_in_any_sum(
+        before_the_server = honest_in_any_sum(
             entities=entities,
             threshold=self.answers,
             floor=self.survivors,
             least_present=self.least_present(entities),
             colluders=self.colluders,
         )
+        return min(before_the_server, self.survivors - max(self.colluders, 1))
 
     def with_(self, **changes: Any) -> SecureSum:
         """Return the same with some fields changed; keeps the list of keys unless another is given."""
