@@ -18,7 +18,7 @@ HOW = (
     "each quarter of the entities, is fitted and measured, each standing for the others of its quarter, and of a large "
     "entity the first users only; frontier.toml has the numbers. Five entries of every user are held out (ratings: a "
     "tenth of them). Under a secure sum one discrete Gaussian with the total variance is drawn in place of the "
-    "entities' shares; shares are for nine tenths of the entities, so that some may drop out (19 of 205, 4 of 50, nobody "
+    "entities' shares; shares are for nine tenths of the entities, so that some may drop out (19 of 205, 4 of 50, none "
     "of 10 or fewer: a participant knows its own share, and a lying server can leave some out). All noise is "
     "seeded here, so that figures can be repeated: a measurement, not a release. No noise means noise of ε = 100,000. "
     "An entity that took public features only counts among those that took anything shared. Public features only stand "
