@@ -94,6 +94,9 @@ def _noise(results: Results, noise: str) -> str:
     least = worth_from(results, headline, noise)
     at = {one: results.share(headline, noise, one, group=GROUP).mean for one in known}
     listed = ", ".join(f"{100 * share:.0f} % at {one:g}" for one, share in at.items())
+    if least is None and at[known[-1]] >= HALF:
+        free = 100 * _for_nothing(results, headline, GROUP)
+        return f"{start} closes no clearly larger part of the gap than what needs nobody else, {free:.0f} % ({listed})."
     if least is None:
         return f"{start} closes half of the gap at no ε that was run: do not federate for it ({listed})."
     if least == known[0]:
