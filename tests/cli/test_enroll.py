@@ -66,3 +66,17 @@ def test_no_file_is_written_over():
 def test_a_name_that_is_none():
     assert isinstance(ask("enroll --entity ../x --keys x.keys -o x.pub").exception, TwofoldError)
     assert not Path("x.keys").exists()
+
+
+def test_a_place_that_cannot_be_written_is_said_before_keys_are_made():
+    Path("d").mkdir()
+    for line, words in (
+        ("enroll --entity x --keys x.keys -o d", "-o d/x.pub"),
+        ("enroll --entity x --keys d -o x.pub", "--keys d/x.keys"),
+        ("enroll --entity x --keys x.keys -o no/x.pub", "mkdir -p no"),
+    ):
+        error = ask(line).exception
+        assert isinstance(error, DataError)
+        assert words in str(error)
+        assert "no keys were made" in str(error)
+    assert [path.name for path in Path().iterdir()] == ["d"]

@@ -11,7 +11,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from twofold.cli import app
-from twofold.errors import BadPlan, PlanMismatch, TwofoldError, UnreadableSource
+from twofold.errors import BadPlan, PlanMismatch, TransportError, TwofoldError, UnreadableSource
+from twofold.privacy.ledger.stale import StaleRelease
 from twofold.protocol.plan import Plan
 from twofold.protocol.terms import secure_terms
 
@@ -176,3 +177,191 @@ def test_a_plain_plan_by_folders():
         assert "not taken" not in said
     call("collect --plan plain.toml --inbox box --outbox box --state state")
     assert json.loads(call(join("anna", "--json", plan="plain.toml")))["file"] == "anna.model"
+
+
+FEATURES = "item,kind\n" + "".join(f"{item},{'lab' if at % 2 else 'drug'}\n" for at, item in enumerate(ITEMS))
+
+
+def test_a_missing_table_of_features_is_refused_before_anything_is_spent():
+    Path("kinds.csv").write_text(FEATURES)
+    call("plan new f.toml --catalog items.csv --n-users 25 --rank 2 --simulation --features kinds.csv")
+    made = "prototypes --plan f.toml --data anna.csv --ledger {} --new-ledger -o {}"
+    call(made.format("before.ledger", "anna.round1"))
+    call("factorize anna.round1 --plan f.toml -o items.round2")
+    Path("f.features").rename("elsewhere")
+    for line in (
+        join("anna", plan="f.toml"),
+        made.format("anna.ledger", "bern.round1"),
+        "collect --plan f.toml --inbox box --outbox box --state state",
+        "factorize anna.round1 --plan f.toml -o again.round2",
+        "personalize items.round2 --plan f.toml --data anna.csv -o anna.model",
+        "simulate --plan f.toml --data anna.csv --entity user -o out",
+    ):
+        error = ask(line).exception
+        assert isinstance(error, PlanMismatch), line
+        assert "no f.features beside f.toml" in str(error), line
+        assert "copy f.features from whoever wrote the plan" in str(error)
+    assert not any(Path(name).exists() for name in ("anna.ledger", "bern.round1", "again.round2", "anna.model", "out"))
+    for verb in ("show", "explain"):
+        assert "note: the plan's table of features is missing: no f.features" in call(f"plan {verb} f.toml")
+    Path("elsewhere").rename("f.features")
+    assert "missing" not in call("plan show f.toml")
+    call("personalize items.round2 --plan f.toml --data anna.csv -o anna.model")
+
+
+@pytest.mark.parametrize("mechanism", ["gram", "features"])
+def test_a_missing_table_of_features_under_a_secure_sum(mechanism: str):
+    Path("kinds.csv").write_text(FEATURES)
+    call(f"{NEW.replace('gram', mechanism)} --survivors 3 --features kinds.csv")
+    Path("plan.features").unlink()
+    for line in (keyed("anna"), COLLECT):
+        assert "no plan.features beside plan.toml" in str(ask(line).exception)
+    assert not Path("anna.ledger").exists()
+
+
+def test_a_plan_that_names_no_file_of_features_says_what_to_write():
+    Path("kinds.csv").write_text(FEATURES)
+    call("plan new f.toml --catalog items.csv --n-users 25 --features kinds.csv")
+    Path("f.toml").write_text(Path("f.toml").read_text().replace('file = "f.features"', ""))
+    assert 'no line file = "f.features" in the plan' in str(ask(join("anna", plan="f.toml")).exception)
+
+
+def test_a_state_that_cannot_be_a_folder():
+    call(NEW)
+    for state, words in (("no/such/state", "mkdir -p no/such"), ("items.csv", "is a file"), ("items.csv/x", "a file")):
+        error = ask(COLLECT.replace("--state state", f"--state {state}")).exception
+        assert isinstance(error, TransportError)
+        assert words in str(error)
+
+
+def test_who_is_missing_and_closing_only_where_it_works():
+    call(NEW)  # all four must share keys
+    said = call(COLLECT, 3)
+    assert "missing: anna, bern, clara, dora" in said
+    assert "needs 4 more, 4 of 4" in said
+    assert "it closes when all have shared keys; messages" in said
+    for name in NAMES[:3]:
+        call(keyed(name), 3)
+    said = call(COLLECT, 3)
+    assert "missing: dora" in said
+    assert "--close" not in said
+    assert json.loads(call(f"{COLLECT} --json", 3))["missing"] == ["dora"]
+    result = ask(f"{COLLECT} --close")
+    assert "missing: dora" in result.output
+    assert "This plan needs all 4 to share keys" in str(result.exception)
+
+
+def test_a_plan_without_names_names_nobody():
+    call("plan new plain.toml --catalog items.csv --n-entities 2 --n-users 25 --rank 2")
+    said = call("collect --plan plain.toml --inbox box --outbox box --state state", 3)
+    assert "missing" not in said
+    assert "--close" not in said
+    call(join("anna", plan="plain.toml"), 3)
+    assert "--close" in call("collect --plan plain.toml --inbox box --outbox box --state state", 3)
+
+
+def test_when_a_step_closes_is_said_with_its_own_deadline():
+    call(f"{NEW} --survivors 3 --present 3 --share-deadline 2126-01-01T00:00:00Z")
+    assert "all have shared keys, or 3 by 2126-01-01T00:00:00Z" in call(COLLECT, 3)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ("--n-entities 9", "--n-entities 9, and 4 keys"),
+        ("--entity zz", "--entity zz"),
+        ("--entity anna", "keys of bern, clara, dora"),
+        ("--public-key anna.pub", "given twice"),
+    ],
+)
+def test_keys_that_are_not_those_of_the_entities(more: str, words: str):
+    error = ask(f"{NEW} {more}").exception
+    assert isinstance(error, BadPlan)
+    assert words in str(error)
+    assert not Path("plan.toml").exists()
+
+
+def test_a_secure_sum_needs_keys():
+    bare = NEW.replace(KEYS, "")
+    for more, words in (
+        ("--survivors 3", "needs --public-key of every entity"),
+        ("--present 3 --n-entities 4", "--present"),
+        ("--public-key anna.pub", "public keys of anna only"),
+    ):
+        error = ask(f"{bare} {more}").exception
+        assert isinstance(error, BadPlan), more
+        assert words in str(error)
+    assert "can be explained and simulated, not run" in call(f"{bare} --survivors 3 --n-entities 4")
+    assert "note" not in call(f"{NEW} --force")
+
+
+def test_a_name_that_the_plan_does_not_have():
+    call(NEW)
+    files = "--data anna.csv --ledger anna.ledger --new-ledger --outbox box --inbox box --keys anna.keys"
+    line = f"join --plan plan.toml {files} -o wrong.model"
+    error = ask(line).exception
+    assert isinstance(error, PlanMismatch)
+    for words in ("wrong, taken from -o wrong.model", "one of anna, bern, clara, dora", "--entity NAME"):
+        assert words in str(error)
+    assert "as given with --entity" in str(ask(f"{line} --entity erna").exception)
+    assert not Path("anna.ledger").exists()
+    call(f"{line} --entity anna", 3)
+
+
+def test_what_was_sent_before_is_not_sent_again():
+    call(f"{NEW} --survivors 3")
+    first, again = call(keyed("anna"), 3), call(keyed("anna"), 3)
+    assert "already" not in first
+    assert "already sent: key shares" in again
+    for name in NAMES[1:]:
+        call(keyed(name), 3)
+    call(COLLECT, 3)
+    said = call(keyed("anna"), 3)
+    assert "already sent: key shares\nsent: the masked message" in said
+    record = json.loads(call(keyed("anna", "--json"), 3))
+    assert record["sent"] == record["already_sent"] == ["key shares", "the masked message"]
+
+
+def test_a_folder_that_is_not_there_yet_is_waited_for_and_a_file_is_refused():
+    call(NEW)
+    line = keyed("anna").replace("--outbox box --inbox box", "--outbox up --inbox down")
+    for option in ("up", "down"):
+        error = ask(line.replace(option, "items.csv")).exception
+        assert isinstance(error, TransportError)
+        assert "nothing was drawn or spent" in str(error)
+        assert not Path("anna.ledger").exists()
+    said = call(line, 3)
+    assert "not taken" not in said
+    assert "there is no folder down yet" in said
+
+
+def test_advice_is_in_the_words_of_a_shell():
+    call("plan new plain.toml --catalog items.csv --n-users 25 --rank 2")
+    Path("strange.csv").write_text("user,item,value\n1,nowhere,2\n")
+    Path("twice.csv").write_text("user,item,value\n1,item-1,2\n1,item-1,2\n")
+    for verb in ("join --outbox box --inbox box", "prototypes"):
+        line = f"{verb} --plan plain.toml --ledger x.ledger --new-ledger -o x.model --data"
+        assert "Do: --unknown-items drop to leave" in str(ask(f"{line} strange.csv").exception)
+        assert "Do: --duplicates sum, mean or last" in str(ask(f"{line} twice.csv").exception)
+    assert "Do: --unknown-items drop" in str(ask("check strange.csv --catalog items.csv").exception)
+    assert "--unknown-items error or drop" in str(ask("check anna.csv --catalog items.csv --unknown-items x").exception)
+    assert "lower --survivors" in str(ask(f"{NEW} --survivors 5").exception)
+    Path("kinds.csv").write_text("code,kind\nitem-1,a\n")
+    error = str(ask("plan new f.toml --catalog items.csv --features kinds.csv").exception)
+    assert "call the column of the item ids item" in error
+    assert "read_features" not in error
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_changed_data_advise_what_can_be_done(secure: bool):
+    call(f"{NEW} --survivors 3" if secure else "plan new plan.toml --catalog items.csv --n-users 25 --rank 2")
+    line = keyed if secure else join
+    for name in NAMES if secure else NAMES[:1]:
+        call(line(name), 3)
+    if secure:
+        call(COLLECT, 3)
+        call(line("anna"), 3)
+    Path("anna.csv").write_text(Path("anna.csv").read_text() + "999,item-1,3\n")
+    with pytest.warns(StaleRelease, match="new plan and new keys" if secure else "--version") as told:
+        call(line("anna"), 3)
+    assert not any("release(version" in str(one.message) for one in told)

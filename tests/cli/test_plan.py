@@ -80,7 +80,7 @@ def test_new_takes_every_field_as_an_option(tmp_path, catalog):
         "n_users": 70,
         "n_entities": 6,
         "quorum": 2,
-        "deadline": "2027-01-31T12:00:00Z",
+        "deadline": "2127-01-31T12:00:00Z",
         "name": "north",
         "unit": "visit",
         "unit_entities": 3,
@@ -126,11 +126,34 @@ def test_new_does_not_write_over_a_file(plan, catalog):
         (("--entity", "../x"), BadPlan, "letters, digits"),
         (("--n-users", 0), BadPlan, "--n-users is out of range"),
         (("--bound", "nan"), BadPlan, "--bound is not a number"),
+        (("--mechanism", "features"), BadPlan, "no --features"),
     ],
 )
 def test_new_says_what_to_type(tmp_path, catalog, options, kind, words):
     run("new", tmp_path / "p.toml", "--catalog", catalog, *options, fails=kind, words=words)
     assert not (tmp_path / "p.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ("item,kind\ncode-1,a\ncode-2,\n", "456 of 457 items have no features"),
+        ("item,x,y\ncode-1,1,0\ncode-2,0,0\n", "456 of 457 items have no features"),
+        ("item,kind\n" + "".join(f"code-{number},a\n" for number in range(457)), ""),
+    ],
+)
+def test_new_counts_the_items_without_features(tmp_path, catalog, table, words):
+    (tmp_path / "kinds.csv").write_text(table)
+    options = ("--catalog", catalog, "--mechanism", "features", "--features", tmp_path / "kinds.csv")
+    shown = run("new", tmp_path / "p.toml", *options)
+    assert words in shown
+    assert ("note:" in shown) == bool(words)
+
+
+def test_new_remarks_on_a_time_that_is_over(tmp_path, catalog):
+    shown = run("new", tmp_path / "p.toml", "--catalog", catalog, "--deadline", "2020-01-31T12:00:00Z")
+    assert "note: --deadline 2020-01-31T12:00:00Z is in the past" in shown
+    assert "note:" not in run("new", tmp_path / "q.toml", "--catalog", catalog, "--deadline", "2127-01-31T12:00:00Z")
 
 
 def test_new_needs_a_catalog_and_a_folder(tmp_path, catalog):

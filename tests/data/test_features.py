@@ -52,7 +52,8 @@ def test_parquet_with_integer_ids_and_booleans(tmp_path):
         ("item,x,y\na,,1\n", BadValue, "whole number"),
         ("item,x,y\na,word,1\n", BadValue, "classes="),
         ("item\na\n", MissingColumn, "no features"),
-        ("name,x\na,1\n", MissingColumn, "item"),
+        ("name,x\na,1\n", MissingColumn, "call the column of the item ids item"),
+        ("item\na\n", MissingColumn, r"one column of classes \(as Comedy\|Drama\)"),
     ],
 )
 def test_what_is_wrong_is_said(tmp_path, text, error, says):

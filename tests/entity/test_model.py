@@ -202,12 +202,12 @@ def test_the_repr_is_public_and_the_summary_says_what_was_chosen(make_model: Mak
     model = make_model(strength=300.0, validation=table)
     assert repr(model) == "Model('st-anna', 30 items, factors, private)"
     text = model.summary()
-    for words in ("st-anna", "30 items", "weigh as much as 300 own users.", "Private:", "3% better", "as they came"):
+    for words in ("st-anna", "30 items", "weigh as much as 300 own users.", "Private:", "3% better", "as it came"):
         assert words in text
     starred = [line for line in text.splitlines() if line.lstrip().startswith("*")]
     assert len(starred) == 1
     assert "300 own users" in starred[0]
-    assert "loss 0.5, error 0.25" in starred[0]
+    assert "loss 0.5 ± 0.25" in starred[0]
 
 
 def test_the_summary_of_other_models(make_model: MakeModel) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from twofold.errors import TwofoldError
+from twofold.errors import BadMessage, TwofoldError
 from twofold.features import Features
 from twofold.protocol.features_file import load_features, save_features
 from twofold.protocol.plan import CatalogKey, Plan
@@ -45,6 +45,13 @@ def test_a_changed_byte(tmp_path):
     (tmp_path / "x").write_bytes(bytes(data))
     with pytest.raises(TwofoldError, match="damaged"):
         load_features(tmp_path / "x")
+
+
+@pytest.mark.parametrize("data", [b"noise!!", b"", bytes(200)])
+def test_a_damaged_file_is_named_with_what_to_do(tmp_path, data):
+    (tmp_path / "plan.features").write_bytes(data)
+    with pytest.raises(BadMessage, match=r"plan\.features: [\s\S]*copy it again from whoever wrote the plan"):
+        load_features(tmp_path / "plan.features")
 
 
 def test_a_plan_reads_the_table_it_names_and_refuses_another(tmp_path):

@@ -33,3 +33,9 @@ def test_in_one_sum_a_person_in_several_entities_pays_as_a_group():
 def test_a_pure_sum_costs_so_many_times():
     plan = PLAN.with_(secure=SecureSum(survivors=10), delta=0)
     assert leaving(plan).across.epsilon == 4
+
+
+def test_it_knows_which_bilinear_statistic_leaves():
+    assert leaving(PLAN).bilinear == "gram"
+    assert leaving(PLAN.with_(mechanism="sketch")).bilinear == "sketch"
+    assert leaving(PLAN.with_(mechanism="popularity")).bilinear is None

@@ -5,11 +5,16 @@ from __future__ import annotations
 import random
 from dataclasses import fields
 
+import numpy as np
 import pytest
 
 from twofold.errors import BadPlan, UnreadableSource
+from twofold.features import Features
 from twofold.protocol.plan import CatalogKey, Plan
 from twofold.protocol.plan_file import catalog_path, read_plan, write_plan
+from twofold.protocol.roster import Roster
+from twofold.protocol.secure import SecureSum
+from twofold.secure_sum import Keys
 
 PLAN = Plan(catalog=CatalogKey(hash="0" * 64, n_items=40), feedback="counts", bound=5, max_items=6, epsilon="1/3")
 
@@ -119,3 +124,51 @@ def test_what_is_wrong_is_said_with_its_line(file):
 def test_a_missing_file_says_how_to_make_one(tmp_path):
     with pytest.raises(UnreadableSource, match="twofold plan new"):
         read_plan(tmp_path / "none.toml")
+
+
+def with_tables() -> Plan:
+    roster = Roster({name: Keys.new().public for name in ("st-anna", "st-bern", "st-cosmas")})
+    table = Features(matrix=np.arange(80).reshape(40, 2) % 3, names=("a", "b"))
+    secure = SecureSum(survivors=3, roster=roster)
+    return PLAN.with_(mechanism="gram", n_entities=3, entities=tuple(roster), secure=secure, features=table)
+
+
+def test_keys_and_features_that_a_plan_holds_are_written_beside_it(tmp_path):
+    plan = with_tables()
+    plan.write(tmp_path / "w.toml")
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["w.features", "w.roster", "w.toml"]
+    again = Plan.read(tmp_path / "w.toml")
+    assert again.hash == plan.hash
+    assert (again.secure.keys, again.features_table) == (plan.secure.keys, plan.features_table)
+
+
+def test_a_plan_of_hashes_only_writes_no_other_file(tmp_path):
+    plan = with_tables()
+    Plan.from_dict(plan.as_dict()).write(tmp_path / "w.toml")
+    assert [one.name for one in tmp_path.iterdir()] == ["w.toml"]
+    assert Plan.read(tmp_path / "w.toml").hash == plan.hash
+
+
+def test_older_tables_of_the_same_plan_file_are_written_over_and_nothing_else(tmp_path):
+    with_tables().write(tmp_path / "w.toml")
+    newer = with_tables()
+    newer.write(tmp_path / "w.toml")
+    assert Plan.read(tmp_path / "w.toml").secure.keys == newer.secure.keys
+    (tmp_path / "v.roster").write_text("who is on call this week")
+    with pytest.raises(BadPlan, match="list of keys is taken"):
+        newer.write(tmp_path / "v.toml")
+    assert (tmp_path / "v.roster").read_text() == "who is on call this week"
+    assert not (tmp_path / "v.toml").exists()
+    assert not (tmp_path / "v.features").exists()
+    with pytest.raises(BadPlan, match="is taken"):
+        newer.write(tmp_path / "u.roster")
+    assert not (tmp_path / "u.roster").exists()
+
+
+def test_tables_that_lie_elsewhere_are_only_named(tmp_path):
+    plan = with_tables()
+    (tmp_path / "lists").mkdir()
+    plan.secure.keys.write(tmp_path / "lists" / "all.roster")
+    write_plan(plan, tmp_path / "w.toml", keys_file=tmp_path / "lists" / "all.roster")
+    assert not (tmp_path / "w.roster").exists()
+    assert Plan.read(tmp_path / "w.toml").secure.keys == plan.secure.keys

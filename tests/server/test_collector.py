@@ -23,6 +23,11 @@ class Picky(Collector):
 
     computed = 0
     until: str | None = None
+    known: tuple[str, ...] = ("site-0", "site-1", "site-2")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.known
 
     @property
     def expected(self) -> int:
@@ -125,3 +130,17 @@ def test_stored_gives_only_what_its_receipt_names():
     with pytest.raises(BadMessage, match="not the one that was taken"):
         Stored(receipt=receipt(b"a"), read=lambda: b"b").data()
     assert Stored(receipt=receipt(b"a"), read=lambda: b"a").data() == b"a"
+
+
+def test_it_says_who_is_missing_and_whether_it_can_close(plan, box, tmp_path, make_message):
+    one = collector(plan, box, tmp_path)
+    box.put("site-0", make_message(plan, 0))
+    one.step()
+    assert (one.missing(), one.can_close) == (("site-1", "site-2"), False)
+    one.known = ()
+    assert one.missing() is None
+    box.put("site-1", make_message(plan, 1))
+    one.step()
+    assert one.can_close
+    one.step(close=True)
+    assert not one.can_close

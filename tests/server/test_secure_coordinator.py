@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from twofold.entity.secure import Masks
-from twofold.errors import BadMessage, NotReady, RoundClosed, TooFewMessages
+from twofold.errors import BadMessage, NotReady, RoundClosed, TooFewMessages, TransportError
 from twofold.privacy.ledger import disk
 from twofold.protocol.key_messages import (
     decode_answer,
@@ -313,3 +313,36 @@ def test_run_waits_and_gives_up(group: Group) -> None:
     group.share(NAMES[:2])
     with pytest.raises(NotReady, match="2 of 5 key shares"):
         group.server().run(poll=0.01, timeout=0.0)
+
+
+def test_who_is_missing_in_each_step_and_when_it_can_be_closed(group: Group) -> None:
+    def looked() -> tuple[object, ...]:
+        server = group.server()
+        server.step()
+        return server.step_name, server.quorum, server.missing(), server.can_close
+
+    group.share(NAMES[:3])
+    assert looked() == ("key shares", 4, NAMES[3:], False)
+    group.share(NAMES[:4])
+    assert looked() == ("key shares", 4, NAMES[4:], True)
+    group.server().step(close=True)
+    assert looked() == ("messages", 4, NAMES[:4], False)
+    group.mask(NAMES[:4])
+    assert looked() == ("answers", 4, NAMES[:4], False)
+    group.answer(NAMES[:3])
+    assert looked() == ("answers", 4, NAMES[3:4], False)
+
+
+@pytest.mark.parametrize(("survivors", "says"), [(4, "--present 4 would allow one"), (5, "needs all 5 to share keys$")])
+def test_a_plan_that_needs_all_says_what_another_could_do(group: Group, survivors: int, says: str) -> None:
+    group.plan = group.plan.with_(secure=group.plan.secure.with_(survivors=survivors, present=0))
+    group.share(NAMES[:4])
+    with pytest.raises(TooFewMessages, match=rf"(?ms)nothing is published.*{says}"):
+        group.server().step(close=True)
+
+
+def test_a_state_under_a_file_is_an_error_of_ours(group: Group) -> None:
+    (group.folder / "file").write_text("")
+    for state in ("file", "file/state", "no/state"):
+        with pytest.raises(TransportError, match="a folder cannot be used"):
+            group.server(state=state)

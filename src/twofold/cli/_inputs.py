@@ -8,6 +8,7 @@ from typing import Annotated, Literal, cast
 
 import typer
 
+from twofold.cli._shell_words import shell_words
 from twofold.data.catalog import Catalog
 from twofold.data.ratings import Ratings
 from twofold.data.read import DuplicateRule, UnknownRule, read_ratings
@@ -26,7 +27,6 @@ __all__ = [
     "PlanOption",
     "Strength",
     "UnknownItems",
-    "entity_name",
     "open_ledger",
     "read_catalog",
     "read_table",
@@ -79,17 +79,18 @@ def read_table(
     separator: str,
 ) -> Ratings:
     """Read an entity's table the way the plan says."""
-    return read_ratings(
-        data,
-        catalog,
-        user=user,
-        item=item,
-        value=None if value == "none" else value,
-        feedback=plan.feedback,
-        duplicates=cast(DuplicateRule, duplicates),
-        unknown_items=cast(UnknownRule, unknown_items),
-        separator=separator,
-    )
+    with shell_words():
+        return read_ratings(
+            data,
+            catalog,
+            user=user,
+            item=item,
+            value=None if value == "none" else value,
+            feedback=plan.feedback,
+            duplicates=cast(DuplicateRule, duplicates),
+            unknown_items=cast(UnknownRule, unknown_items),
+            separator=separator,
+        )
 
 
 def refuse_output(output: Path, inputs: Iterable[Path | None], *, ledger: Path | None = None) -> None:
@@ -103,11 +104,6 @@ def refuse_output(output: Path, inputs: Iterable[Path | None], *, ledger: Path |
 
 def _same(one: Path, other: Path) -> bool:
     return one.resolve() == other.resolve() or (one.exists() and other.exists() and one.samefile(other))
-
-
-def entity_name(given: str | None, output: Path) -> str:
-    """The public name: as given, or the output's name up to its first dot."""
-    return given if given is not None else output.name.split(".")[0]
 
 
 def strength_of(text: str) -> float | Literal["auto", "own", "shared"]:

@@ -10,14 +10,15 @@ import typer
 
 from twofold.cli._columns import CatalogFile, Json, Separator
 from twofold.cli._inputs import refuse_output
+from twofold.cli._plan_new_checks import check_features, check_names, check_secure, print_notes, read_roster
 from twofold.cli._plan_words import in_options
+from twofold.cli._shell_words import in_shell_words, shell_words
 from twofold.errors import BadPlan, TwofoldError
 from twofold.privacy.unit import Unit
 
 if TYPE_CHECKING:
     from twofold.data.catalog import Catalog
     from twofold.features import Features
-    from twofold.protocol.roster import Roster
 
 __all__ = ["new_plan_file"]
 
@@ -82,9 +83,15 @@ def new_plan_file(
 
     if file.exists() and not force:
         raise BadPlan("there is a file already.", found=file.name, fix="another name, or --force to write over it")
+    check_features(mechanism, features)
     items = Catalog.read(catalog, item=item, separator=separator)
     table = None if features is None else _features(features, items, separator)
-    roster = None if not public_key else _roster(public_key)
+    asked: dict[str, object] = {"--survivors": survivors, "--present": present, "--colluders": colluders}
+    asked |= {"--threshold": threshold, "--most-alone": most_alone, "--share-deadline": share_deadline}
+    check_secure(asked, keys=bool(public_key), counted=bool(n_entities or entity))
+    roster = None if not public_key else read_roster(public_key)
+    if roster is not None:
+        check_names(roster, entity or (), n_entities)
     secure = None
     try:
         if roster is not None or survivors is not None:
@@ -126,7 +133,7 @@ def new_plan_file(
             simulation=simulation,
         )
     except TwofoldError as error:
-        raise in_options(error) from None
+        raise in_shell_words(in_options(error)) from None
     # Not .keys, which is how secret ones are called.
     beside = {"features_file": file.with_suffix(".features"), "keys_file": file.with_suffix(".roster")}
     named = {key: path for key, path in beside.items() if _asked(key, table, roster)}
@@ -139,6 +146,7 @@ def new_plan_file(
     if roster is not None:
         roster.write(beside["keys_file"])
     write_plan(made, file, catalog_file=catalog, **named)
+    print_notes(made, table)
     if json:
         typer.echo(json_module.dumps({"file": file.name, "hash": made.hash, "plan": made.as_dict()}, indent=2))
     else:
@@ -155,10 +163,5 @@ def _asked(key: str, table: object, roster: object) -> bool:
 def _features(path: Path, items: Catalog, separator: str) -> Features:
     from twofold.data.features import read_features
 
-    return read_features(path, items, separator=separator)
-
-
-def _roster(paths: list[Path]) -> Roster:
-    from twofold.protocol.roster import Roster
-
-    return Roster.joined(Roster.read(path) for path in paths)
+    with shell_words():
+        return read_features(path, items, separator=separator)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import fields
+from fractions import Fraction
 
 from twofold.errors import TwofoldError
 from twofold.privacy.budget import ApproxDP, PureDP
 from twofold.protocol.leaving import Leaving
 from twofold.protocol.plan import Plan
 
-__all__ = ["in_options", "leaving_lines", "plan_lines", "promise"]
+__all__ = ["in_options", "leaving_lines", "plan_lines", "promise", "rounded_up"]
 
 _NAMES = {one.name for one in fields(Plan)} - {"catalog", "entities", "unit", "features", "secure"}
 _LONG = "|".join(sorted(name for name in _NAMES if "_" in name))
@@ -42,15 +43,30 @@ def in_options(error: TwofoldError) -> TwofoldError:
 
 
 def promise(guarantee: PureDP | ApproxDP) -> str:
-    """A guarantee in symbols.
+    """A guarantee in symbols, with three digits, rounded up as on the card.
 
     Examples
     --------
-    >>> promise(PureDP(epsilon="0.1"))
-    'ε = 0.1'
+    >>> promise(PureDP(epsilon="0.1")), promise(PureDP(epsilon="2.111"))
+    ('ε = 0.1', 'ε = 2.12')
     """
-    delta = float(getattr(guarantee, "delta", 0))
-    return f"ε = {float(guarantee.epsilon):g}" + (f", δ = {delta:.3g}" if delta else "")
+    delta = Fraction(getattr(guarantee, "delta", 0))
+    return f"ε = {rounded_up(guarantee.epsilon)}" + (f", δ = {rounded_up(delta)}" if delta else "")
+
+
+def rounded_up(amount: Fraction | float) -> str:
+    """Three digits, never less than it is: a promise may be kept better than said, and not worse.
+
+    Examples
+    --------
+    >>> rounded_up(2.111), rounded_up(Fraction(1, 10)), rounded_up(1234)
+    ('2.12', '0.1', '1240')
+    """
+    if not amount:
+        return "0"
+    exact = Fraction(str(amount))  # of a float what it is written as: 0.1 is no more than 0.1
+    step = Fraction(10) ** (math.floor(math.log10(exact)) - 2)
+    return f"{float(math.ceil(exact / step) * step):.10g}"
 
 
 def leaving_lines(plan: Plan, found: Leaving) -> list[str]:
@@ -71,6 +87,10 @@ def leaving_lines(plan: Plan, found: Leaving) -> list[str]:
     lines.append(
         f"{whose}: {law}, standard deviation {noise.values:,.4g} on a sum, {noise.counts:,.4g} on a count{extra}."
     )
+    if found.honest:
+        values, counts = (math.sqrt(plan.n_entities) * one for one in (noise.values, noise.counts))
+        where = f"  In the sum of all {plan.n_entities:,}, which the server sees"
+        lines.append(f"{where}: {values:,.4g} on a sum, {counts:,.4g} on a count.")
     lines.append(f"Hidden: {holder}; price {promise(found.guarantee)} when one is added or removed,")
     lines.append(f"  {promise(found.replace_one)} when one is replaced by another.")
     if found.honest and found.alone is not None:
@@ -78,7 +98,7 @@ def leaving_lines(plan: Plan, found: Leaving) -> list[str]:
             f"Secure sum: the server sees only the sum; the noise is shared among {found.honest} honest entities."
         )
         lines.append(
-            f"  One message alone, should all others collude with the server: ε = {found.alone:.3g}."
+            f"  One message alone, should all others collude with the server: ε = {rounded_up(found.alone)}."
             if math.isfinite(found.alone)
             else "  One message alone, should all others collude with the server: nothing is promised."
         )

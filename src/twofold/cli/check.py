@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from twofold.cli._columns import CatalogFile, DataFile, ItemColumn, Json, Separator, UserColumn, ValueColumn
+from twofold.cli._shell_words import shell_words
 from twofold.data.bounds import Bounds, BoundsReport
 from twofold.data.catalog import Catalog
 from twofold.data.ratings import Feedback, Ratings
@@ -42,17 +43,18 @@ def check(
     json: Json = False,
 ) -> None:
     """Read a table the way the federation would, and show what public bounds would cut. Spends nothing."""
-    ratings = read_ratings(
-        data,
-        Catalog.read(catalog),
-        user=user,
-        item=item,
-        value=None if value == "none" else value,
-        feedback=cast(Feedback, feedback),
-        duplicates=cast(DuplicateRule, duplicates),
-        unknown_items=cast(UnknownRule, unknown_items),
-        separator=separator,
-    )
+    with shell_words():
+        ratings = read_ratings(
+            data,
+            Catalog.read(catalog),
+            user=user,
+            item=item,
+            value=None if value == "none" else value,
+            feedback=cast(Feedback, feedback),
+            duplicates=cast(DuplicateRule, duplicates),
+            unknown_items=cast(UnknownRule, unknown_items),
+            separator=separator,
+        )
     cuts = [(bounds, bounds.apply(ratings)[1]) for bounds in _candidates(bound, max_items, l1, l2)]
     if json:
         typer.echo(jsonlib.dumps(_as_json(ratings, cuts), indent=2))

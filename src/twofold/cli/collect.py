@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from twofold.cli._agreed import listed, read_agreed
 from twofold.cli._columns import Json
 from twofold.cli._inputs import PlanOption
 from twofold.cli._progress import bar
@@ -39,7 +40,7 @@ def collect(
 
     Safe to stop and start again at any time. Exit code 3 while messages are still missing.
     """
-    agreed = Plan.read(plan)
+    agreed = read_agreed(plan)
     if not inbox.is_dir():
         raise TransportError("there is no such inbox.", found=str(inbox), fix="make the folder first, or mend the name")
     coordinator = _coordinator(agreed, inbox, outbox, state)
@@ -72,42 +73,55 @@ def _look(coordinator: Coordinator | SecureCoordinator, *, wait: float, poll: fl
             except TooFewMessages:
                 if time.monotonic() >= until:
                     _print_refused(coordinator)
+                    _print_missing(coordinator)
                     raise
             time.sleep(poll)
 
 
-#: When each step of a secure sum closes.
+#: When each step closes, and what comes then.
 _ENDS = {
-    "key shares": "all have shared keys, or enough by secure.share_deadline; messages and answers come then",
-    "messages": "all who shared keys have sent a message, or enough by the deadline; answers come then",
-    "answers": "enough have answered to take the masks off",
+    "key shares": ("all have shared keys", "; messages and answers come then"),
+    "messages": ("all who shared keys have sent a message", "; answers come then"),
+    "answers": ("enough have answered to take the masks off", ""),
 }
 #: Exit code when nothing is wrong and the round is not complete.
 NOT_YET = 3
 
 
 def _print(found: Progress, coordinator: Coordinator | SecureCoordinator, *, json: bool) -> None:
-    refused = [{"name": one.name, "reason": one.reason} for one in coordinator.refused()]
     if json:
-        typer.echo(jsonlib.dumps({**vars(found), "refused": refused, "remark": coordinator.remark}, indent=2))
+        refused = [{"name": one.name, "reason": one.reason} for one in coordinator.refused()]
+        record = {**vars(found), "missing": coordinator.missing(), "refused": refused, "remark": coordinator.remark}
+        typer.echo(jsonlib.dumps(record, indent=2))
         return
-    plan = coordinator.plan
     done = "published" if found.published else "waiting"
-    what = "entities answered" if plan.secure is None else f"{coordinator.step_name} arrived"
+    what = "entities answered" if coordinator.plan.secure is None else f"{coordinator.step_name} arrived"
     typer.echo(f"{done}: {found.arrived} of {found.expected} {what}")
     _print_refused(coordinator)
+    if not found.published:
+        _print_missing(coordinator)
     if coordinator.remark:
         typer.echo(f"note: {coordinator.remark}", err=True)
     if not found.published:
-        ends = f"all have answered, or {plan.quorum} by {plan.deadline}" if plan.deadline else "all have answered"
-        if plan.secure is not None:
-            ends = _ENDS[coordinator.step_name]
-        error = NotReady(
-            "the round is not complete.",
-            expected=f"it closes when {ends}",
-            fix="run the same command again later, or --wait SECONDS; --close goes on without those who are missing",
-        )
-        typer.echo(str(error), err=True)
+        typer.echo(str(_not_complete(found, coordinator)), err=True)
+
+
+def _not_complete(found: Progress, coordinator: Coordinator | SecureCoordinator) -> NotReady:
+    """Say when the step closes; closing by hand is offered only where it would work."""
+    ends, then = ("all have answered", "") if coordinator.plan.secure is None else _ENDS[coordinator.step_name]
+    if coordinator.deadline is not None:
+        ends += f", or {coordinator.quorum} by {coordinator.deadline}"
+    later = "run the same command again later, or --wait SECONDS"
+    if coordinator.can_close:
+        later += "; --close goes on without those who are missing"
+    elif (lacking := coordinator.quorum - found.arrived) > 0:
+        later += f"; it needs {lacking} more, {coordinator.quorum} of {found.expected} in all"
+    return NotReady("the round is not complete.", expected=f"it closes when {ends}{then}", fix=later)
+
+
+def _print_missing(coordinator: Coordinator | SecureCoordinator) -> None:
+    if names := coordinator.missing():
+        typer.echo(f"  missing: {listed(names)}")
 
 
 def _print_refused(coordinator: Coordinator | SecureCoordinator) -> None:

@@ -28,6 +28,8 @@ def enroll(
     from twofold.entity.keystore import KeyStore, new_keys
 
     refuse_output(output, (keys,))
+    for option, path in (("-o", output), ("--keys", keys)):  # before keys are made
+        _check_place(option, path, entity)
     made = new_keys(keys, entity)
     if output.exists() and output.read_bytes() != made.text.encode():
         raise DataError(
@@ -44,3 +46,22 @@ def enroll(
     typer.echo("  send the public file to whoever writes the plan, and read the fingerprint to them over the phone")
     if serves is not None:
         typer.echo(f"note: these keys serve plan {serves[:12]}; another plan needs another file for --keys", err=True)
+
+
+def _check_place(option: str, path: Path, entity: str) -> None:
+    """Refuse a folder where a file is to be, and a file in a folder that is not there."""
+    example = f"{option} {path / entity}.{'pub' if option == '-o' else 'keys'}"
+    if path.is_dir():
+        raise DataError(
+            "a folder has the name of the file to be written; no keys were made.",
+            found=f"{option} {path.name}",
+            expected="the name of a file",
+            fix=example,
+        )
+    if not path.parent.is_dir():
+        raise DataError(
+            "the file would be in a folder that is not there; no keys were made.",
+            found=f"{option} {path}",
+            expected="a file in a folder that is there",
+            fix=f"mkdir -p {path.parent}, or mend the name",
+        )

@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
+from twofold.cli._agreed import read_agreed
 from twofold.cli._columns import Json
 from twofold.cli._inputs import PlanOption, refuse_output
 from twofold.protocol.factors import ItemFactors
 from twofold.protocol.messages import save_factors
-from twofold.protocol.plan import Plan
 from twofold.server.factorize import Server
 
 __all__ = ["factorize"]
@@ -26,7 +26,7 @@ def factorize(
 ) -> None:
     """Combine the messages that arrived into shared item factors. Sees no data; the order does not matter."""
     refuse_output(output, (*messages, plan))
-    agreed = Plan.read(plan)
+    agreed = read_agreed(plan)
     factors = Server(agreed).factorize(messages)
     save_factors(factors, output, agreed)
     _print(factors, output, json=json)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json as jsonlib
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from twofold.cli._agreed import agreed_name, read_agreed
 from twofold.cli._columns import ItemColumn, Json, Separator, UserColumn, ValueColumn
 from twofold.cli._inputs import (
     CatalogOption,
@@ -17,17 +20,17 @@ from twofold.cli._inputs import (
     EntityName,
     PlanOption,
     UnknownItems,
-    entity_name,
     open_ledger,
     read_catalog,
     read_table,
     refuse_output,
 )
+from twofold.cli._shell_words import shell_words
 from twofold.cli.collect import NOT_YET
 from twofold.entity.agent import Entity
 from twofold.entity.taking_part import Standing, take_part
-from twofold.protocol.phases import Phase
-from twofold.protocol.plan import Plan
+from twofold.errors import TransportError
+from twofold.protocol.phases import ANSWERS, KEYS, MASKED, ROUNDS, Phase
 from twofold.transport.folder import EntityFolder
 
 __all__ = ["join"]
@@ -63,9 +66,11 @@ def join(
     waited for.
     """
     refuse_output(output, (plan, data, catalog, keys), ledger=ledger)
-    agreed = Plan.read(plan)
+    for option, box in (("--outbox", outbox), ("--inbox", inbox)):
+        _check_folder(option, box)
+    agreed = read_agreed(plan)
+    name = agreed_name(entity, output, agreed)
     items = read_catalog(agreed, plan, catalog)
-    name = entity_name(entity, output)
     columns = {"user": user, "item": item, "value": value, "separator": separator}
     table = read_table(data, agreed, items, duplicates=duplicates, unknown_items=unknown_items, **columns)
     Entity(name, table, agreed)  # refuses what does not fit before a ledger is made
@@ -79,26 +84,66 @@ def join(
     def mailbox(phase: Phase) -> EntityFolder:
         return EntityFolder(outbox, inbox, agreed, phase=phase)
 
+    before = _own_files(outbox, name)
     until = time.monotonic() + wait
-    while (standing := take_part(agent, mailbox)).factors is None and time.monotonic() < until:
-        time.sleep(poll)
+    with shell_words(secure=agreed.secure is not None):
+        while (standing := take_part(agent, mailbox)).factors is None and time.monotonic() < until:
+            time.sleep(poll)
+    if not inbox.is_dir():  # nobody has brought anything yet, which is nothing to complain about
+        standing = replace(standing, note="", waits=f"{standing.waits} (there is no folder {inbox} yet)")
+    already = _already(standing.sent, before, _own_files(outbox, name))
     note = ""
     if standing.factors is not None:
         model = agent.personalize(standing.factors)
         model.save(output)
         note = model.summary()
-    _print(standing, output, note, json=json)
+    _print(standing, already, output, note, json=json)
     if standing.factors is None:
         raise typer.Exit(NOT_YET)
 
 
-def _print(standing: Standing, output: Path, note: str, *, json: bool) -> None:
+def _check_folder(option: str, path: Path) -> None:
+    """Refuse a file in the place of a folder, before anything is drawn or spent."""
+    if path.exists() and not path.is_dir():
+        raise TransportError(
+            "this is a file, not a folder; nothing was drawn or spent.",
+            found=f"{option} {path}",
+            expected="a folder",
+            fix=f"{option} {path.parent}, or another name",
+        )
+
+
+#: Endings of the files in which a step is sent.
+_ENDINGS = {
+    "the message": ROUNDS.up_suffix,
+    "key shares": KEYS.up_suffix,
+    "the masked message": MASKED.up_suffix,
+    "the answer": ANSWERS.up_suffix,
+}
+
+
+def _own_files(outbox: Path, name: str) -> set[str]:
+    """Names of what this entity has put into its outbox; see `EntityFolder.submit`."""
+    return {path.name for path in outbox.glob(f"{name}.*")} if outbox.is_dir() else set()
+
+
+def _already(sent: Sequence[str], before: set[str], after: set[str]) -> list[str]:
+    """Which of the things sent were there before, so that nothing new left."""
+    fresh = {file.rpartition(".")[2] for file in after - before}
+    return [one for one in sent if _ENDINGS.get(one) not in fresh]
+
+
+def _print(standing: Standing, already: Sequence[str], output: Path, note: str, *, json: bool) -> None:
     if json:
-        record = {"sent": standing.sent, "waits": standing.waits or None, "dropped": standing.dropped}
-        record |= {"not_taken": standing.note or None, "file": output.name if note else None, "note": note}
+        record: dict[str, object] = {"sent": standing.sent, "already_sent": already, "waits": standing.waits or None}
+        record |= {"dropped": standing.dropped, "not_taken": standing.note or None}
+        record |= {"file": output.name if note else None, "note": note}
         typer.echo(jsonlib.dumps(record, indent=2))
         return
-    typer.echo(f"sent: {', '.join(standing.sent)}")
+    if already:
+        typer.echo(f"already sent: {', '.join(already)}")
+    if fresh := [one for one in standing.sent if one not in already]:
+        typer.echo(f"sent: {', '.join(fresh)}")
     if standing.dropped:
         spent = "its budget is spent" if "the masked message" in standing.sent else "nothing was drawn or spent"
         typer.echo(

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, cast
 
 import typer
 
+from twofold.cli._agreed import agreed_name, read_agreed
 from twofold.cli._columns import ItemColumn, Json, Separator, UserColumn, ValueColumn
 from twofold.cli._inputs import (
     CatalogOption,
@@ -18,14 +19,12 @@ from twofold.cli._inputs import (
     PlanOption,
     Strength,
     UnknownItems,
-    entity_name,
     read_catalog,
     read_table,
     refuse_output,
     strength_of,
 )
 from twofold.entity.agent import Entity
-from twofold.protocol.plan import Plan
 from twofold.transport.folder import EntityFolder
 
 __all__ = ["personalize"]
@@ -52,12 +51,13 @@ def personalize(
 ) -> None:
     """Fit this entity's own model, drawn to the shared factors as far as its own validation says. Costs nothing."""
     refuse_output(output, (factors, plan, data, catalog))
-    agreed = Plan.read(plan)
+    agreed = read_agreed(plan)
+    name = agreed_name(entity, output, agreed)
     items = read_catalog(agreed, plan, catalog)
     columns = {"user": user, "item": item, "value": value, "separator": separator}
     table = read_table(data, agreed, items, duplicates=duplicates, unknown_items=unknown_items, **columns)
     chosen = cast(Literal["auto", "factors", "item-item", "patterns", "features"], local)
-    agent = Entity(entity_name(entity, output), table, agreed)
+    agent = Entity(name, table, agreed)
     shared = EntityFolder(factors, factors, agreed).fetch() if factors.is_dir() else factors
     model = agent.personalize(shared, local=chosen, strength=strength_of(strength))
     model.save(output)

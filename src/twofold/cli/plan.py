@@ -12,15 +12,18 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from twofold.cli._agreed import missing_features
 from twofold.cli._plan_new import new_plan_file
 from twofold.cli._plan_numbers import check_fit, check_numbers, plan_numbers
 from twofold.cli._plan_words import in_options, leaving_lines, plan_lines
+from twofold.cli._plan_worth import show_worth, worth_record
 from twofold.errors import TwofoldError
 from twofold.privacy.card_words import percent
 from twofold.privacy.explain import BYTES, EPSILONS, Explanation, PublicNumbers, Range, Row, explain
-from twofold.protocol.leaving import leaving
+from twofold.protocol.leaving import Leaving, leaving
 from twofold.protocol.plan import CatalogKey, Plan
 from twofold.protocol.plan_file import parse_plan, read_plan, read_toml, with_tables
+from twofold.prototypes.bilinear.moments import Kind
 
 __all__ = ["app"]
 
@@ -38,6 +41,7 @@ def show_plan(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON record and nothing else.")] = False,
 ) -> None:
     """Print the hash, every field, the mechanism that would run and the size of its message."""
+    _note_features(file)
     plan = read_plan(file)
     found = leaving(plan)
     if json:
@@ -70,19 +74,47 @@ def explain_plan(
     changes = {key: value for key, value in named.items() if value is not None}
     plan = None
     if file is not None and "schema" in given:
+        _note_features(file)
         plan = _changed(with_tables(parse_plan(given), given, file.parent), changes, epsilon)
+    leaves = leaving(plan) if plan else None
+    kind = leaves.bilinear if leaves else None
+    if plan and leaves and kind:
+        _explain_bilinear(plan, leaves, kind, epsilon, json=json)
+        return
     numbers = plan_numbers(plan) if plan else {**check_numbers(given), **changes}
     public = PublicNumbers.from_mapping(numbers)
     check_fit(public)
     found = explain(public, epsilons=epsilon or _epsilons(numbers))
-    leaves = leaving(plan) if plan else None
     if json:
-        record = found.as_dict() | ({"plan": {"hash": plan.hash, **leaves.as_dict()}} if plan and leaves else {})
-        typer.echo(json_module.dumps(record, indent=2))
+        typer.echo(json_module.dumps(found.as_dict() | _plan_record(plan, leaves), indent=2))
         return
     if plan and leaves:
         typer.echo("\n".join([*leaving_lines(plan, leaves), _TABLE, ""]))
     _show(found, with_plan=plan is not None)
+
+
+def _explain_bilinear(plan: Plan, leaves: Leaving, kind: Kind, epsilons: list[float] | None, *, json: bool) -> None:
+    """Judge the statistic that the plan sends: the table of prototypes says nothing about it."""
+    if json:
+        record = worth_record(plan, kind, epsilons) | _plan_record(plan, leaves)
+        typer.echo(json_module.dumps(record, indent=2))
+        return
+    typer.echo("\n".join([*leaving_lines(plan, leaves), ""]))
+    show_worth(plan, kind, epsilons)
+
+
+def _plan_record(plan: Plan | None, leaves: Leaving | None) -> dict[str, Any]:
+    """What a plan says exactly, in place of what bare numbers tell."""
+    if plan is None or leaves is None:
+        return {}
+    size = {"numbers": leaves.numbers, "bytes": leaves.bytes}
+    return {"leaves": size, "plan": {"hash": plan.hash, **leaves.as_dict()}}
+
+
+def _note_features(file: Path) -> None:
+    """Say that the plan's table of features is not there; whatever needs it is refused, the rest is shown."""
+    if (name := missing_features(file)) is not None:
+        typer.echo(f"note: the plan's table of features is missing: no {name} beside {file.name}", err=True)
 
 
 def _changed(plan: Plan, changes: dict[str, Any], epsilons: list[float] | None) -> Plan:

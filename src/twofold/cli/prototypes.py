@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from twofold.cli._agreed import agreed_name, read_agreed
 from twofold.cli._columns import ItemColumn, Json, Separator, UserColumn, ValueColumn
 from twofold.cli._inputs import (
     CatalogOption,
@@ -16,12 +17,12 @@ from twofold.cli._inputs import (
     EntityName,
     PlanOption,
     UnknownItems,
-    entity_name,
     open_ledger,
     read_catalog,
     read_table,
     refuse_output,
 )
+from twofold.cli._shell_words import shell_words
 from twofold.entity.agent import Entity
 from twofold.errors import PlanMismatch
 from twofold.privacy.ledger import Ledger, words
@@ -66,7 +67,7 @@ def prototypes(
     Asked again, the same bytes are written and nothing is spent.
     """
     refuse_output(output, (plan, data, catalog), ledger=ledger)
-    agreed = Plan.read(plan)
+    agreed = read_agreed(plan)
     if agreed.secure is not None:
         raise PlanMismatch(
             "this plan has a secure sum, which takes more steps than one message; nothing was drawn.",
@@ -75,12 +76,13 @@ def prototypes(
     items = read_catalog(agreed, plan, catalog)
     if entity is None and output.is_dir():
         raise typer.BadParameter("an outbox folder needs the entity's name", param_hint="--entity")
-    name = entity_name(entity, output)
+    name = agreed_name(entity, output, agreed)
     columns = {"user": user, "item": item, "value": value, "separator": separator}
     table = read_table(data, agreed, items, duplicates=duplicates, unknown_items=unknown_items, **columns)
     Entity(name, table, agreed)  # refuses what does not fit before a ledger is made
     book = open_ledger(ledger, agreed, name, new=new_ledger)
-    message = Entity(name, table, agreed, ledger=book, version=version).prototypes()
+    with shell_words():
+        message = Entity(name, table, agreed, ledger=book, version=version).prototypes()
     if output.is_dir():
         EntityFolder(output, output, agreed).submit(message.data, entity=name)
     else:

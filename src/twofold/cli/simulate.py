@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from twofold.cli._agreed import read_agreed
 from twofold.cli._columns import ItemColumn, Json, Separator, UserColumn, ValueColumn
 from twofold.cli._inputs import (
     CatalogOption,
@@ -25,6 +26,7 @@ from twofold.cli._inputs import (
     strength_of,
 )
 from twofold.cli._progress import phases
+from twofold.cli._shell_words import shell_words
 from twofold.data.read import DuplicateRule, UnknownRule
 from twofold.errors import TransportError
 from twofold.protocol.features_file import save_features
@@ -66,19 +68,20 @@ def simulate(
     json: Json = False,
 ) -> None:
     """Run a whole federation on one table: both rounds at every entity, and the server between them."""
-    agreed = Plan.read(plan)
-    federation = read_federation(
-        data,
-        read_catalog(agreed, plan, catalog),
-        entity=entity,
-        user=user,
-        item=item,
-        value=None if value == "none" else value,
-        feedback=agreed.feedback,
-        duplicates=cast(DuplicateRule, duplicates),
-        unknown_items=cast(UnknownRule, unknown_items),
-        separator=separator,
-    )
+    agreed = read_agreed(plan)
+    with shell_words():
+        federation = read_federation(
+            data,
+            read_catalog(agreed, plan, catalog),
+            entity=entity,
+            user=user,
+            item=item,
+            value=None if value == "none" else value,
+            feedback=agreed.feedback,
+            duplicates=cast(DuplicateRule, duplicates),
+            unknown_items=cast(UnknownRule, unknown_items),
+            separator=separator,
+        )
     with phases() as progress:
         done = run_simulation(
             federation,

@@ -18,6 +18,10 @@ from twofold.features import LARGEST_FEATURE, MOST_FEATURES, Features
 __all__ = ["class_features", "read_features"]
 
 SEPARATOR = "|"
+_COLUMNS = (
+    "call the column of the item ids item, beside one column of classes (as Comedy|Drama) or columns of whole numbers; "
+    'or read_features(path, catalog, item="...", classes="...")'
+)
 
 
 def read_features(
@@ -62,12 +66,15 @@ def read_features(
     """
     frame = read_file(Path(path), None, separator=separator, text=(item, *([classes] if classes else [])))
     wanted = [item] if classes is None else [item, classes]
-    require_columns(frame.columns, wanted, 'name the columns: read_features(path, catalog, item="...", classes="...")')
+    require_columns(frame.columns, wanted, _COLUMNS)
     rows = _rows(frame[item], catalog)
     facts = frame.drop(item) if classes is None else frame.select(classes)
     if facts.width == 0:
         raise MissingColumn(
-            "the table has no features.", found="ids only", expected="a column of numbers or of classes"
+            "the table has no features.",
+            found=f"the column {item} only",
+            expected="one column of classes (as Comedy|Drama), or columns of whole numbers",
+            fix="add them beside the ids",
         )
     texts = [name for name, kind in facts.schema.items() if not (kind.is_numeric() or kind == pl.Boolean)]
     if facts.width == 1 and (classes is not None or texts):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from twofold.entity.model import Model
 
-__all__ = ["strength_words", "summary_text"]
+__all__ = ["chosen_kind", "strength_words", "summary_text"]
 
 KINDS = {
     "factors": "factors: an item and a person are a few numbers each, and a score is the product of the two",
@@ -16,6 +16,15 @@ KINDS = {
     "patterns": "patterns: an item's mean, the person's own offset, and where the person lies along common patterns",
     "features": "patterns, drawn to public features of the items: mean, the person's own offset, and their place",
 }
+#: Item-item weights for counts that were drawn to more than the entity's own data.
+DRAWN = {
+    "features": f"{KINDS['item-item']}, the weights drawn to public features of the items",
+    "mixed": f"{KINDS['item-item']}, the weights drawn to public features of the items and to the shared model",
+}
+_ERROR = (
+    "  (± is the standard error of that one loss. It does not decide: the choice is by the error of the difference",
+    "  between two models on the same entries, which is mostly smaller.)",
+)
 
 
 def summary_text(model: Model) -> str:
@@ -28,16 +37,17 @@ def summary_text(model: Model) -> str:
     """
     lines = [
         f"Model of {model.entity} for {len(model.catalog):,} items ({model.plan.feedback}), plan {model.plan.name!r}.",
-        f"Scores by {KINDS.get(model.scorer.kind, model.scorer.kind)}.",
-        f"The shared item factors {model.factors_hash[:12]}: {strength_words(model.strength)}.",
+        f"Scores by {_kind_words(model)}.",
+        f"The shared item factors {model.factors_hash[:12]}: {_shared_words(model)}.",
         _privacy(model),
     ]
     if model.note:
         lines.append(f"Chosen: {model.note}.")
     compared = [row for row in model.validation if not math.isnan(float(row.get("loss") or 0))]
     if compared:
-        lines.append("Compared on entries of its own users, held out (smaller loss is better):")
+        lines.append("Compared on entries of its own users, held out (smaller loss is better; * is the one taken):")
         lines += [_line(row, model) for row in compared]
+        lines += _ERROR if any("error" in row for row in compared) else ()
     return "\n".join(lines)
 
 
@@ -60,16 +70,48 @@ def _privacy(model: Model) -> str:
     return "NOT private: made in a simulation, with seeded noise, or by a mechanism without a proof."
 
 
+def chosen_kind(model: Model) -> str:
+    """Which kind of candidate was taken: that of the scorer, unless the note of the choice names a nearer one.
+
+    Item-item weights of counts are scored alike whether they are drawn to nothing, to public features or to both, so
+    the scorer does not tell these apart. The note begins with the kind (`twofold.entity._choice`).
+    """
+    kinds = {row.get("kind") for row in model.validation}
+    named = model.note.partition(",")[0]
+    if named in kinds:
+        return named
+    return str(kinds.pop()) if len(kinds) == 1 else model.scorer.kind
+
+
+def _kind_words(model: Model) -> str:
+    kind = model.scorer.kind
+    return DRAWN.get(chosen_kind(model), KINDS[kind]) if kind == "item-item" else KINDS.get(kind, kind)
+
+
+def _shared_words(model: Model) -> str:
+    public = chosen_kind(model) == "features" and model.strength == 0
+    return "not used, own data and public features" if public else strength_words(model.strength)
+
+
 def _line(row: dict[str, Any], model: Model) -> str:
     """One candidate; a star at the one taken."""
     rest = dict(row)
     words = []
     if "strength" in rest:
-        taken = (rest.get("kind"), rest["strength"]) == (model.scorer.kind, model.strength)
-        words = [
-            "*" if taken else " ",
-            f"{rest.pop('kind', ''):<9}",
-            f"{strength_words(float(rest.pop('strength'))):<32}",
-        ]
+        kind, strength = str(rest.pop("kind", "")), float(rest.pop("strength"))
+        taken = (kind, strength) == (chosen_kind(model), model.strength)
+        words = ["*" if taken else " ", f"{kind:<9}", f"{_drawn_to(kind, strength):<51}"]
+    if "loss" in rest and "error" in rest:
+        words.append(f"loss {rest.pop('loss'):.4g} ± {rest.pop('error'):.4g}")
     figures = (f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}" for key, value in rest.items())
-    return "  " + " ".join([*words, ", ".join(figures)])
+    return "  " + " ".join([*words, ", ".join(figures)]).rstrip()
+
+
+def _drawn_to(kind: str, strength: float) -> str:
+    """What a candidate is made of."""
+    if strength == 0:
+        return "own data and public features" if kind == "features" else "own data only"
+    if math.isinf(strength):
+        return "shared model as it came"
+    public = "public features, and " if kind == "mixed" else ""
+    return f"{public}shared model as {strength:g} own users"

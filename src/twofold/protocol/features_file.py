@@ -6,7 +6,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Final
 
-from twofold.errors import BadMessage, NumericError
+from twofold.errors import BadMessage, NumericError, ProtocolError
 from twofold.features import Features
 from twofold.protocol.codec import Layout, open_container, unpack
 from twofold.protocol.files import read_limited, write_whole
@@ -44,9 +44,21 @@ def load_features(path: str | PathLike[str]) -> Features:
     True
     """
     data = read_limited(path, _LARGEST)
+    try:
+        return _decoded(data)
+    except ProtocolError as error:
+        raise BadMessage(
+            "the table of features is damaged, or another file.",
+            found=f"{Path(path).name}: {error.summary}" + (f" {error.found}" if error.found else ""),
+            expected=error.expected or "what twofold plan new wrote beside the plan",
+            fix="copy it again from whoever wrote the plan",
+        ) from None
+
+
+def _decoded(data: bytes) -> Features:
     container = open_container(data)
     if field(container.record, "schema", str) != _SCHEMA:
-        raise BadMessage("this is no table of features.", found=Path(path).name, expected=_SCHEMA)
+        raise BadMessage("this is no table of features.", expected=_SCHEMA)
     names = field(container.record, "names", list)
     shape = container.layouts["matrix"].shape if "matrix" in container.layouts else ()
     layout = Layout(dtype="I64", shape=(shape[0] if shape else 0, len(names)))

@@ -11,7 +11,9 @@ from twofold.protocol.contents import numbers_of
 from twofold.protocol.expected import chosen_mechanism, expected
 from twofold.protocol.messages import message_limit
 from twofold.protocol.plan import Plan
+from twofold.prototypes.bilinear.layout import KINDS
 from twofold.prototypes.bilinear.mechanism import Bilinear
+from twofold.prototypes.bilinear.moments import Kind
 from twofold.prototypes.bilinear.noise import alone_epsilon
 from twofold.prototypes.message import Noise, Units
 
@@ -31,7 +33,7 @@ class Leaving:
     arrays : dict
         Shape of each array of whole numbers; None where private data decide the number of rows.
     numbers, bytes : int or None
-        How many numbers, eight bytes each.
+        How many numbers, and in how many bytes: eight each, in a secure sum as many as its modulus takes.
     most_bytes : int
         Most bytes of the whole message, its header included.
     guarantee, replace_one, across : PureDP or ApproxDP
@@ -58,6 +60,11 @@ class Leaving:
     noise: Noise
     alone: float | None = None
     honest: int = 0
+
+    @property
+    def bilinear(self) -> Kind | None:
+        """Which bilinear statistic leaves; None for prototypes."""
+        return next((kind for kind in KINDS if kind == self.mechanism), None)
 
     def as_dict(self) -> dict[str, Any]:
         """Give plain JSON."""

@@ -18,20 +18,27 @@ from datetime import datetime
 from fractions import Fraction
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from twofold.errors import BadPlan, PlanMismatch, UnreadableSource
+from twofold.errors import BadPlan, PlanMismatch, TwofoldError, UnreadableSource
+from twofold.features import Features
 from twofold.privacy.unit import ADJACENCY
-from twofold.protocol.features_file import load_features
+from twofold.protocol.features_file import load_features, save_features
 from twofold.protocol.files import write_whole
 from twofold.protocol.plan import SCHEMA, Plan
 from twofold.protocol.plan_checks import check_names
 from twofold.protocol.secure import SecureSum
 
+if TYPE_CHECKING:
+    from twofold.protocol.roster import Roster
+
 __all__ = ["catalog_path", "parse_plan", "plan_text", "read_plan", "read_toml", "with_tables", "write_plan"]
 
 _LARGEST: Final = 1_000_000
 _OPTIONAL: Final = ("centre", "l1_cap", "l2_cap", "deadline", "features", "secure")
+#: Files beside a plan: what they hold and how they end. Not .keys, which is how secret ones are called.
+_TABLES: Final = {"features": "table of features", "secure": "list of keys"}
+_ENDINGS: Final = {"features": ".features", "secure": ".roster"}
 _SECURE: Final = ("survivors", "present", "colluders", "threshold", "roster")
 _TOP: Final = """\
 # Plan of a federation: every public parameter, the same file at every entity and at the server.
@@ -104,11 +111,62 @@ def write_plan(
         Where.
     catalog_file, features_file, keys_file : path, optional
         The item list, the table of features and the list of keys, to be named in the file as seen from its folder.
+        A table of features or a list of keys that the plan holds, and no path is given for, is written beside it
+        (plan.features and plan.roster for plan.toml): without them nobody can take part.
+
+    Raises
+    ------
+    BadPlan
+        Another kind of file has that name; nothing is written then.
     """
-    folder = Path(path).parent
+    file = Path(path)
     named = {"catalog": catalog_file, "features": features_file, "secure": keys_file}
-    seen = {table: _seen_from(Path(file), folder) for table, file in named.items() if file is not None}
-    write_whole(path, plan_text(plan, files=seen).encode())
+    beside = {table: file.with_suffix(_ENDINGS[table]) for table in _held(plan) if named[table] is None}
+    for table, target in beside.items():
+        _refuse_other(table, target, file)
+    for table, target in beside.items():  # before the plan, which names them
+        _write_table(plan, table, target)
+    seen = {table: _seen_from(Path(one), file.parent) for table, one in (named | beside).items() if one is not None}
+    write_whole(file, plan_text(plan, files=seen).encode())
+
+
+def _held(plan: Plan) -> list[str]:
+    """Tables that this plan was made with, not only with their hashes."""
+    keys = None if plan.secure is None else plan.secure.keys
+    return [table for table, held in (("features", plan.features_table), ("secure", keys)) if held is not None]
+
+
+def _write_table(plan: Plan, table: str, target: Path) -> None:
+    if table == "features" and plan.features_table is not None:
+        save_features(plan.features_table, target)
+    elif plan.secure is not None and plan.secure.keys is not None:
+        plan.secure.keys.write(target)
+
+
+def _refuse_other(table: str, target: Path, file: Path) -> None:
+    """Write over an older table of the same plan file, and over nothing else."""
+    if target != file:
+        if not target.exists():
+            return
+        try:
+            _read_table(table, target)
+        except TwofoldError:
+            pass
+        else:
+            return
+    raise BadPlan(
+        f"the name of the plan's {_TABLES[table]} is taken by another file.",
+        found=target.name,
+        fix="write the plan under another name, as plan.toml",
+    )
+
+
+def _read_table(table: str, path: Path) -> Features | Roster:
+    if table == "features":
+        return load_features(path)
+    from twofold.protocol.roster import Roster  # loads the library of ciphers, which other plans do without
+
+    return Roster.read(path)
 
 
 def catalog_path(path: str | PathLike[str]) -> Path | None:
@@ -121,13 +179,11 @@ def with_tables(plan: Plan, record: Mapping[str, Any], folder: Path) -> Plan:
     changes: dict[str, Any] = {}
     table, keys = _named(record, "features", folder), _named(record, "secure", folder)
     if plan.features is not None and table is not None and table.exists():
-        changes["features"] = load_features(table)
-        _check_hash("table of features", table, changes["features"].hash, plan.features.hash)
+        changes["features"] = _read_table("features", table)
+        _check_hash(_TABLES["features"], table, changes["features"].hash, plan.features.hash)
     if plan.secure is not None and keys is not None and keys.exists():
-        from twofold.protocol.roster import Roster  # loads the library of ciphers, which other plans do without
-
-        roster = Roster.read(keys)
-        _check_hash("list of keys", keys, roster.hash, plan.secure.roster)
+        roster = _read_table("secure", keys)
+        _check_hash(_TABLES["secure"], keys, roster.hash, plan.secure.roster)
         changes["secure"] = plan.secure.with_(roster=roster)
     return plan.with_(**changes) if changes else plan
 

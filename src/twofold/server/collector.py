@@ -125,6 +125,23 @@ class Collector(ABC):
     def deadline(self) -> str | None:
         """Until when the others are waited for."""
 
+    @property
+    @abstractmethod
+    def names(self) -> tuple[str, ...]:
+        """Public names of those who are waited for; empty when the plan names nobody."""
+
+    @property
+    def can_close(self) -> bool:
+        """Whether the step would go on without those who are missing, if it were closed by hand now."""
+        return self._state.closed() is None and len(self._state.messages()) >= self.quorum
+
+    def missing(self) -> tuple[str, ...] | None:
+        """Name those who have not come by the last look; None when the plan names nobody."""
+        if not self.names:
+            return None
+        came = self._state.messages()
+        return tuple(name for name in self.names if name not in came)
+
     @abstractmethod
     def compute(self, taken: Sequence[Stored]) -> bytes:
         """Make what is published from the messages that count, in the order of their receipts."""

@@ -124,6 +124,11 @@ class Coordinator(Collector):
         """As the plan says."""
         return self.plan.deadline
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """As the plan says."""
+        return self.plan.entities
+
     def accept(self, message: Any) -> None:
         """Take all that the plan takes."""
 

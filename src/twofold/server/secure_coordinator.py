@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Final
 
-from twofold.errors import BadMessage, NotReady, TooFewMessages
+from twofold.errors import BadMessage, NotReady, TooFewMessages, TwofoldError
 from twofold.privacy.ledger.disk import make_folder
 from twofold.protocol.key_messages import Answer, Roll, Survivors, decode_roll, decode_survivors
 from twofold.protocol.messages import PrototypesMessage, encode_factors
@@ -83,6 +83,25 @@ class SecureCoordinator:
         return WAITS[self._current.phase.name]
 
     @property
+    def quorum(self) -> int:
+        """Fewest entities with which the present step goes on."""
+        return self._current.quorum
+
+    @property
+    def deadline(self) -> str | None:
+        """Until when the others are waited for in the present step."""
+        return self._current.deadline
+
+    @property
+    def can_close(self) -> bool:
+        """Whether the present step would go on without those who are missing, if it were closed by hand now."""
+        return self._current.can_close
+
+    def missing(self) -> tuple[str, ...] | None:
+        """Name those who have not come in the present step by the last look."""
+        return self._current.missing()
+
+    @property
     def _steps(self) -> tuple[_Step, ...]:
         return (self._keys, self._masked, self._answers)
 
@@ -146,6 +165,10 @@ class _Step(Collector):
         assert plan.secure is not None
         self.server, self.secure = server, plan.secure
 
+    @property
+    def expected(self) -> int:
+        return len(self.names)
+
     def result(self) -> bytes | None:
         """What was published in this step, or is about to be."""
         return self._state.result()
@@ -165,8 +188,13 @@ class _Step(Collector):
                 f"too few {WAITS[self.phase.name]} came in time; nothing is unmasked, nothing is published.",
                 found=error.found,
                 expected=error.expected,
-                fix="wait: those that come late still count; else start again with a new plan and new keys",
+                fix="wait: those that come late still count; else start again with a new plan and new keys"
+                + self.hint(),
             ) from None
+
+    def hint(self) -> str:
+        """What a new plan could do better, in words; empty when there is nothing to say."""
+        return ""
 
     def taken(self) -> list[Stored]:
         """Messages that count, in the order of their receipts."""
@@ -179,8 +207,8 @@ class _Keys(_Step):
         self._read: tuple[bytes, Roll] | None = None
 
     @property
-    def expected(self) -> int:
-        return len(self.server.terms.names)
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.server.terms.names)
 
     @property
     def quorum(self) -> int:
@@ -189,6 +217,18 @@ class _Keys(_Step):
     @property
     def deadline(self) -> str | None:
         return self.secure.share_deadline
+
+    def hint(self) -> str:
+        """Where the plan needs all to share keys, say which number would let one be missing, if any safe one would."""
+        number = self.expected
+        if self.quorum < number:
+            return ""
+        try:
+            self.secure.with_(present=number - 1).check(number)
+        except TwofoldError:
+            return f". This plan needs all {number} to share keys"
+        one = f"twofold plan new --present {number - 1} would allow one to be missing"
+        return f". This plan needs all {number} to share keys; {one}"
 
     def accept(self, message: Any) -> None:
         """Take all that decodes."""
@@ -212,8 +252,8 @@ class _Masked(_Step):
         self.keys = keys
 
     @property
-    def expected(self) -> int:
-        return len(self.keys.roll().present)
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.keys.roll().present)
 
     @property
     def quorum(self) -> int:
@@ -242,8 +282,13 @@ class _Answers(_Step):
         self.masked = masked
 
     @property
-    def expected(self) -> int:
-        return len(self.masked.survivors().survivors)
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.masked.survivors().survivors)
+
+    @property
+    def can_close(self) -> bool:
+        """No: answers close by themselves as soon as they are enough."""
+        return False
 
     @property
     def quorum(self) -> int:

@@ -10,7 +10,7 @@ from twofold.features import Features
 from twofold.prototypes import Public
 from twofold.prototypes.bilinear.combine import combine_bilinear
 from twofold.prototypes.bilinear.mechanism import Bilinear
-from twofold.prototypes.bilinear.worth import bilinear_choice, noise_share, possible_kinds
+from twofold.prototypes.bilinear.worth import bilinear_choice, clear_share, noise_share, possible_kinds, worth
 
 TABLE = Features(matrix=np.arange(360).reshape(120, 3) % 4, names=("a", "b", "c"))
 PUBLIC = Public(
@@ -53,3 +53,23 @@ def test_a_catalog_of_a_few_items_is_left_to_prototypes_unless_the_sum_is_secure
     assert bilinear_choice(tiny) is None
     assert bilinear_choice(tiny.with_(n_items=16)) is not None
     assert bilinear_choice(tiny.with_(honest=3)) is not None
+
+
+@pytest.mark.parametrize("honest", [0, 3])
+@pytest.mark.parametrize("kind", ["gram", "sketch", "features"])
+@pytest.mark.parametrize("feedback", ["counts", "ratings"])
+def test_the_users_needed_are_those_from_which_it_is_clear(kind: str, honest: int, feedback: str) -> None:
+    public = PUBLIC.with_(honest=honest, feedback=feedback, epsilon="0.3")
+    found = worth(public, kind)  # type: ignore[arg-type]
+    enough, short = found.users_needed, found.users_needed - 1
+    assert worth(public.with_(n_users=enough), kind).clear  # type: ignore[arg-type]
+    assert short == 0 or not worth(public.with_(n_users=short), kind).clear  # type: ignore[arg-type]
+
+
+def test_the_verdict_is_by_the_limit_of_auto() -> None:
+    found = [worth(PUBLIC.with_(n_users=users), "gram") for users in (10, 300, 3000)]
+    assert [one.verdict for one in found] == ["no", "hardly", "perhaps"]
+    for users, one in zip((10, 300, 3000), found, strict=True):
+        chosen = bilinear_choice(PUBLIC.with_(n_users=users, features=None))
+        assert (chosen is not None) == one.clear
+    assert found[0].share > 1 > found[1].share > clear_share("gram", "counts") >= found[2].share

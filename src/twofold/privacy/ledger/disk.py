@@ -10,6 +10,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from twofold.errors import TransportError
+
 __all__ = [
     "add_to_end",
     "destroy",
@@ -100,11 +102,27 @@ def reserve_room(path: Path, size: int) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder, readable by its owner only, if it is not there."""
+    """Create a folder, readable by its owner only, if it is not there; its parent must be, so that a slip of the pen
+    in a path does not start an empty one somewhere else.
+    """
     if not folder.is_dir():
         step("make folder")
-        folder.mkdir(mode=0o700, exist_ok=True)
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+        except (FileExistsError, FileNotFoundError, NotADirectoryError) as error:
+            raise _no_folder(folder, error) from None
         sync_folder(folder.parent)
+
+
+def _no_folder(folder: Path, error: OSError) -> TransportError:
+    """Say what stands in the way."""
+    if isinstance(error, FileExistsError):
+        found, fix = f"{folder.name}, which is a file", "name a folder, or take that file away"
+    elif isinstance(error, NotADirectoryError):
+        found, fix = f"{folder.name} under a file", "name a folder that is not in a file"
+    else:
+        found, fix = f"{folder.name} in a folder that is not there", f"mkdir -p {folder.parent}, or mend the name"
+    return TransportError("a folder cannot be used.", found=found, expected="a folder, or a new name in one", fix=fix)
 
 
 def remove(path: Path) -> None:

@@ -9,6 +9,7 @@ says how large a pattern must be to be seen: at 1/100 one that a hundredth of al
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Final
 
 from twofold.prototypes.base import Public
@@ -16,7 +17,16 @@ from twofold.prototypes.bilinear.layout import MOST_NUMBERS, BilinearLayout
 from twofold.prototypes.bilinear.moments import Kind
 from twofold.prototypes.bilinear.noise import BilinearNoise
 
-__all__ = ["GRAM_ITEMS", "LEAST_ITEMS", "bilinear_choice", "noise_share", "possible_kinds"]
+__all__ = [
+    "GRAM_ITEMS",
+    "LEAST_ITEMS",
+    "Worth",
+    "bilinear_choice",
+    "clear_share",
+    "noise_share",
+    "possible_kinds",
+    "worth",
+]
 
 #: Largest catalog for which "auto" sends all pairs: two million numbers.
 GRAM_ITEMS: Final = 2_000
@@ -27,6 +37,75 @@ LEAST_ITEMS: Final = 16
 # 1/8; on MovieLens ratings it lost from 1/22 on, and features with shrinkage to the public table won up to 2/3.
 _CLEAR: Final = {"counts": 1 / 8, "ratings": 1 / 25}
 _CLEAR_FEATURES: Final = {"counts": 1 / 8, "ratings": 1.0}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Worth:
+    """How far a bilinear statistic can rise above its noise.
+
+    Parameters
+    ----------
+    epsilon : float
+        Price of the release.
+    share : float
+        Noise of all entities together: patterns along which less than this share of all users' squared length lies
+        are hidden (`noise_share`).
+    limit : float
+        Largest share that "auto" calls clear (`clear_share`).
+    users_needed : int
+        Promised users of an entity from which on the share is at most the limit, all else as it is.
+    """
+
+    epsilon: float
+    share: float
+    limit: float
+    users_needed: int
+
+    @property
+    def clear(self) -> bool:
+        """Whether "auto" calls the statistic clear of its noise."""
+        return self.share <= self.limit
+
+    @property
+    def verdict(self) -> str:
+        """Say "perhaps" where clear, "hardly" above the limit, "no" where even a pattern of all users is hidden.
+
+        Never "yes": whether the data hold a pattern that is large enough, public numbers do not say.
+        """
+        if self.clear:
+            return "perhaps"
+        return "hardly" if self.share < 1 else "no"
+
+
+def worth(public: Public, kind: Kind) -> Worth:
+    """Judge a statistic by public numbers alone, with the limit that "auto" uses.
+
+    Privacy
+    -------
+    Touches no data.
+
+    Examples
+    --------
+    >>> public = Public(n_items=457, n_users=900, max_items=66, bound=5, epsilon=1, delta=1e-6, n_entities=205)
+    >>> found = worth(public, "gram")
+    >>> round(found.share, 4), found.limit, found.users_needed, found.verdict
+    (0.0116, 0.125, 84, 'perhaps')
+    """
+    share, limit = noise_share(public, kind), clear_share(kind, public.feedback)
+    # The noise does not depend on the users, so its share in them falls as they grow.
+    needed = math.ceil(public.n_users * share / limit)
+    return Worth(epsilon=float(public.epsilon), share=share, limit=limit, users_needed=needed)
+
+
+def clear_share(kind: Kind, feedback: str) -> float:
+    """Largest share of the noise at which "auto" calls a statistic clear of it.
+
+    Examples
+    --------
+    >>> clear_share("gram", "counts"), clear_share("gram", "ratings"), clear_share("features", "ratings")
+    (0.125, 0.04, 1.0)
+    """
+    return (_CLEAR_FEATURES if kind == "features" else _CLEAR)[feedback]
 
 
 def noise_share(public: Public, kind: Kind) -> float:
@@ -78,8 +157,7 @@ def bilinear_choice(public: Public) -> tuple[Kind, float, bool] | None:
         return None
     shares = {kind: noise_share(public, kind) for kind in possible_kinds(public)}
     for kind, share in shares.items():
-        limits = _CLEAR_FEATURES if kind == "features" else _CLEAR
-        if share <= limits[public.feedback]:
+        if share <= clear_share(kind, public.feedback):
             return kind, share, True
     if not public.honest or not shares:
         return None

@@ -1,0 +1,129 @@
+"""`twofold plan explain` of a bilinear plan: its own noise and its own size, not those of prototypes."""
+
+from __future__ import annotations
+
+import json
+import re
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from twofold.cli._plan_words import rounded_up
+from twofold.cli.plan import app
+from twofold.features import Features
+from twofold.privacy.card_words import brief
+from twofold.privacy.ledger import Cost
+from twofold.protocol.leaving import leaving
+from twofold.protocol.plan import CatalogKey, Plan
+from twofold.protocol.secure import SecureSum
+from twofold.prototypes.bilinear.worth import noise_share
+
+PLAN = Plan(
+    catalog=CatalogKey(hash="0" * 64, n_items=40),
+    feedback="counts",
+    bound=1,
+    max_items=10,
+    mechanism="gram",
+    n_entities=10,
+    n_users=200,
+)
+SECURE = PLAN.with_(secure=SecureSum(survivors=9))
+
+
+def explained(folder: Path, plan: Plan, *options: object) -> str:
+    plan.write(folder / "plan.toml")
+    done = CliRunner().invoke(app, ["explain", str(folder / "plan.toml"), *map(str, options)])
+    assert done.exit_code == 0, done.output + repr(done.exception)
+    return done.output
+
+
+def told(folder: Path, plan: Plan, *options: object) -> dict[str, Any]:
+    record: dict[str, Any] = json.loads(explained(folder, plan, "--json", *options))
+    return record
+
+
+def test_a_secure_sum_is_judged_by_the_noise_of_the_sum(tmp_path):
+    rows = told(tmp_path, SECURE)["rows"]
+    assert [row["epsilon"] for row in rows] == [0.1, 0.3, 1, 3, 10]
+    assert [row["of_the_plan"] for row in rows] == [False, False, True, False, False]
+    for row in rows:
+        public = SECURE.public.with_(epsilon=row["epsilon"])
+        assert row["share"] == pytest.approx(noise_share(public, "gram"))
+        assert row["own_noise"] == pytest.approx(noise_share(public.with_(honest=0), "gram"))
+        assert row["own_noise"] > 2 * row["share"]
+
+
+def test_own_noise_has_no_second_column(tmp_path):
+    assert {row["own_noise"] for row in told(tmp_path, PLAN)["rows"]} == {None}
+    assert "with own" not in explained(tmp_path, PLAN)
+    assert "with own" in explained(tmp_path, SECURE)
+
+
+@pytest.mark.parametrize("plan", [PLAN, SECURE, PLAN.with_(mechanism="popularity"), PLAN.with_(mechanism="sketch")])
+def test_there_is_one_answer_to_how_much_leaves(tmp_path, plan):
+    record, found = told(tmp_path, plan), leaving(plan)
+    assert record["leaves"] == {"numbers": found.numbers, "bytes": found.bytes}
+    assert (record["plan"]["numbers"], record["plan"]["bytes"]) == (found.numbers, found.bytes)
+
+
+@pytest.mark.parametrize(
+    ("plan", "words"),
+    [
+        (SECURE, "clear of the noise by the limit of auto (12.5 %)"),
+        (SECURE.with_(epsilon="0.1"), "not clear of the noise by the limit of auto (12.5 %)"),
+        (PLAN.with_(n_users=5, epsilon="0.1"), "no pattern can be seen"),
+        (PLAN.with_(feedback="ratings", bound=5, lower=1), "the limit of auto (4 %)"),
+    ],
+)
+def test_the_verdict_is_that_of_auto_and_names_where_it_was_measured(tmp_path, plan, words):
+    shown = explained(tmp_path, plan)
+    assert words in shown
+    assert words in told(tmp_path, plan)["verdict"]
+    assert "docs/results/frontier.md" in shown
+    assert "users per entity, or" in shown or "needed and not enough" in shown
+    assert "prototype" not in shown
+
+
+def test_the_row_of_the_plan_is_marked(tmp_path):
+    (line,) = [line for line in explained(tmp_path, SECURE.with_(epsilon="0.7")).splitlines() if "plan >" in line]
+    assert line.split()[2] == "0.7"
+    several = explained(tmp_path, SECURE, "--epsilon", 0.2, "--epsilon", 0.4)
+    assert "plan >" not in several
+    assert "At ε = 1 " in several
+
+
+def test_features_and_pure_noise_are_judged_too(tmp_path):
+    table = Features(matrix=np.arange(120).reshape(40, 3) % 3, names=("a", "b", "c"))
+    plan = PLAN.with_(mechanism="features", features=table, feedback="ratings", bound=5, lower=1, delta=0)
+    record = told(tmp_path, plan)
+    assert {row["mechanism"] for row in record["rows"]} == {"features"}
+    assert {row["limit"] for row in record["rows"]} == {1.0}
+    assert record["public"]["delta"] == 0
+    assert "(100 %)" in explained(tmp_path, plan)
+
+
+def test_prototypes_keep_their_table(tmp_path):
+    shown = explained(tmp_path, PLAN.with_(mechanism="sulq"))
+    assert "patterns drown below" in shown
+    assert "limit of auto" not in shown
+
+
+def test_the_epsilon_of_one_message_is_rounded_up_as_on_the_card(tmp_path):
+    found = leaving(SECURE).alone
+    assert found is not None
+    said = re.search(r"alone, .* server: (ε = \S+)\.\n", explained(tmp_path, SECURE))
+    assert said is not None
+    assert said[1] == brief(Cost(epsilon=Fraction(found), delta=Fraction(0)))
+    for epsilon in (
+        Fraction(1, 3),
+        Fraction(1, 10),
+        Fraction(2111, 1000),
+        Fraction(10001, 100),
+        Fraction(999999, 10**6),
+    ):
+        assert f"ε = {rounded_up(epsilon)}" == brief(Cost(epsilon=epsilon, delta=Fraction(0)))
+        assert Fraction(rounded_up(epsilon)) >= epsilon
