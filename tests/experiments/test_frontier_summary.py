@@ -92,10 +92,10 @@ def test_without_a_clear_gap_there_is_no_share():
 
 def test_the_reference_is_the_best_without_noise():
     found = results(rows("alone", values=[0.5] * 4), rows("gram", values=[0.52] * 4), rows("sketch", values=[0.53] * 4))
-    assert found.reference == "sketch"
+    assert found.reference() == "sketch"
     begun = [row for row in rows("features", values=[0.9] * 4) if row["seed"] == 0]
     parts = [rows("alone", values=[0.5] * 4), rows("gram", values=[0.52] * 4), begun]
-    assert results(*parts).reference == "gram"
+    assert results(*parts).reference() == "gram"
 
 
 def test_from_which_epsilon_on():

@@ -141,7 +141,7 @@ class Results:
 
     def gap(self, group: str = "all") -> Figure:
         """By how much the best federation without noise is better than alone, paired by seed."""
-        return Figure.of(self._better(self.reference, "none", math.inf, group, "adapted"))
+        return Figure.of(self._better(self.reference(group), "none", math.inf, group, "adapted"))
 
     def share(self, mechanism: str, noise: str, epsilon: float, *, group: str = "all", way: str = "adapted") -> Figure:
         """Share of the gap that is closed; NaN where there is no clear gap.
@@ -153,10 +153,9 @@ class Results:
             return Figure(seeds=made.seeds)
         return Figure(mean=made.mean / whole.mean, error=made.error / whole.mean, seeds=made.seeds)
 
-    @property
-    def reference(self) -> str:
-        """The mechanism that gains most without noise, of those with the most splits."""
-        gains = {one.name: self._better(one.name, "none", math.inf, "all", "adapted") for one in self.setting.releases}
+    def reference(self, group: str = "all") -> str:
+        """The mechanism that gains a group most without noise, of those with the most splits."""
+        gains = {one.name: self._better(one.name, "none", math.inf, group, "adapted") for one in self.setting.releases}
         most = max((gain.size for gain in gains.values()), default=0)
         whole = {name: float(gain.mean()) for name, gain in gains.items() if gain.size == most > 0}
         return max(whole, key=lambda name: whole[name], default="")

@@ -54,7 +54,7 @@ def verdict(results: Results) -> str:
     title = setting.title[0].upper() + setting.title[1:]
     if not gap.seeds:
         return f"{title}: not run."
-    alone, best = results.figure("alone", group=GROUP), results.figure(results.reference, group=GROUP)
+    alone, best = results.figure("alone", group=GROUP), results.figure(results.reference(GROUP), group=GROUP)
     name = "nDCG@10" if setting.metric == "ndcg" else "RMSE"
     start = f"{title}: in the smaller half of the entities {name} is {alone.mean:.4f} alone and {best.mean:.4f}"
     start += " federated without noise."
@@ -74,7 +74,7 @@ def advice(all_results: Sequence[Results]) -> list[str]:
     run = [one for one in all_results if one.gap(GROUP).seeds]
     if not run:
         return []
-    gaps = [one for one in run if not math.isnan(one.share(one.reference, "none", math.inf, group=GROUP).mean)]
+    gaps = [one for one in run if not math.isnan(one.share(one.reference(GROUP), "none", math.inf, group=GROUP).mean)]
     said = [f"Something to gain: {len(gaps)} of {len(run)} data sets have a clear gap between alone and federated."]
     said += [
         text
