@@ -27,9 +27,9 @@ HOW = (
 READING = (
     "The gap is what the mechanism that is best without noise in a group of entities gains over them alone; a share is "
     "what is left of it with noise. Mean ± standard error over seeds, paired with alone by seed; every seed is another "
-    "split, and for hospitals another simulated federation. A share can exceed 100 % or fall below 0. A dash: not run, or no gap "
-    "clear of its own error. Errors of the gain of one entity are over its users: where it has a handful, as by three "
-    "ZIP digits, they are rough themselves."
+    "split, and for hospitals another simulated federation. A share can exceed 100 % or fall below 0. A dash: not run, "
+    "or no gap clear of its own error. Errors of the gain of one entity are over its users: where it has a handful, as "
+    "by three ZIP digits, they are rough themselves."
 )
 
 
