@@ -104,4 +104,6 @@ def test_a_damaged_file_gives_ratings_or_our_error(
         assert [entry.name for entry in tmp_path.iterdir()] == [name]
     # Every refusal names its page; both outcomes must occur, or the damage was never or always noticed.
     assert sum(outcomes.values()) == cases
-    assert min(outcomes.values()) > 0
+    # The checksum of gzip notices all but one in some thousand, so a few hundred may all be refused.
+    assert outcomes["refused"] > 0
+    assert outcomes["read"] > 0 or (cases == SOME and name.endswith(".gz"))
