@@ -31,7 +31,7 @@ REPORT = "twofold-demo.html"
 
 def demo(
     patients: Annotated[int, typer.Option(min=400, help="Simulated patients over all hospitals.")] = 9_000,
-    n_hospitals: Annotated[int, typer.Option("--hospitals", min=4, help="Simulated hospitals.")] = 24,
+    n_hospitals: Annotated[int, typer.Option("--hospitals", min=4, help="Simulated hospitals.")] = 32,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the simulation and the split, never of the noise.")] = 7,
     epsilon: Annotated[float, typer.Option(min=0.01, max=1000, help="Price of each hospital's one message.")] = 1.0,
     output: Annotated[Path, typer.Option(help="The report: an .html file, or a folder for it.")] = Path(REPORT),
