@@ -199,6 +199,7 @@ def test_user_factors_are_those_of_one_by_one(make_model: MakeModel) -> None:
 
 def test_the_repr_is_public_and_the_summary_says_what_was_chosen(make_model: MakeModel) -> None:
     table = tuple({"kind": "factors", "strength": one, "loss": 0.5, "error": 0.25} for one in (0.0, 300.0, np.inf))
+    table[1]["taken"] = True
     model = make_model(strength=300.0, validation=table)
     assert repr(model) == "Model('st-anna', 30 items, factors, private)"
     text = model.summary()

@@ -101,14 +101,21 @@ NOTES = {
     ("mixed", 300.0): "mixed, the shared model weighs 300 users: held-out loss smaller",
     ("factors", np.inf): "factors, the shared model as it came: held-out loss smaller",
 }
-ROWS = tuple({"kind": kind, "strength": strength, "loss": 0.5, "error": 0.25} for kind, strength in NOTES)
+
+
+def rows_of(chosen: tuple[str, float]) -> tuple[dict[str, Any], ...]:
+    return tuple(
+        {"kind": kind, "strength": strength, "loss": 0.5, "error": 0.25}
+        | ({"taken": True} if (kind, strength) == chosen else {})
+        for kind, strength in NOTES
+    )
 
 
 @pytest.mark.parametrize("chosen", NOTES)
 def test_one_star_at_the_kind_and_strength_taken(make_model: MakeModel, chosen: tuple[str, float]) -> None:
     kind, strength = chosen
     scorer = "factors" if kind == "factors" else "item-item"
-    model = make_model(scorer, strength=strength, note=NOTES[chosen], validation=ROWS)
+    model = make_model(scorer, strength=strength, note=NOTES[chosen], validation=rows_of(chosen))
     (line,) = starred(model.summary())
     assert line.split()[1] == kind
     same = replace(model, note="", validation=())
@@ -123,7 +130,9 @@ def test_a_model_of_patterns_has_its_star(make_model: MakeModel) -> None:
 
 
 def test_an_error_is_said_to_be_that_of_one_loss(make_model: MakeModel) -> None:
-    text = make_model("item-item", strength=0.0, note=NOTES["item-item", 0.0], validation=ROWS).summary()
+    text = make_model(
+        "item-item", strength=0.0, note=NOTES["item-item", 0.0], validation=rows_of(("item-item", 0.0))
+    ).summary()
     assert "± is the standard error of that one loss. It does not decide" in text
     assert "error 0.25" not in text
     without = make_model(validation=({"kind": "factors", "gain": 0.03},)).summary()
@@ -132,11 +141,15 @@ def test_an_error_is_said_to_be_that_of_one_loss(make_model: MakeModel) -> None:
 
 
 def test_no_row_says_that_its_own_kind_is_not_used(make_model: MakeModel) -> None:
-    text = make_model("item-item", strength=300.0, note=NOTES["mixed", 300.0], validation=ROWS).summary()
+    text = make_model(
+        "item-item", strength=300.0, note=NOTES["mixed", 300.0], validation=rows_of(("mixed", 300.0))
+    ).summary()
     table = text.partition("Compared")[2]
     assert "not used" not in table
     for words in ("item-item own data only", "features  own data and public features", "as 300 own users"):
         assert words in table
     assert "drawn to public features of the items and to the shared model" in text
-    alone = make_model("item-item", strength=0.0, note=NOTES["features", 0.0], validation=ROWS).summary()
+    alone = make_model(
+        "item-item", strength=0.0, note=NOTES["features", 0.0], validation=rows_of(("features", 0.0))
+    ).summary()
     assert "not used, own data and public features." in alone

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from twofold.experiments._frontier_data import load_case
+from twofold.experiments._frontier_page import HOW
 from twofold.experiments._frontier_release import Sums, _noise_seed, prototype_factors, statistic_factors
 from twofold.experiments._frontier_settings import Release, read_frontier
+from twofold.protocol.secure import SecureSum
 from twofold.prototypes.bilinear.noise import BilinearNoise
 from twofold.prototypes.registry import mechanism
 
@@ -85,3 +87,13 @@ def test_features_are_in_the_plan_only_where_a_release_asks_for_them(case):
     with_classes = Release(name="gram with classes", mechanism="gram", noises=("secure",), features=True)
     assert Sums(case=case, release=GRAM, honest_share=0.9).plan.features_table is None
     assert Sums(case=case, release=with_classes, honest_share=0.9).plan.features_table is not None
+
+
+@pytest.mark.parametrize(("entities", "gone"), [(205, 19), (50, 4), (10, 0), (5, 0)])
+def test_the_drop_outs_that_the_page_speaks_of(entities: int, gone: int):
+    """A plan with so many survivors shares its noise among as many as the frontier does; with one less it does not."""
+    counted = math.floor(read_frontier("full").honest_share * entities)
+    assert SecureSum(survivors=entities - gone).honest(entities) >= counted
+    if entities > 5:
+        assert SecureSum(survivors=entities - gone - 1).honest(entities) < counted
+    assert entities <= 10 or f"{gone} of {entities}" in HOW

@@ -78,10 +78,9 @@ def _strength(strength: float) -> str:
 
 def _gain(model: Model) -> float:
     """By how much the hospital's own validation liked its choice better than the best model alone."""
-    losses = {(line["kind"], line["strength"]): line["loss"] for line in model.validation}
-    alone = [loss for (_, strength), loss in losses.items() if strength == 0]
-    chosen = losses.get((model.scorer.kind, model.strength), math.nan)
-    return min(alone) - chosen if alone else math.nan
+    alone = [line["loss"] for line in model.validation if line["strength"] == 0]
+    taken = next((line["loss"] for line in model.validation if line.get("taken")), math.nan)
+    return min(alone) - taken if alone else math.nan
 
 
 def example(done: Simulated, split: Split[Federation]) -> Example:

@@ -42,7 +42,8 @@ class Adapted:
         By how much the validation loss is smaller than that of the best model alone, and the standard error of that;
         0 when nothing was compared.
     table : tuple of dict
-        All that was compared: kind, strength, loss and its standard error; a remark where one could not be used.
+        All that was compared: kind, strength, loss and its standard error; ``taken`` at the one that was, a remark where
+        one could not be used.
     note : str
         The choice in plain words.
     """
@@ -167,7 +168,7 @@ def adapt(
         strength=chosen.best.candidate.strength,
         gain=chosen.gain,
         gain_error=chosen.error,
-        table=tuple(map(_line, judged)),
+        table=tuple(_line(one, taken=one is chosen.best) for one in judged),
         note=chosen.note,
     )
 
@@ -184,10 +185,10 @@ def _best(judged: list[Judged], fit: Callable[[Judged], Scorer]) -> tuple[list[J
             judged = [unusable(one.candidate) if one is chosen.best else one for one in judged]
 
 
-def _line(one: Judged) -> dict[str, Any]:
+def _line(one: Judged, *, taken: bool) -> dict[str, Any]:
     loss, error = (one.losses.mean, one.losses.error) if one.losses is not None else (math.nan, math.nan)
     line = {"kind": one.candidate.kind, "strength": one.candidate.strength, "loss": loss, "error": error}
-    return line | ({"remark": one.remark} if one.remark else {})
+    return line | ({"taken": True} if taken else {}) | ({"remark": one.remark} if one.remark else {})
 
 
 def _checked(rows: Any, shared: ItemFactors | None, rank: int) -> sparse.csr_array:

@@ -46,7 +46,7 @@ def summary_text(model: Model) -> str:
     compared = [row for row in model.validation if not math.isnan(float(row.get("loss") or 0))]
     if compared:
         lines.append("Compared on entries of its own users, held out (smaller loss is better; * is the one taken):")
-        lines += [_line(row, model) for row in compared]
+        lines += map(_line, compared)
         lines += _ERROR if any("error" in row for row in compared) else ()
     return "\n".join(lines)
 
@@ -71,16 +71,12 @@ def _privacy(model: Model) -> str:
 
 
 def chosen_kind(model: Model) -> str:
-    """Which kind of candidate was taken: that of the scorer, unless the note of the choice names a nearer one.
+    """Which kind of candidate was taken, by the table of what was compared; without one, that of the scorer.
 
     Item-item weights of counts are scored alike whether they are drawn to nothing, to public features or to both, so
-    the scorer does not tell these apart. The note begins with the kind (`twofold.entity._choice`).
+    the scorer does not tell these apart.
     """
-    kinds = {row.get("kind") for row in model.validation}
-    named = model.note.partition(",")[0]
-    if named in kinds:
-        return named
-    return str(kinds.pop()) if len(kinds) == 1 else model.scorer.kind
+    return next((str(row["kind"]) for row in model.validation if row.get("taken")), model.scorer.kind)
 
 
 def _kind_words(model: Model) -> str:
@@ -93,14 +89,13 @@ def _shared_words(model: Model) -> str:
     return "not used, own data and public features" if public else strength_words(model.strength)
 
 
-def _line(row: dict[str, Any], model: Model) -> str:
+def _line(row: dict[str, Any]) -> str:
     """One candidate; a star at the one taken."""
     rest = dict(row)
     words = []
     if "strength" in rest:
         kind, strength = str(rest.pop("kind", "")), float(rest.pop("strength"))
-        taken = (kind, strength) == (chosen_kind(model), model.strength)
-        words = ["*" if taken else " ", f"{kind:<9}", f"{_drawn_to(kind, strength):<51}"]
+        words = ["*" if rest.pop("taken", False) else " ", f"{kind:<9}", f"{_drawn_to(kind, strength):<51}"]
     if "loss" in rest and "error" in rest:
         words.append(f"loss {rest.pop('loss'):.4g} ± {rest.pop('error'):.4g}")
     figures = (f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}" for key, value in rest.items())
