@@ -42,8 +42,8 @@ class Adapted:
         By how much the validation loss is smaller than that of the best model alone, and the standard error of that;
         0 when nothing was compared.
     table : tuple of dict
-        All that was compared: kind, strength, loss and its standard error; ``taken`` at the one that was, a remark where
-        one could not be used.
+        All that was compared: kind, strength, loss and its standard error; ``taken`` at the one that was, a remark
+        where one could not be used.
     note : str
         The choice in plain words.
     """
