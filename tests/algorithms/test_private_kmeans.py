@@ -12,14 +12,13 @@ from twofold.algorithms._jit import without_numba
 from twofold.algorithms._private_kmeans_centers import centers_from, trial_losses
 from twofold.algorithms.kmeans import kmeans, lloyd_step
 from twofold.algorithms.private_kmeans import (
-    PrivateKMeans,
     PrivateKMeansConfig,
     Shares,
     choose_mode,
     planned_event,
     private_kmeans,
 )
-from twofold.errors import BadNumber, BadParameter, BadPrivacyParameter, BadShape, PrivacyError
+from twofold.errors import BadNumber, BadParameter, BadPrivacyParameter, BadShape
 from twofold.privacy.accountant import price, spent
 from twofold.privacy.audit import differing_parameters, lower_bound, repeat
 from twofold.privacy.budget import NotPrivate, PureDP
@@ -305,48 +304,3 @@ def test_levels_cost_the_same_and_the_threshold_is_sub_critical() -> None:
     assert len(levels) == SMALL.depth
     rate = 1 / float(levels[0].scale)
     assert levels[0].threshold >= ((SMALL.dimension - 1) * np.log(2) + np.log(10)) / rate - 1
-
-
-class TestEstimator:
-    """scikit-learn's manners, and no silent spending."""
-
-    @staticmethod
-    def model(**changes: Any) -> PrivateKMeans:
-        given = {"epsilon": 50, "promised_users": 900, "bound": 1, "max_items": 1, "rng": 0}
-        return PrivateKMeans(3, **{**given, **changes})
-
-    def test_fit_and_predict(self) -> None:
-        rows = np.repeat(np.eye(3), 300, axis=0)
-        model = self.model()
-        assert model.fit(rows) is model
-        assert model.cluster_centers_.shape == (3, 3)
-        assert len(set(model.predict(np.eye(3)).tolist())) == 3
-        assert model.n_features_in_ == 3
-        assert model.mode_ == "chain"
-        assert (self.model().fit_predict(rows) == model.predict(rows)).all()
-
-    def test_a_second_fit_is_refused_unless_told(self) -> None:
-        rows = np.repeat(np.eye(3), 300, axis=0)
-        model = self.model().fit(rows)
-        centers = model.cluster_centers_
-        with pytest.raises(PrivacyError, match="spend again"):
-            model.fit(rows)
-        assert model.cluster_centers_ is centers
-        model.set_params(refit=True).fit(rows)
-        assert price(model.event_, as_if_private=True) == PureDP(epsilon=100)
-
-    def test_parameters_go_round(self) -> None:
-        model = self.model()
-        copy = PrivateKMeans(**model.get_params())
-        assert copy.get_params() == model.get_params()
-        assert model.set_params(epsilon=2).epsilon == 2
-        with pytest.raises(BadParameter, match="no such parameter"):
-            model.set_params(magic=1)
-
-    def test_public_numbers_are_never_taken_from_data(self) -> None:
-        with pytest.raises(BadPrivacyParameter, match="never taken from the data"):
-            PrivateKMeans(2).fit(np.eye(3))
-
-    def test_predicting_before_fitting_is_refused(self) -> None:
-        with pytest.raises(BadParameter, match="no centers"):
-            self.model().predict(np.eye(3))

@@ -50,7 +50,7 @@ def test_again_the_same(folder: Path):
 def test_keys_that_serve_a_plan_say_so():
     ask(LINE)
     plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=3), feedback="counts", bound=5, max_items=2)
-    KeyStore("st-anna.keys").bind(plan)
+    KeyStore("st-anna.keys").bind(plan.hash)
     assert f"serve plan {plan.hash[:12]}" in ask(LINE).output
     assert json.loads(ask(f"{LINE} --json").stdout)["plan"] == plan.hash
 

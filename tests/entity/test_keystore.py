@@ -30,7 +30,7 @@ def test_asked_again_the_same_keys_are_given_and_only_this_user_reads_them(file:
     before = file.read_bytes()
     assert new_keys(file, "st-anna") == new_keys(file, "st-anna")
     assert file.read_bytes() == before
-    KeyStore(file).bind(PLAN)
+    KeyStore(file).bind(PLAN.hash)
     KeyStore(file).keep_roll("1" * 64)
     KeyStore(file).keep_message("2" * 64)
     KeyStore(file).keep_answer(b"answer")
@@ -48,13 +48,13 @@ def test_a_bad_name_makes_no_file(tmp_path: Path):
 
 def test_one_plan_and_one_version_only(file: Path):
     assert KeyStore(file).plan_hash is None
-    KeyStore(file).bind(PLAN)
-    KeyStore(file).bind(PLAN)
+    KeyStore(file).bind(PLAN.hash)
+    KeyStore(file).bind(PLAN.hash)
     assert KeyStore(file).plan_hash == PLAN.hash
     with pytest.raises(PlanMismatch, match="another plan"):
-        KeyStore(file).bind(OTHER)
+        KeyStore(file).bind(OTHER.hash)
     with pytest.raises(PrivacyError, match="another version"):
-        KeyStore(file).bind(PLAN, "2")
+        KeyStore(file).bind(PLAN.hash, "2")
 
 
 @pytest.mark.parametrize("in_memory", [False, True])
@@ -119,7 +119,7 @@ def test_a_crash_at_any_step_leaves_all_or_nothing(file: Path, monkeypatch: pyte
 
 
 def test_lost_keys_are_not_made_anew_over_their_memory(file: Path):
-    KeyStore(file).bind(PLAN)
+    KeyStore(file).bind(PLAN.hash)
     file.unlink()
     with pytest.raises(PlanMismatch, match=r"gone[\s\S]*st-anna\.keys\.plan"):
         new_keys(file, "st-anna")

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twofold.errors import BadPrivacyParameter
-from twofold.privacy.card_words import best_guess, brief, describe, percent, spread
+from twofold.privacy.budget import best_guess
+from twofold.privacy.card_words import brief, describe, percent, spread
 from twofold.privacy.events import DiscreteGaussianShareEvent, DiscreteLaplaceEvent, ParallelEvent, SelectionEvent
 from twofold.privacy.ledger import Cost
 from twofold.privacy.unit import Unit

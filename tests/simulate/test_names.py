@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twofold.errors import BadIdentifier
-from twofold.protocol.plan_checks import check_entity_name
+from twofold.protocol.plain_checks import check_entity_name
 from twofold.simulate import plan_name, plan_names
 
 LABELS = st.one_of(

@@ -6,22 +6,14 @@ put the module in the function's place.
 
 from twofold.algorithms.fold_in import FoldIn, fold_in
 from twofold.algorithms.kmeans import kmeans
-from twofold.algorithms.linear_algebra import low_rank_svd, range_finder, symmetric_eigen
 from twofold.algorithms.masked_nmf import MaskedNMFResult, masked_nmf
-from twofold.algorithms.private_kmeans import PrivateKMeans, PrivateKMeansConfig, private_kmeans
 from twofold.algorithms.top_items import top_items
 
 __all__ = [
     "FoldIn",
     "MaskedNMFResult",
-    "PrivateKMeans",
-    "PrivateKMeansConfig",
     "fold_in",
     "kmeans",
-    "low_rank_svd",
     "masked_nmf",
-    "private_kmeans",
-    "range_finder",
-    "symmetric_eigen",
     "top_items",
 ]

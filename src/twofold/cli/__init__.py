@@ -21,7 +21,6 @@ from twofold.cli import (
     plan,
     prototypes,
     recommend,
-    reproduce,
     simulate,
 )
 from twofold.errors import TwofoldError
@@ -57,7 +56,6 @@ app.command("personalize")(personalize.personalize)
 app.command("join")(join.join)
 app.command("recommend")(recommend.recommend)
 app.command("simulate")(simulate.simulate)
-app.command("reproduce")(reproduce.reproduce)
 app.add_typer(ledger.app, name="ledger")
 app.command("audit")(audit.audit)
 

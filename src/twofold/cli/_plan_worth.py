@@ -11,7 +11,8 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from twofold.privacy.card_words import best_guess, percent
+from twofold.privacy.budget import best_guess
+from twofold.privacy.card_words import percent
 from twofold.protocol.plan import Plan
 from twofold.prototypes.bilinear.moments import Kind
 from twofold.prototypes.bilinear.worth import Worth, clear_share, worth

@@ -14,8 +14,8 @@ from twofold.privacy.ledger import Ledger
 from twofold.privacy.rng import OperatingSystem, Source, source
 from twofold.protocol.factors import ItemFactors
 from twofold.protocol.messages import PrototypesMessage, decode_prototypes, encode_prototypes
+from twofold.protocol.plain_checks import check_entity_name
 from twofold.protocol.plan import Plan
-from twofold.protocol.plan_checks import check_entity_name
 
 if TYPE_CHECKING:
     from twofold.entity.model import Model

@@ -11,11 +11,9 @@ from pathlib import Path
 from twofold.errors import LedgerBroken, PlanMismatch, PrivacyError, TransportError, UnreadableSource
 from twofold.privacy.ledger.lock import locked
 from twofold.protocol.files import read_limited
-from twofold.protocol.key_messages import decode_answer
-from twofold.protocol.plan import Plan
-from twofold.protocol.plan_checks import check_entity_name
+from twofold.protocol.plain_checks import check_entity_name
 from twofold.protocol.roster import Roster
-from twofold.secure_sum import Keys, UnmaskMessage
+from twofold.secure_sum import Keys
 from twofold.transport.once import put_once
 
 __all__ = ["KeyStore", "new_keys"]
@@ -84,12 +82,12 @@ class KeyStore:
         """Whether a masked message was ever handed out."""
         return self._stored("message") is not None
 
-    def bind(self, plan: Plan, version: str = "1") -> None:
+    def bind(self, plan_hash: str, version: str = "1") -> None:
         """Tie the keys to a plan and a version of the data, or refuse others than they are tied to."""
-        tied = f"{plan.hash} {version}".encode(errors="backslashreplace")
+        tied = f"{plan_hash} {version}".encode(errors="backslashreplace")
         if self._once("plan", tied) == tied:
             return
-        if self.plan_hash == plan.hash:
+        if self.plan_hash == plan_hash:
             raise PrivacyError(
                 "these keys serve another version of the data; nothing was drawn.",
                 expected="the version they were first used with: two messages under the same masks tell a difference",
@@ -97,7 +95,7 @@ class KeyStore:
             )
         raise PlanMismatch(
             "these keys belong to another plan.",
-            expected=f"new keys for the plan with hash {plan.hash[:12]}",
+            expected=f"new keys for the plan with hash {plan_hash[:12]}",
             fix="twofold enroll with another file for the keys; a drop-out's key becomes known, so none is used twice",
         )
 
@@ -119,10 +117,9 @@ class KeyStore:
                 fix="the ledger that holds the first message, or a new plan with new keys",
             )
 
-    def answered(self, plan: Plan) -> UnmaskMessage | None:
+    def answered(self) -> bytes | None:
         """Give the answer of earlier, if there was one."""
-        data = self._stored("answer")
-        return None if data is None else decode_answer(data, plan).content
+        return self._stored("answer")
 
     def keep_answer(self, data: bytes) -> bytes:
         """Store the answer before it is sent; gives the stored one, which may be that of another process."""

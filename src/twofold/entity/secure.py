@@ -14,6 +14,7 @@ from twofold.protocol.files import read_limited
 from twofold.protocol.key_messages import (
     Roll,
     body_limit,
+    decode_answer,
     decode_roll,
     decode_survivors,
     encode_answer,
@@ -109,7 +110,7 @@ class SecurePart:
 
     def shares(self) -> bytes:
         """Give the sealed shares; the same bytes every time."""
-        self.store.bind(self.plan, self.version)
+        self.store.bind(self.plan.hash, self.version)
         return encode_shares(share_secrets(self.store.keys, self.name, self.terms), self.plan)
 
     def masks(self, roll: Given | None) -> Masks:
@@ -119,7 +120,7 @@ class SecurePart:
                 "the list of those who shared keys is missing; nothing was drawn.",
                 fix="share() first; then prototypes(roll) with what the server published",
             )
-        self.store.bind(self.plan, self.version)
+        self.store.bind(self.plan.hash, self.version)
         listed = decode_roll(_bytes(roll, body_limit(self.plan, everybody=True)), self.plan)
         if self.name not in listed.shares or listed.shares[self.name] != share_secrets(
             self.store.keys, self.name, self.terms
@@ -133,12 +134,13 @@ class SecurePart:
 
     def answer(self, survivors: Given, roll: Given) -> bytes:
         """Answer a list of survivors, once: stored before it is sent."""
-        self.store.bind(self.plan, self.version)
+        self.store.bind(self.plan.hash, self.version)
         lists = decode_survivors(_bytes(survivors, body_limit(self.plan)), self.plan)
         listed = decode_roll(_bytes(roll, body_limit(self.plan, everybody=True)), self.plan)
         if lists.present != listed.present:
             raise PlanMismatch("the two lists that the server published do not belong together.")
         self.store.keep_roll(self.terms.present_digest(listed.present).hex())
+        before = self.store.answered()
         made = answer(
             self.store.keys,
             self.name,
@@ -146,7 +148,7 @@ class SecurePart:
             listed.shares,
             lists.present,
             lists.survivors,
-            already=self.store.answered(self.plan),
+            already=None if before is None else decode_answer(before, self.plan).content,
         )
         return self.store.keep_answer(encode_answer(made, self.plan))
 

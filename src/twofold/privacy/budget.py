@@ -373,3 +373,23 @@ def _rdp_epsilon(rho: float, log_delta: float) -> float:
     width = (high - low) / 600
     fine = [best + width * (step / 100 - 1) for step in range(201)]
     return max(min(at(point) for point in fine), 1e-12)
+
+
+def best_guess(epsilon: float, delta: float = 0.0) -> float:
+    r"""Give how often an attacker can be right who must say whether one person took part, from even odds.
+
+    Privacy
+    -------
+    Every test between two neighbouring data sets under (ε, δ)-DP has error rates α, β with α + e^ε β ≥ 1-δ and
+    e^ε α + β ≥ 1-δ (Kairouz, Oh and Viswanath 2015). The mean of the two errors is then at least (1-δ)/(1+e^ε).
+
+    Examples
+    --------
+    >>> [f"{best_guess(epsilon):.1%}" for epsilon in (0.1, 1, 3)]
+    ['52.5%', '73.1%', '95.3%']
+    >>> best_guess(math.inf), best_guess(0, 1)
+    (1.0, 1.0)
+    """
+    if math.isnan(epsilon) or epsilon < 0 or not 0 <= delta <= 1:
+        raise BadPrivacyParameter("no guess follows from these.", expected="epsilon >= 0 and delta in [0, 1]")
+    return 1.0 - (1.0 - delta) * math.exp(-epsilon) / (1.0 + math.exp(-epsilon))

@@ -13,8 +13,8 @@ from fractions import Fraction
 from typing import Any
 
 from twofold.errors import PrivacyError
-from twofold.privacy.budget import ZCDP, ApproxDP, Guarantee, NotPrivate, PureDP, guarantee_from_dict
-from twofold.privacy.card_words import against, best_guess, brief, describe, not_promised, parties, protects, spread
+from twofold.privacy.budget import ZCDP, ApproxDP, Guarantee, NotPrivate, PureDP, best_guess, guarantee_from_dict
+from twofold.privacy.card_words import against, brief, describe, not_promised, parties, protects, spread
 from twofold.privacy.events import DiscreteGaussianShareEvent, Event, event_from_dict, flatten
 from twofold.privacy.explain import PublicNumbers, Range
 from twofold.privacy.ledger import Cost, Entry, Ledger, LedgerState, cost_of

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from twofold.errors import BadPrivacyParameter
 from twofold.privacy.events import (
     DiscreteGaussianEvent,
     DiscreteGaussianShareEvent,
@@ -22,7 +21,7 @@ from twofold.privacy.events import (
 from twofold.privacy.ledger import Cost
 from twofold.privacy.unit import Unit
 
-__all__ = ["against", "best_guess", "brief", "describe", "not_promised", "parties", "percent", "protects", "spread"]
+__all__ = ["against", "brief", "describe", "not_promised", "parties", "percent", "protects", "spread"]
 
 _AGAINST = (
     "the server, every other participant, and anybody who ever sees the release, whatever else they know and however "
@@ -44,26 +43,6 @@ def against(parties: int = 1) -> str:
         f"{_AGAINST}, as long as at least {parties} entities in the sum draw their share of the noise as agreed and "
         "keep it from whoever looks; the masks hold while X25519 does"
     )
-
-
-def best_guess(epsilon: float, delta: float = 0.0) -> float:
-    r"""Give how often an attacker can be right who must say whether one person took part, from even odds.
-
-    Privacy
-    -------
-    Every test between two neighbouring data sets under (ε, δ)-DP has error rates α, β with α + e^ε β ≥ 1-δ and
-    e^ε α + β ≥ 1-δ (Kairouz, Oh and Viswanath 2015). The mean of the two errors is then at least (1-δ)/(1+e^ε).
-
-    Examples
-    --------
-    >>> [f"{best_guess(epsilon):.1%}" for epsilon in (0.1, 1, 3)]
-    ['52.5%', '73.1%', '95.3%']
-    >>> best_guess(math.inf), best_guess(0, 1)
-    (1.0, 1.0)
-    """
-    if math.isnan(epsilon) or epsilon < 0 or not 0 <= delta <= 1:
-        raise BadPrivacyParameter("no guess follows from these.", expected="epsilon >= 0 and delta in [0, 1]")
-    return 1.0 - (1.0 - delta) * math.exp(-epsilon) / (1.0 + math.exp(-epsilon))
 
 
 def brief(cost: Cost) -> str:

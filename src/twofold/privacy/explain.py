@@ -32,7 +32,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from twofold.errors import BadPrivacyParameter
-from twofold.privacy.card_words import best_guess
+from twofold.privacy.budget import best_guess
 
 __all__ = ["EPSILONS", "Explanation", "PublicNumbers", "Range", "Row", "explain", "gaussian_multiplier"]
 

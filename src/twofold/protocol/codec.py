@@ -24,7 +24,19 @@ from safetensors.numpy import save
 from twofold.errors import BadMessage
 from twofold.protocol.strict_json import canonical_json, parse_json, printable
 
-__all__ = ["LARGEST_HEADER", "Container", "Layout", "as_bytes", "is_cut", "open_container", "pack", "receipt", "unpack"]
+__all__ = [
+    "LARGEST_HEADER",
+    "Container",
+    "Layout",
+    "as_bytes",
+    "field",
+    "finite",
+    "is_cut",
+    "open_container",
+    "pack",
+    "receipt",
+    "unpack",
+]
 
 #: Bytes; ours are a few thousand.
 LARGEST_HEADER: Final = 64 * 1024
@@ -266,3 +278,36 @@ def _foreign(found: str) -> BadMessage:
     return BadMessage(
         "this is not a message of twofold.", found=found, expected="a file that twofold prototypes or factorize wrote"
     )
+
+
+def field(record: Mapping[str, Any], name: str, kind: type[Any]) -> Any:
+    """Give a field of a record if it is there and of its type.
+
+    Examples
+    --------
+    >>> field({"a": "b"}, "a", str)
+    'b'
+    >>> field({"a": 1}, "a", bool)
+    Traceback (most recent call last):
+    twofold.errors.BadMessage: a field of the message is missing or of another type...
+    """
+    found = record.get(name)
+    if type(found) is not kind:
+        raise BadMessage(
+            "a field of the message is missing or of another type.", found=name, expected=f"{name} as {kind.__name__}"
+        )
+    return found
+
+
+def finite(record: Mapping[str, Any], name: str) -> float:
+    """Give a field that is a finite number.
+
+    Examples
+    --------
+    >>> finite({"users": 3}, "users")
+    3.0
+    """
+    found = record.get(name)
+    if not isinstance(found, int | float) or isinstance(found, bool) or not math.isfinite(found):
+        raise BadMessage("a field of the message is missing or of another type.", found=name, expected="a number")
+    return float(found)

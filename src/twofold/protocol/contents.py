@@ -8,12 +8,12 @@ from typing import Any, Final
 from numpy.typing import NDArray
 
 from twofold.errors import BadMessage
-from twofold.protocol.codec import Container, Layout
+from twofold.protocol.codec import Container, Layout, field
 from twofold.protocol.expected import LARGEST_NUMBER, Expected
-from twofold.protocol.header import field, note_of
+from twofold.protocol.header import note_of
 from twofold.protocol.masked import Masked
+from twofold.protocol.plain_checks import is_hash
 from twofold.protocol.plan import Plan
-from twofold.protocol.plan_checks import is_hash
 from twofold.prototypes.bilinear.content import BilinearSums
 from twofold.prototypes.message import Integers, Noise, Prototypes, Units
 

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twofold.errors import BadMessage, NotForRealUse, PlanMismatch
-from twofold.protocol.codec import LARGEST_HEADER, Container, Layout, as_bytes, open_container, unpack
+from twofold.protocol.codec import LARGEST_HEADER, Container, Layout, as_bytes, field, finite, open_container, unpack
 from twofold.protocol.expected import expected
 from twofold.protocol.factors import ItemFactors
 from twofold.protocol.files import read_limited, write_whole
-from twofold.protocol.header import FACTORS, check_header, common_record, field, finite, note_of
+from twofold.protocol.header import FACTORS, check_header, common_record, note_of
 from twofold.protocol.plan import Plan
 from twofold.protocol.seal import check_seal, pack_sealed
 

@@ -8,9 +8,8 @@ from typing import Final
 
 from twofold.errors import BadMessage, NumericError, ProtocolError
 from twofold.features import Features
-from twofold.protocol.codec import Layout, open_container, unpack
+from twofold.protocol.codec import Layout, field, open_container, unpack
 from twofold.protocol.files import read_limited, write_whole
-from twofold.protocol.header import field
 from twofold.protocol.seal import check_seal, pack_sealed
 
 __all__ = ["load_features", "save_features"]

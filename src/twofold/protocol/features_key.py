@@ -7,7 +7,7 @@ from typing import Any
 
 from twofold.errors import BadPlan
 from twofold.features import MOST_FEATURES, Features
-from twofold.protocol.plan_checks import is_hash, whole
+from twofold.protocol.plain_checks import is_hash, whole
 
 __all__ = ["FeaturesKey"]
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from twofold.errors import BadMessage, TransportError
 from twofold.privacy.ledger.disk import step, sync_folder, write_all
+from twofold.protocol.strict_json import printable
 
-__all__ = ["open_plain", "read_limited", "write_whole"]
+__all__ = ["open_plain", "read_limited", "unreadable", "write_whole"]
 
 
 def write_whole(path: str | PathLike[str], data: bytes, *, mode: int = 0o666) -> None:
@@ -146,4 +147,13 @@ def _cannot(done: str, path: Path, error: OSError) -> TransportError:
         f"the file could not be {done}.",
         found=f"{path.name}: {reason}",
         fix="check the folder, its rights and its free space, then run the same command again",
+    )
+
+
+def unreadable(path: Path, error: OSError) -> TransportError:
+    """Say what the disk said."""
+    return TransportError(
+        "a folder or file of the transport cannot be used.",
+        found=f"{printable(path.name)}: {error.strerror or type(error).__name__}",
+        fix="check that the drive is there, its rights and its free space, then run the same again",
     )

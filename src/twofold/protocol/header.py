@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,9 +9,9 @@ from typing import Any, Final
 
 from twofold import __version__
 from twofold.errors import BadMessage, BadPlan, PlanMismatch
-from twofold.protocol.codec import open_container
+from twofold.protocol.codec import field, open_container
+from twofold.protocol.plain_checks import check_entity_name
 from twofold.protocol.plan import Plan
-from twofold.protocol.plan_checks import check_entity_name
 from twofold.protocol.strict_json import printable
 
 __all__ = [
@@ -25,8 +24,6 @@ __all__ = [
     "Header",
     "check_header",
     "common_record",
-    "field",
-    "finite",
     "note_of",
     "read_header",
 ]
@@ -144,39 +141,6 @@ def check_entity(record: Mapping[str, Any], plan: Plan) -> str:
             "the message comes from an entity that the plan does not name.", found=name, expected="a name in the plan"
         )
     return name
-
-
-def field(record: Mapping[str, Any], name: str, kind: type[Any]) -> Any:
-    """Give a field of a record if it is there and of its type.
-
-    Examples
-    --------
-    >>> field({"a": "b"}, "a", str)
-    'b'
-    >>> field({"a": 1}, "a", bool)
-    Traceback (most recent call last):
-    twofold.errors.BadMessage: a field of the message is missing or of another type...
-    """
-    found = record.get(name)
-    if type(found) is not kind:
-        raise BadMessage(
-            "a field of the message is missing or of another type.", found=name, expected=f"{name} as {kind.__name__}"
-        )
-    return found
-
-
-def finite(record: Mapping[str, Any], name: str) -> float:
-    """Give a field that is a finite number.
-
-    Examples
-    --------
-    >>> finite({"users": 3}, "users")
-    3.0
-    """
-    found = record.get(name)
-    if not isinstance(found, int | float) or isinstance(found, bool) or not math.isfinite(found):
-        raise BadMessage("a field of the message is missing or of another type.", found=name, expected="a number")
-    return float(found)
 
 
 def note_of(record: Mapping[str, Any]) -> str:

@@ -16,6 +16,8 @@ from twofold.errors import BadMessage, NotForRealUse
 from twofold.protocol.codec import (
     LARGEST_HEADER,
     as_bytes,
+    field,
+    finite,
     is_cut,
     open_container,
     receipt,
@@ -32,8 +34,6 @@ from twofold.protocol.header import (
     check_entity,
     check_header,
     common_record,
-    field,
-    finite,
     read_header,
 )
 from twofold.protocol.masked import Masked

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from twofold.errors import BadPlan, TwofoldError
 from twofold.privacy.budget import positive, read_delta
 from twofold.privacy.unit import Unit
+from twofold.protocol.plain_checks import LARGEST, NAME, check_entity_name, is_hash, number, whole
 from twofold.protocol.strict_json import printable
 from twofold.prototypes.registry import mechanism
 
@@ -23,23 +22,15 @@ if TYPE_CHECKING:
 __all__ = [
     "CatalogKey",
     "CatalogLike",
-    "check_entity_name",
     "check_names",
     "check_plan",
     "check_time",
-    "is_hash",
-    "whole",
 ]
 
-#: Also a file name on every system, and safe to print.
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-_HASH = re.compile("[0-9a-f]{64}")
 #: No catalog of ours is longer; a header that says so is refused before anything is allocated.
 MOST_ITEMS = 10_000_000
 #: Of a whole number in a plan; every reader of JSON takes it.
 MOST = 10**15
-#: Size of any other number: its square is still a finite one.
-LARGEST = 1e100
 #: Characters of the plan's record; it must fit into the header of a message.
 LONGEST_RECORD = 40_000
 _BITS = 400
@@ -76,7 +67,7 @@ class CatalogKey:
     n_items: int
 
     def __post_init__(self) -> None:
-        if not isinstance(self.hash, str) or not _HASH.fullmatch(self.hash):
+        if not is_hash(self.hash):
             raise BadPlan("the catalog's hash is not one.", expected="64 hexadecimal digits, as Catalog.hash gives")
         whole("catalog.n_items", self.n_items, most=MOST_ITEMS)
 
@@ -90,25 +81,6 @@ class CatalogKey:
                 "a plan needs the public catalog.", found=f"a {type(catalog).__name__}", fix='Catalog.read("items.csv")'
             )
         return cls(hash=catalog.hash, n_items=len(catalog))
-
-
-def check_entity_name(name: object) -> str:
-    """Refuse a name that is no plain file name; it stands in headers and paths.
-
-    Examples
-    --------
-    >>> check_entity_name("st-anna")
-    'st-anna'
-    >>> check_entity_name("../st-anna")
-    Traceback (most recent call last):
-    twofold.errors.BadPlan: an entity's name is not usable...
-    """
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise BadPlan(
-            "an entity's name is not usable.",
-            expected="1 to 64 letters, digits, '-', '_' or '.', the first a letter or digit",
-        )
-    return name
 
 
 def check_names(given: Iterable[object], known: Iterable[str], *, optional: Iterable[str] = ()) -> None:
@@ -163,22 +135,6 @@ def check_plan(plan: Plan) -> None:
         )
 
 
-def whole(name: str, value: object, *, least: int = 1, most: int | None = None) -> None:
-    """Refuse what is not a whole number in its range."""
-    fits = isinstance(value, int) and not isinstance(value, bool) and value >= least
-    if not fits or (most is not None and value > most):  # type: ignore[operator]
-        limits = f"a whole number from {least}" + (f" to {most:,}" if most else "")
-        raise BadPlan(f"{name} is out of range.", found=f"{value!r:.40}", expected=limits)
-
-
-def number(name: str, value: object) -> float:
-    """Refuse what is not a finite number."""
-    fits = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if not fits or abs(value) > LARGEST:  # type: ignore[arg-type]
-        raise BadPlan(f"{name} is not a number.", found=f"{value!r:.40}", expected="a finite number")
-    return float(value) + 0.0  # type: ignore[arg-type]  # -0.0 becomes 0.0: equal plans have equal hashes
-
-
 def _short(value: Fraction, name: str) -> Fraction:
     if max(value.numerator.bit_length(), value.denominator.bit_length()) > _BITS:
         raise BadPlan(f"{name} has too many digits.", expected=f"at most {_BITS} bits above and below its fraction bar")
@@ -193,7 +149,7 @@ def _check_texts(plan: Plan) -> None:
             raise BadPlan(f"{name} is a word.", found=type(getattr(plan, name)).__name__)
     if type(plan.simulation) is not bool:
         raise BadPlan("simulation is true or false.", found=f"{plan.simulation!r:.40}")
-    if not isinstance(plan.name, str) or not _NAME.fullmatch(plan.name):
+    if not isinstance(plan.name, str) or not NAME.fullmatch(plan.name):
         raise BadPlan("the plan's name is not usable.", expected="1 to 64 letters, digits, '-', '_' or '.'")
     named: object = plan.entities
     if isinstance(named, str) or not isinstance(named, Iterable):
@@ -204,17 +160,6 @@ def _check_texts(plan: Plan) -> None:
         raise BadPlan("an entity is named twice.", expected="each name once")
     if plan.deadline is not None:
         _set(plan, "deadline", check_time(plan.deadline))
-
-
-def is_hash(text: object) -> bool:
-    """Say whether something is a SHA-256 in hexadecimal.
-
-    Examples
-    --------
-    >>> is_hash("0" * 64), is_hash("0")
-    (True, False)
-    """
-    return isinstance(text, str) and _HASH.fullmatch(text) is not None
 
 
 def check_time(text: object) -> str:

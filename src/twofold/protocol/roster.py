@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from twofold.errors import BadPlan, ProtocolError
 from twofold.protocol.files import read_limited, write_whole
-from twofold.protocol.plan_checks import check_entity_name
+from twofold.protocol.plain_checks import check_entity_name
 from twofold.protocol.strict_json import canonical_json, parse_json
 from twofold.secure_sum.keys import PublicKeys
 

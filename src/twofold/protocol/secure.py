@@ -68,7 +68,8 @@ class SecureSum:
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        from twofold.protocol.plan_checks import check_time, is_hash, whole
+        from twofold.protocol.plain_checks import is_hash, whole
+        from twofold.protocol.plan_checks import check_time
 
         given: Any = self.roster
         if not isinstance(given, str) and not hasattr(given, "hash"):

@@ -9,7 +9,6 @@
 from twofold.prototypes.base import Mechanism, Public
 from twofold.prototypes.message import Noise, Prototypes, Units, WeightedRows
 from twofold.prototypes.registry import NOT_PRIVATE, PRIVATE, mechanism
-from twofold.prototypes.remarks import local_remarks
 
 __all__ = [
     "NOT_PRIVATE",
@@ -20,6 +19,5 @@ __all__ = [
     "Public",
     "Units",
     "WeightedRows",
-    "local_remarks",
     "mechanism",
 ]

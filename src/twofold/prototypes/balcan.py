@@ -23,9 +23,8 @@ from twofold.prototypes.base import Public
 from twofold.prototypes.buckets import Buckets
 from twofold.prototypes.cells import CellNoise, laplace_deviation
 from twofold.prototypes.combine import stacked
-from twofold.prototypes.exact import centred_rows
 from twofold.prototypes.message import Noise, Prototypes, Units, WeightedRows
-from twofold.prototypes.records import check_rows
+from twofold.prototypes.records import centred_rows, check_rows
 from twofold.prototypes.sulq import noisy_step
 
 __all__ = ["Balcan"]

@@ -15,9 +15,9 @@ from twofold.privacy.rng import Source, source
 from twofold.prototypes.base import Public
 from twofold.prototypes.combine import stacked
 from twofold.prototypes.message import Integers, Noise, Prototypes, WeightedRows
-from twofold.prototypes.records import Block, RecordPlan, Statistic, blocks, check_rows, statistic
+from twofold.prototypes.records import Block, RecordPlan, Statistic, check_rows, statistic
 
-__all__ = ["Exact", "centred_rows", "given_cells", "not_private_event", "one_each", "quiet_message"]
+__all__ = ["Exact", "given_cells", "not_private_event", "one_each", "quiet_message"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,12 +117,3 @@ def given_cells(labels: Integers) -> Callable[[Block], Integers]:
         return labels[seen - block.n_users : seen]
 
     return cell_of
-
-
-def centred_rows(rows: sp.csr_array, public: Public) -> sp.csr_array:
-    """Bounded, centred rows in the units of the values, as the records hold them."""
-    plan = RecordPlan.of(public)
-    made = list(blocks(rows, public, plan))
-    values = np.concatenate([block.values for block in made]) * plan.units.values if made else np.zeros(0)
-    parts: Any = (values, rows.indices, rows.indptr)
-    return sp.csr_array(parts, shape=rows.shape)

@@ -14,9 +14,9 @@ from twofold.privacy.mechanisms.released import Released
 from twofold.privacy.rng import Source, source
 from twofold.prototypes.base import Public
 from twofold.prototypes.combine import stacked
-from twofold.prototypes.exact import centred_rows, given_cells, not_private_event, quiet_message
+from twofold.prototypes.exact import given_cells, not_private_event, quiet_message
 from twofold.prototypes.message import Prototypes, WeightedRows
-from twofold.prototypes.records import RecordPlan, check_rows, statistic
+from twofold.prototypes.records import RecordPlan, centred_rows, check_rows, statistic
 
 __all__ = ["KMeans"]
 

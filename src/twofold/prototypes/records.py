@@ -207,3 +207,12 @@ def _added(places: Integers, amounts: Integers, shape: tuple[int, int]) -> Integ
     """Sums at places. Whole numbers below 2^13 times 2^15 rows are exact in the doubles that bincount adds in."""
     added = np.bincount(places, weights=amounts.astype(np.float64), minlength=shape[0] * shape[1])
     return added.astype(np.int64).reshape(shape)
+
+
+def centred_rows(rows: sp.csr_array, public: Public) -> sp.csr_array:
+    """Bounded, centred rows in the units of the values, as the records hold them."""
+    plan = RecordPlan.of(public)
+    made = list(blocks(rows, public, plan))
+    values = np.concatenate([block.values for block in made]) * plan.units.values if made else np.zeros(0)
+    parts: Any = (values, rows.indices, rows.indptr)
+    return sp.csr_array(parts, shape=rows.shape)

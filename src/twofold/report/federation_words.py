@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from twofold.privacy.card_words import best_guess, brief, percent, protects
+from twofold.privacy.budget import best_guess
+from twofold.privacy.card_words import brief, percent, protects
 from twofold.privacy.ledger import cost_of
 from twofold.protocol.expected import expected
 from twofold.protocol.leaving import leaving

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable
 from typing import Any
 
 from twofold.errors import BadIdentifier, BadPlan
-from twofold.protocol.plan_checks import check_entity_name
+from twofold.protocol.plain_checks import check_entity_name
 
 __all__ = ["plan_name", "plan_names"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twofold.errors import BadMessage
 from twofold.protocol.messages import read_header
-from twofold.protocol.plan_checks import check_entity_name
+from twofold.protocol.plain_checks import check_entity_name
 
 __all__ = ["as_bytes", "check_sender"]
 

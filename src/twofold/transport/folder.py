@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from twofold.errors import ConflictingMessage, NotReady, TransportError, TwofoldError
-from twofold.protocol.files import read_limited
+from twofold.protocol.files import read_limited, unreadable
 from twofold.protocol.messages import FACTORS, Header, receipt
 from twofold.protocol.phases import ROUNDS, Phase
 from twofold.protocol.plan import Plan
@@ -28,7 +28,7 @@ from twofold.transport.base import EMPTY, Rejected, Submission
 from twofold.transport.checks import as_bytes, check_sender
 from twofold.transport.inprocess import closed, conflict
 from twofold.transport.once import put_once
-from twofold.transport.scan import Scanner, read_again, unreadable
+from twofold.transport.scan import Scanner, read_again
 
 __all__ = ["EntityFolder", "ServerFolder"]
 

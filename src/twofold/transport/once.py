@@ -12,8 +12,7 @@ from typing import Final
 
 from twofold.errors import BadMessage
 from twofold.privacy.ledger.disk import sync_folder
-from twofold.protocol.files import read_limited, write_whole
-from twofold.transport.scan import unreadable
+from twofold.protocol.files import read_limited, unreadable, write_whole
 
 __all__ = ["put_once"]
 

@@ -18,7 +18,7 @@ from typing import Final
 
 from twofold.errors import BadMessage, TransportError, TwofoldError
 from twofold.protocol.codec import LARGEST_HEADER
-from twofold.protocol.files import open_plain
+from twofold.protocol.files import open_plain, unreadable
 from twofold.protocol.messages import Header, is_cut, read_header, receipt
 from twofold.protocol.strict_json import printable
 from twofold.transport.base import Rejected
@@ -171,15 +171,6 @@ def read_again(found: Found, limit: int) -> bytes:
             fix="look again; a file is taken once it rests",
         )
     return data
-
-
-def unreadable(path: Path, error: OSError) -> TransportError:
-    """Say what the disk said."""
-    return TransportError(
-        "a folder or file of the transport cannot be used.",
-        found=f"{printable(path.name)}: {error.strerror or type(error).__name__}",
-        fix="check that the drive is there, its rights and its free space, then run the same again",
-    )
 
 
 def _header(head: bytes, size: int) -> Header | str:

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from twofold.data.federation import Federation
 from twofold.data.sources import hospitals
-from twofold.data.sources._hospitals_calibration import as_text
+from twofold.data.sources._hospitals_calibration import as_text, calibration
 from twofold.data.sources._hospitals_demo import NOTED, measure_demo
 from twofold.data.sources._hospitals_facts import (
     _ndcg,
@@ -23,7 +23,7 @@ from twofold.data.sources._hospitals_facts import (
     nmf_factors,
     recorded_errors,
 )
-from twofold.data.sources.hospitals import Simulation, calibration, load, simulate
+from twofold.data.sources.hospitals import Simulation, load, simulate
 from twofold.errors import BadParameter, DataError, MissingDataset
 from twofold.evaluate.ndcg import user_ndcg
 
@@ -116,7 +116,7 @@ def test_calibration_refuses_other_federations(small: Simulation) -> None:
 
 def test_command_prints_the_table(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TWOFOLD_DATA", raising=False)
-    hospitals.main(["--scale", "0.02", "--structure", "0.9"])
+    main(["--scale", "0.02", "--structure", "0.9"])
     printed = capsys.readouterr().out
     assert "noted figures" in printed
     assert "| hospitals that record no drug" in printed
@@ -124,7 +124,7 @@ def test_command_prints_the_table(capsys: pytest.CaptureFixture[str], monkeypatc
 
 def test_command_refuses_an_unknown_structure() -> None:
     with pytest.raises(BadParameter):
-        hospitals.main(["--structure", "loud"])
+        main(["--structure", "loud"])
 
 
 def test_noted_figures_are_the_measured_ones(data_folder: Path) -> None:

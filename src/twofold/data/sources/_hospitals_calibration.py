@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
+import contextlib
+import os
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -10,7 +16,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from twofold.data.federation import Federation
-from twofold.data.sources._hospitals_demo import NOTED, RANK, DemoFacts, shared_facts
+from twofold.data.sources._hospitals_demo import NOTED, RANK, DemoFacts, measure_demo, shared_facts
 from twofold.data.sources._hospitals_facts import (
     average_gap,
     between_hospitals,
@@ -19,9 +25,10 @@ from twofold.data.sources._hospitals_facts import (
     recorded_errors,
     svd_factors,
 )
+from twofold.data.sources.hospitals import load
 from twofold.errors import DataError
 
-__all__ = ["CalibrationRow", "as_text", "calibration"]
+__all__ = ["CalibrationRow", "as_text", "calibration", "main"]
 
 SAMPLE: Final = 20_000  # patients for the factorizations; more change the third digit only
 NMF_SAMPLE: Final = 8_000
@@ -77,7 +84,6 @@ def calibration(federation: Federation, *, demo: DemoFacts = NOTED, nmf: bool = 
 
     Examples
     --------
-    >>> from twofold.data.sources.hospitals import load
     >>> rows = calibration(load(0.01))
     >>> rows[0].fact, rows[0].target, rows[0].simulated
     ('patients', '190,000', '1,900')
@@ -188,3 +194,29 @@ def _gap_rows(counts: sparse.csr_array) -> list[CalibrationRow]:
 
 def _row(fact: str, target: float, source: str, simulated: float, style: str) -> CalibrationRow:
     return CalibrationRow(fact=fact, target=format(target, style), source=source, simulated=format(simulated, style))
+
+
+def _find_demo() -> Path | None:
+    folder = os.environ.get("TWOFOLD_DATA")
+    found = Path(folder) / "eicu-demo-2.0.1" if folder else None
+    return found if found is not None and found.is_dir() else None
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the calibration table of a simulated federation."""
+    parser = argparse.ArgumentParser(prog="python -m studies calibration", description=main.__doc__)
+    parser.add_argument("--scale", type=float, default=0.05, help="1 is the paper's size (default %(default)s)")
+    parser.add_argument("--structure", default="middle", help="weak, middle, strong or a number from 0 to 1")
+    parser.add_argument("--heterogeneity", type=float, default=1.0, help="0 makes hospitals alike")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--nmf", action="store_true", help="scikit-learn's NMF for the recorded errors (slow)")
+    asked = parser.parse_args(arguments)
+    with contextlib.suppress(ValueError):  # a word is looked up by the config
+        asked.structure = float(asked.structure)
+    folder = _find_demo()
+    start = time.process_time()
+    federation = load(asked.scale, rng=asked.seed, structure=asked.structure, heterogeneity=asked.heterogeneity)
+    print(f"{federation!r}\nsimulated in {time.process_time() - start:.1f} s of processor time")
+    print("eICU demo: measured now" if folder else "eICU demo: noted figures (TWOFOLD_DATA has no eicu-demo-2.0.1)")
+    rows = calibration(federation, demo=measure_demo(folder) if folder else NOTED, nmf=asked.nmf)
+    print("\n" + as_text(rows))

@@ -3,21 +3,15 @@
 The real thing, the eICU Collaborative Research Database, needs a credential; its open demo has 12 stays per hospital.
 This simulator gives tables of the same size and shape, tuned to what is known of the real ones. Run
 
-    python -m twofold.data.sources.hospitals --scale 1
+    python -m studies calibration --scale 1
 
 to see how close it comes, fact by fact.
 """
 
 from __future__ import annotations
 
-import argparse
-import contextlib
-import os
-import sys
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,21 +20,16 @@ import polars as pl
 from twofold.data.federation import Federation
 from twofold.data.identifiers import Identifiers
 from twofold.data.ratings import Ratings
-from twofold.data.sources._hospitals_calibration import CalibrationRow, as_text, calibration
 from twofold.data.sources._hospitals_config import HospitalsConfig, Structure, hospital_sizes
-from twofold.data.sources._hospitals_demo import NOTED, DemoFacts, measure_demo
 from twofold.data.sources._hospitals_patients import HospitalTruth, sample_patients
 from twofold.data.sources._hospitals_profile import make_profile
 from twofold.data.sources._hospitals_world import World, make_catalog, make_world
-from twofold.errors import BadParameter, TwofoldError
+from twofold.errors import BadParameter
 
 __all__ = [
-    "CalibrationRow",
-    "DemoFacts",
     "HospitalTruth",
     "HospitalsConfig",
     "Simulation",
-    "calibration",
     "load",
     "simulate",
 ]
@@ -148,36 +137,3 @@ def load(
 def _patient_ids(hospital: int, size: int) -> Identifiers:
     numbers = pl.int_range(1, size + 1, eager=True).cast(pl.String).str.zfill(5)
     return Identifiers(f"{hospital:03d}-" + numbers)
-
-
-def _find_demo() -> Path | None:
-    folder = os.environ.get("TWOFOLD_DATA")
-    found = Path(folder) / "eicu-demo-2.0.1" if folder else None
-    return found if found is not None and found.is_dir() else None
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the calibration table of a simulated federation."""
-    parser = argparse.ArgumentParser(prog="python -m twofold.data.sources.hospitals", description=main.__doc__)
-    parser.add_argument("--scale", type=float, default=0.05, help="1 is the paper's size (default %(default)s)")
-    parser.add_argument("--structure", default="middle", help="weak, middle, strong or a number from 0 to 1")
-    parser.add_argument("--heterogeneity", type=float, default=1.0, help="0 makes hospitals alike")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--nmf", action="store_true", help="scikit-learn's NMF for the recorded errors (slow)")
-    asked = parser.parse_args(arguments)
-    with contextlib.suppress(ValueError):  # a word is looked up by the config
-        asked.structure = float(asked.structure)
-    folder = _find_demo()
-    start = time.process_time()
-    federation = load(asked.scale, rng=asked.seed, structure=asked.structure, heterogeneity=asked.heterogeneity)
-    print(f"{federation!r}\nsimulated in {time.process_time() - start:.1f} s of processor time")
-    print("eICU demo: measured now" if folder else "eICU demo: noted figures (TWOFOLD_DATA has no eicu-demo-2.0.1)")
-    rows = calibration(federation, demo=measure_demo(folder) if folder else NOTED, nmf=asked.nmf)
-    print("\n" + as_text(rows))
-
-
-if __name__ == "__main__":
-    try:
-        main()
-    except TwofoldError as error:
-        sys.exit(f"{type(error).__name__}: {error}")
