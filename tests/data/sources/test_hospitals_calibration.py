@@ -12,7 +12,7 @@ from scipy import sparse
 
 from twofold.data.federation import Federation
 from twofold.data.sources import hospitals
-from twofold.data.sources._hospitals_calibration import as_text, calibration
+from twofold.data.sources._hospitals_calibration import as_text, calibration, main
 from twofold.data.sources._hospitals_demo import NOTED, measure_demo
 from twofold.data.sources._hospitals_facts import (
     _ndcg,
