@@ -12,8 +12,8 @@ from typing import Any
 from benchmarks.table import peak_megabytes
 from twofold.data.federation import Federation
 from twofold.data.sources import hospitals, movielens
-from twofold.protocol.plan import Plan
-from twofold.simulate import simulate
+from twofold.federation.plan import Plan
+from twofold.simulation import simulate
 
 
 def hospital_federation(scale: float) -> tuple[Federation, Plan]:

@@ -17,13 +17,13 @@ from twofold.data.ratings import Ratings
 from twofold.entity.agent import Entity
 from twofold.entity.model import Model
 from twofold.errors import NotReady
+from twofold.federation.folder import EntityFolder, ServerFolder
+from twofold.federation.plan import Plan
 from twofold.privacy.budget import PureDP
 from twofold.privacy.ledger import Ledger
 from twofold.privacy.unit import Unit
-from twofold.protocol.plan import Plan
-from twofold.prototypes.popularity import Popularity
-from twofold.server.coordinator import Coordinator
-from twofold.transport.folder import EntityFolder, ServerFolder
+from twofold.release.buckets import Popularity
+from twofold.server.coordinate import Coordinator
 
 ENTITIES = ("anna", "bela", "cora")
 USERS, ITEMS = 30, 12

@@ -22,8 +22,8 @@ from pathlib import Path
 
 from benchmarks import _kill_actors as actors
 from benchmarks._kill_points import NEVER, Kill, arm, end_at_once
+from twofold.federation.messages import encode_factors, receipt
 from twofold.privacy.ledger import Ledger
-from twofold.protocol.messages import encode_factors, receipt
 from twofold.server.factorize import Server
 
 #: More touches of the disk than any of the processes makes, so that some of them come through.

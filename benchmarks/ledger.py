@@ -18,8 +18,9 @@ from benchmarks.table import Table, measure, versions
 from twofold.privacy.accountant import spent
 from twofold.privacy.budget import PureDP
 from twofold.privacy.events import ThresholdEvent
-from twofold.privacy.ledger import Ledger, digest, disk
+from twofold.privacy.ledger import Ledger, digest
 from twofold.privacy.unit import Unit
+from twofold.storage import files as disk
 
 EVENT = ThresholdEvent(unit=Unit.person(), scale=Fraction(10), threshold=5)
 RELEASE = 36_640  # ten prototypes over 457 items, eight bytes a number
@@ -116,7 +117,7 @@ def _kills(kills: int) -> Table:
     start = time.perf_counter()
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
-        command = [sys.executable, "-m", "twofold.privacy.ledger.torture", folder, f"--kills={kills}"]
+        command = [sys.executable, "-m", "studies.torture", folder, f"--kills={kills}"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if not done.stdout:
         raise RuntimeError(done.stderr)

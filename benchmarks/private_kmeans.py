@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from benchmarks.table import Table, measure, peak_megabytes, versions
 from twofold.algorithms.kmeans import kmeans, lloyd_step
-from twofold.algorithms.private_kmeans import PrivateKMeansConfig, private_kmeans
+from twofold.release.balcan.chain import PrivateKMeansConfig, private_kmeans
 
 CLUSTERS = 10
 # Section 5.1 of the audit: loss over scikit-learn's, and seconds of the reference program in Octave.

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from benchmarks._rows import extra_megabytes
 from benchmarks.table import Table, versions
-from twofold.prototypes import PRIVATE, Public, mechanism
+from twofold.release import PRIVATE, Public, mechanism
 
 ITEMS, PER_USER, BOUND = 500, 40, 5
 NOTE = (

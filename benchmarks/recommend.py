@@ -19,12 +19,12 @@ from twofold.data.catalog import Catalog
 from twofold.data.identifiers import Identifiers
 from twofold.data.ratings import Ratings
 from twofold.data.sources.hospitals import simulate
-from twofold.entity._ridge import weights_from_gram
-from twofold.entity.factor_scorer import FactorScorer
-from twofold.entity.item_item import ItemItemScorer
 from twofold.entity.model import Model
-from twofold.entity.scorer import Scorer
-from twofold.protocol.plan import Plan
+from twofold.entity.models.blend import Scorer
+from twofold.entity.models.factors import FactorScorer
+from twofold.entity.models.item_item import ItemItemScorer
+from twofold.entity.models.ridge import weights_from_gram
+from twofold.federation.plan import Plan
 
 RANK, N = 20, 10
 MISSING = "not installed"

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from benchmarks.table import Table, measure, versions
-from twofold.privacy.mechanisms.laplace_share import draw_shares
+from twofold.privacy.mechanisms.laplace import draw_shares
 from twofold.privacy.mechanisms.symmetric import SymmetricNoise
 from twofold.privacy.rng import source
 

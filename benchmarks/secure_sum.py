@@ -27,7 +27,7 @@ from twofold.secure_sum import (
     share_secrets,
     unmask,
 )
-from twofold.secure_sum.packing import pack, unpack
+from twofold.secure_sum.messages import pack, unpack
 
 BITS = 48
 #: What is summed, by name: a Gram matrix of 457 items and a sketch of 3,706 items of width 18, each with item sums,

@@ -13,11 +13,12 @@ import numpy as np
 
 from benchmarks import _peers
 from benchmarks.table import Table, versions
-from twofold.protocol.expected import expected
-from twofold.protocol.messages import encode_prototypes
-from twofold.protocol.plan import CatalogKey, Plan
-from twofold.prototypes.message import Prototypes
-from twofold.server import Server, sources
+from twofold.federation.expected import expected
+from twofold.federation.messages import encode_prototypes
+from twofold.federation.plan import CatalogKey, Plan
+from twofold.release.content import Prototypes
+from twofold.server import Server
+from twofold.server import factorize as sources
 from twofold.server.factorize import MEMORY_LIMIT
 
 PATTERNS = 12

@@ -78,7 +78,7 @@ def _jobs(U: np.ndarray, V: np.ndarray, n: int, seen: Any) -> dict[str, Callable
 
 def _by_argpartition(U: np.ndarray, V: np.ndarray, n: int, seen: Any, block: int = 128) -> tuple[Any, Any]:
     """What one writes by hand: a block of scores, seen ones set to minus infinity, the n largest, sorted."""
-    from twofold.algorithms._blas_threads import one_blas_thread
+    from twofold.algorithms._jit import one_blas_thread
 
     items, scores = np.empty((len(U), n), np.intp), np.empty((len(U), n), U.dtype)
     with one_blas_thread():

@@ -9,7 +9,7 @@ import pytest
 
 from twofold.errors import BadNumber, BadParameter, BadShape
 from twofold.features import LARGEST_FEATURE, MOST_FEATURES, Features
-from twofold.prototypes import Public
+from twofold.release import Public
 
 TABLE = np.array([[1, 0], [1, 1], [0, 0]])
 

@@ -22,15 +22,15 @@ _HOMES = {
     "recorded_holdout": "twofold.data.split",
     "Features": "twofold.features",
     "read_features": "twofold.data.features",
-    "Plan": "twofold.protocol.plan",
-    "SecureSum": "twofold.protocol.secure",
-    "Roster": "twofold.protocol.roster",
-    "new_keys": "twofold.entity.keystore",
+    "Plan": "twofold.federation.plan",
+    "SecureSum": "twofold.federation.secure",
+    "Roster": "twofold.identity.roster",
+    "new_keys": "twofold.identity.keystore",
     "Entity": "twofold.entity.agent",
     "NewLedger": "twofold.entity.agent",
     "Server": "twofold.server.factorize",
     "SecureServer": "twofold.server.secure",
-    "ItemFactors": "twofold.protocol.factors",
+    "ItemFactors": "twofold.federation.factors",
     "Model": "twofold.entity.model",
     "FederatedRecommender": "twofold.estimator",
     "masked_nmf": "twofold.algorithms.masked_nmf",
@@ -53,15 +53,15 @@ if TYPE_CHECKING:
     from twofold.data.read import read_ratings
     from twofold.data.split import holdout, leave_n_out, recorded_holdout
     from twofold.entity.agent import Entity, NewLedger
-    from twofold.entity.keystore import new_keys
     from twofold.entity.model import Model
     from twofold.errors import TwofoldError
     from twofold.estimator import FederatedRecommender
     from twofold.features import Features
-    from twofold.protocol.factors import ItemFactors
-    from twofold.protocol.plan import Plan
-    from twofold.protocol.roster import Roster
-    from twofold.protocol.secure import SecureSum
+    from twofold.federation.factors import ItemFactors
+    from twofold.federation.plan import Plan
+    from twofold.federation.secure import SecureSum
+    from twofold.identity.keystore import new_keys
+    from twofold.identity.roster import Roster
     from twofold.server.factorize import Server
     from twofold.server.secure import SecureServer
 

@@ -8,8 +8,8 @@ from types import ModuleType
 
 import pytest
 
-from twofold.algorithms import _blas_threads
-from twofold.algorithms._blas_threads import one_blas_thread
+from twofold.algorithms import _jit as _blas_threads
+from twofold.algorithms._jit import one_blas_thread
 
 
 @pytest.fixture

@@ -81,7 +81,7 @@ def test_compilation_is_announced_once_and_only_when_there_is_one(tmp_path):
 import logging
 logging.basicConfig(level=logging.INFO, format="%(message)s")
 import numpy as np
-from twofold.algorithms._nmf_transpose import transpose
+from twofold.algorithms._nmf_kernels import transpose
 one, empty = np.zeros(1, np.int32), np.empty(0)
 transpose(np.array([0, 1]), one, np.ones(1), empty, np.zeros(3, np.int64), one.copy(), np.ones(1), empty)
 """

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from twofold.algorithms._jit import without_numba
-from twofold.algorithms._kmeans_bounds import Bounds
+from twofold.algorithms._kmeans_step import Bounds
 from twofold.algorithms.kmeans import assign, kmeans, lloyd_step
 from twofold.errors import BadNumber
 
@@ -368,7 +368,7 @@ class TestStarts:
             assert len(set(zip(truth.tolist(), found.labels.tolist(), strict=True))) == 6
 
     def test_starts_are_rows_drawn_by_squared_distance(self) -> None:
-        from twofold.algorithms._kmeans_start import _draw
+        from twofold.algorithms.kmeans import _draw
 
         mass = np.array([0.0, 1.0, 3.0, 0.0])
         drawn = _draw(mass, 40_000, np.random.default_rng(1))

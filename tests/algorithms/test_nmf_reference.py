@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
-from twofold.algorithms._nmf_reference import non_negative_quadratic
+from twofold.algorithms._reference import non_negative_quadratic
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.integers(1, 15), st.sampled_from([1, 3, 12]))

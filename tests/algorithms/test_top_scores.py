@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from twofold.algorithms._jit import without_numba
-from twofold.algorithms.top_items import top_items
-from twofold.algorithms.top_scores import top_scores
+from twofold.algorithms.top_items import top_items, top_scores
 from twofold.errors import BadNumber, BadParameter, BadShape
 
 

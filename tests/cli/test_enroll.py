@@ -10,10 +10,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from twofold.cli import app
-from twofold.entity.keystore import KeyStore
 from twofold.errors import DataError, TwofoldError
-from twofold.protocol.plan import CatalogKey, Plan
-from twofold.protocol.roster import Roster
+from twofold.federation.plan import CatalogKey, Plan
+from twofold.identity.keystore import KeyStore
+from twofold.identity.roster import Roster
 
 LINE = "enroll --entity st-anna --keys st-anna.keys -o st-anna.pub"
 

@@ -12,9 +12,9 @@ from typer.testing import CliRunner, Result
 
 from twofold.cli import app
 from twofold.errors import BadPlan, PlanMismatch, TransportError, TwofoldError, UnreadableSource
-from twofold.privacy.ledger.stale import StaleRelease
-from twofold.protocol.plan import Plan
-from twofold.protocol.terms import secure_terms
+from twofold.federation.key_messages import secure_terms
+from twofold.federation.plan import Plan
+from twofold.privacy.ledger.state import StaleRelease
 
 NAMES = ("anna", "bern", "clara", "dora")
 ITEMS = [f"item-{number}" for number in range(8)]

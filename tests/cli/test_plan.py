@@ -18,8 +18,8 @@ from twofold.errors import (
     UnitMissing,
     UnreadableSource,
 )
-from twofold.protocol.plan import Plan
-from twofold.protocol.plan_file import catalog_path
+from twofold.federation.plan import Plan
+from twofold.federation.plan_file import catalog_path
 
 NUMBERS = "n_items = 457\nn_users = 900\nbound = 1\nmax_items = 66\nn_prototypes = 10\n"
 

@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from twofold.cli._plan_words import rounded_up
 from twofold.cli.plan import app
+from twofold.cli.plan_explain import rounded_up
 from twofold.features import Features
-from twofold.privacy.card_words import brief
+from twofold.federation.leaving import leaving
+from twofold.federation.plan import CatalogKey, Plan
+from twofold.federation.secure import SecureSum
+from twofold.privacy.card import brief
 from twofold.privacy.ledger import Cost
-from twofold.protocol.leaving import leaving
-from twofold.protocol.plan import CatalogKey, Plan
-from twofold.protocol.secure import SecureSum
-from twofold.prototypes.bilinear.worth import noise_share
+from twofold.release.usefulness import noise_share
 
 PLAN = Plan(
     catalog=CatalogKey(hash="0" * 64, n_items=40),

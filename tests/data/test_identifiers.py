@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twofold.data._encode import factorize, lookup
-from twofold.data.identifiers import Identifiers, id_column
+from twofold.data.identifiers import Identifiers, factorize, id_column, lookup
 from twofold.errors import BadIdentifier
 
 IDS = st.one_of(

@@ -132,7 +132,7 @@ def test_csv_ids_keep_their_zeros(tmp_path: Path) -> None:
 
 @given(st.lists(st.from_regex(r"[+-]?[0-9]{1,4}", fullmatch=True), min_size=1, unique=True))
 def test_csv_ids_become_integers_only_if_nothing_is_lost(users: list[str]) -> None:
-    from twofold.data._files import lossless_integers
+    from twofold.data.files import lossless_integers
 
     column = lossless_integers(pl.Series(users))
     plain = all(str(int(user)) == user for user in users)

@@ -12,12 +12,12 @@ from scipy import sparse
 from twofold.data.catalog import Catalog
 from twofold.data.identifiers import Identifiers
 from twofold.data.ratings import Ratings
-from twofold.entity._ridge import weights_from_gram, weights_from_rows
-from twofold.entity.factor_scorer import FactorScorer
-from twofold.entity.item_item import ItemItemScorer
 from twofold.entity.model import Model
-from twofold.entity.scorer import Scorer
-from twofold.protocol.plan import Plan
+from twofold.entity.models.blend import Scorer
+from twofold.entity.models.factors import FactorScorer
+from twofold.entity.models.item_item import ItemItemScorer
+from twofold.entity.models.ridge import weights_from_gram, weights_from_rows
+from twofold.federation.plan import Plan
 
 N_USERS, N_ITEMS, RANK = 40, 30, 4
 KINDS = ("factors", "item-item", "item-item of few rows")

@@ -10,16 +10,14 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from twofold.entity._candidates import Candidate, Judged, candidates
-from twofold.entity._choice import choose
-from twofold.entity.adapt import adapt
-from twofold.entity.factor_scorer import FactorScorer
-from twofold.entity.item_item import MAX_ITEMS, ItemItemScorer
-from twofold.entity.scorer import Scorer
-from twofold.entity.validation import Losses
+from twofold.entity.adapt import adapt, choose
+from twofold.entity.candidates import Candidate, Judged, Losses, candidates
+from twofold.entity.models.blend import Scorer
+from twofold.entity.models.factors import FactorScorer
+from twofold.entity.models.item_item import MAX_ITEMS, ItemItemScorer
 from twofold.errors import BadNumber, BadParameter, BadShape
 from twofold.evaluate.ndcg import user_ndcg
-from twofold.protocol.factors import ItemFactors
+from twofold.federation.factors import ItemFactors
 
 adapt_module = importlib.import_module("twofold.entity.adapt")
 ITEMS, RANK = 40, 4

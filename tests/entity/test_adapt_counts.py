@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from twofold.entity._candidates import SECOND_LADDER, candidates
 from twofold.entity.adapt import Adapted, adapt
+from twofold.entity.candidates import SECOND_LADDER, candidates
 from twofold.errors import BadParameter, BadShape
 from twofold.evaluate.ndcg import user_ndcg
 from twofold.features import Features
-from twofold.protocol.factors import ItemFactors
+from twofold.federation.factors import ItemFactors
 
 ITEMS, CLASSES = 60, 6
 CLASS = np.arange(ITEMS) % CLASSES

@@ -27,17 +27,17 @@ from twofold.errors import (
     SeededNoise,
     UnitMissing,
 )
+from twofold.federation.messages import receipt
+from twofold.federation.plan import Plan
 from twofold.privacy.budget import ApproxDP, PureDP
 from twofold.privacy.card import card_from_ledger
-from twofold.privacy.card_markdown import to_markdown
 from twofold.privacy.ledger import Ledger, StaleRelease
 from twofold.privacy.rng import Keyed
 from twofold.privacy.unit import Unit
-from twofold.protocol.codec import open_container
-from twofold.protocol.messages import receipt
-from twofold.protocol.plan import Plan
-from twofold.prototypes.popularity import Popularity
-from twofold.prototypes.registry import PRIVATE
+from twofold.release.buckets import Popularity
+from twofold.release.choose import PRIVATE
+from twofold.report.card import to_markdown
+from twofold.storage.container import open_container
 
 ITEMS = 12
 CATALOG = Catalog([f"item-{number}" for number in range(ITEMS)])

@@ -19,12 +19,13 @@ from twofold.data.identifiers import Identifiers
 from twofold.data.ratings import Ratings
 from twofold.entity.agent import Entity
 from twofold.errors import BudgetExceeded, LedgerBroken, PrivacyError
+from twofold.federation.plan import Plan
 from twofold.privacy.budget import ApproxDP
-from twofold.privacy.ledger import Ledger, disk
-from twofold.privacy.mechanisms.released import Released
+from twofold.privacy.events import Released
+from twofold.privacy.ledger import Ledger
 from twofold.privacy.unit import Unit
-from twofold.protocol.plan import Plan
-from twofold.prototypes.popularity import Popularity
+from twofold.release.buckets import Popularity
+from twofold.storage import files as disk
 
 ITEMS = 12
 CATALOG = Catalog([f"item-{number}" for number in range(ITEMS)])

@@ -19,8 +19,7 @@ from twofold.data.catalog import Catalog
 from twofold.entity.artefact import SCHEMA, decode_model, encode_model
 from twofold.entity.model import Model
 from twofold.errors import BadIdentifier, BadModel, TransportError
-from twofold.protocol.codec import open_container, pack
-from twofold.protocol.seal import BLANK, pack_sealed
+from twofold.storage.container import BLANK, open_container, pack, pack_sealed
 
 MakeModel = Callable[..., Model]
 
@@ -125,7 +124,7 @@ def test_foreign_files_are_refused(tmp_path: Path) -> None:
         b"\xff" * 300,
         save({"x": np.ones(3)}),
         save({"x": np.ones(3)}, metadata={"twofold": "{}"}),
-        pack({"schema": "twofold.prototypes/1"}, {"x": np.ones(3)}),
+        pack({"schema": "twofold.release/1"}, {"x": np.ones(3)}),
     )
     for data in foreign:
         path.write_bytes(data)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from twofold.entity._blend import damping_of_items, filled_factors, rating_means, shares, spread_rows
-from twofold.entity._damping import damped, damped_rows
-from twofold.protocol.factors import ItemFactors
+from twofold.csr import damped, damped_rows
+from twofold.entity.models.blend import damping_of_items, filled_factors, rating_means, shares, spread_rows
+from twofold.federation.factors import ItemFactors
 
 ITEMS = 20
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import optimize, sparse
 
-from twofold.entity._factor_fit import FactorFit, drawn_factors
+from twofold.entity.models.factors import FactorFit, drawn_factors
 
 ITEMS, RANK = 12, 2
 

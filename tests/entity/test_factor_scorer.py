@@ -7,8 +7,8 @@ import pytest
 from scipy import sparse
 
 from twofold.algorithms.fold_in import fold_in
-from twofold.entity.factor_scorer import FactorScorer
-from twofold.entity.scorer import Scorer
+from twofold.entity.models.blend import Scorer
+from twofold.entity.models.factors import FactorScorer
 from twofold.errors import BadModel, BadShape
 
 ITEMS, RANK = 30, 4

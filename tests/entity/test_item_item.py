@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from twofold.entity._ridge import DenseWeights, LowRankWeights, weights_from_gram, weights_from_rows
-from twofold.entity.item_item import ItemItemScorer, residual_rows
-from twofold.entity.scorer import Scorer
+from twofold.entity.models.blend import Scorer
+from twofold.entity.models.item_item import ItemItemScorer, residual_rows
+from twofold.entity.models.ridge import DenseWeights, LowRankWeights, weights_from_gram, weights_from_rows
 from twofold.errors import BadModel, BadNumber, BadParameter, BadShape
 
 ITEMS = 25

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from twofold.entity._blend import damping_of_items
-from twofold.entity._item_item_fit import RIDGE, ItemItemFit
-from twofold.entity._ridge import DenseWeights, LowRankWeights
-from twofold.protocol.factors import ItemFactors
+from twofold.entity.models.blend import damping_of_items
+from twofold.entity.models.item_item import RIDGE, ItemItemFit
+from twofold.entity.models.ridge import DenseWeights, LowRankWeights
+from twofold.federation.factors import ItemFactors
 
 ITEMS, RANK = 24, 3
 

@@ -16,8 +16,8 @@ from scipy import sparse
 from twofold.data.catalog import Catalog
 from twofold.entity.adapt import adapt
 from twofold.entity.artefact import decode_model, encode_model
-from twofold.entity.factor_scorer import FactorScorer
 from twofold.entity.model import Model
+from twofold.entity.models.factors import FactorScorer
 from twofold.errors import BadParameter, BadValue, CatalogError, PlanMismatch, UnknownUser
 
 MakeModel = Callable[..., Model]

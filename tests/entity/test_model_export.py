@@ -11,8 +11,8 @@ import pytest
 
 from twofold.data.catalog import Catalog
 from twofold.data.identifiers import Identifiers
+from twofold.entity.export import id_array
 from twofold.entity.model import Model
-from twofold.entity.model_export import id_array
 from twofold.errors import BadIdentifier, BadParameter
 
 MakeModel = Callable[..., Model]

@@ -14,11 +14,10 @@ from twofold.data.catalog import Catalog
 from twofold.data.identifiers import Identifiers
 from twofold.data.ratings import Ratings
 from twofold.entity.adapt import Adapted, adapt
-from twofold.entity.model import Model
-from twofold.entity.model_summary import chosen_kind
+from twofold.entity.model import Model, chosen_kind
 from twofold.features import Features
-from twofold.protocol.factors import ItemFactors
-from twofold.protocol.plan import Plan
+from twofold.federation.factors import ItemFactors
+from twofold.federation.plan import Plan
 
 MakeModel = Callable[..., Model]
 ITEMS, CLASSES = 24, 4

@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from twofold.entity._pattern_fit import PatternFit
-from twofold.entity._pattern_prior import usual_offsets
-from twofold.entity._pattern_solve import Table, packed_squares, posterior, unpacked
 from twofold.entity.adapt import adapt
+from twofold.entity.models.pattern_solve import Table, packed_squares, posterior, unpacked, usual_offsets
+from twofold.entity.models.patterns import PatternFit
 from twofold.errors import BadParameter, BadShape
 from twofold.features import Features
-from twofold.protocol.factors import ItemFactors
+from twofold.federation.factors import ItemFactors
 
 ITEMS = 60
 CLASSES = np.eye(6, dtype=np.int64)[np.arange(ITEMS) % 6]

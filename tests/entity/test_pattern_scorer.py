@@ -11,10 +11,10 @@ from twofold.data.identifiers import Identifiers
 from twofold.data.ratings import Ratings
 from twofold.entity.artefact import decode_model, encode_model
 from twofold.entity.model import Model
-from twofold.entity.pattern_scorer import PatternScorer
-from twofold.entity.scorer import Scorer
+from twofold.entity.models.blend import Scorer
+from twofold.entity.models.patterns import PatternScorer
 from twofold.errors import BadModel, BadShape
-from twofold.protocol.plan import Plan
+from twofold.federation.plan import Plan
 
 ITEMS = 15
 

@@ -25,9 +25,9 @@ from twofold.errors import (
     ProtocolError,
     TransportError,
 )
-from twofold.protocol.factors import ItemFactors
-from twofold.protocol.messages import encode_factors
-from twofold.protocol.plan import Plan
+from twofold.federation.factors import ItemFactors
+from twofold.federation.messages import encode_factors
+from twofold.federation.plan import Plan
 
 ITEMS, RANK = 20, 4
 CATALOG = Catalog([f"item-{number}" for number in range(ITEMS)])

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from twofold.entity._prior import ALIKE, SQUARE_USERS, UNEXPLAINED, feature_prior, pattern_prior
-from twofold.protocol.factors import ItemFactors
+from twofold.entity.models.ridge import ALIKE, SQUARE_USERS, UNEXPLAINED, feature_prior, pattern_prior
+from twofold.federation.factors import ItemFactors
 
 ITEMS = 12
 

@@ -17,9 +17,9 @@ from scipy import sparse
 
 from twofold.data.catalog import Catalog
 from twofold.data.identifiers import Identifiers
-from twofold.entity.factor_scorer import FactorScorer
+from twofold.entity.export import row_block, write_parquet
 from twofold.entity.model import Model
-from twofold.entity.recommend_everyone import row_block, write_parquet
+from twofold.entity.models.factors import FactorScorer
 from twofold.errors import BadParameter, TransportError, UnknownUser
 
 MakeModel = Callable[..., Model]
@@ -161,7 +161,7 @@ def test_a_block_of_rows_is_those_rows(users: list[int]) -> None:
 
 
 def test_the_fallback_hides_seen_items_of_silent_users() -> None:
-    from twofold.entity.recommend_everyone import Everyone
+    from twofold.entity.export import Everyone
 
     rows = sparse.csr_array(np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]))
     everyone = Everyone(

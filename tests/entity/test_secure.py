@@ -13,17 +13,17 @@ from twofold.data.catalog import Catalog
 from twofold.data.identifiers import Identifiers
 from twofold.data.ratings import Ratings
 from twofold.entity.agent import Entity
-from twofold.entity.keystore import new_keys
 from twofold.entity.secure import SecurePart
 from twofold.errors import NotForRealUse, NotReady, PlanMismatch, PrivacyError, TwofoldError
+from twofold.federation.expected import expected
+from twofold.federation.key_messages import decode_roll, encode_roll, encode_survivors
+from twofold.federation.plan import Plan
+from twofold.federation.secure import SecureSum
+from twofold.identity.keystore import new_keys
+from twofold.identity.roster import Roster
 from twofold.privacy.budget import ApproxDP
 from twofold.privacy.ledger import Ledger
-from twofold.protocol.expected import expected
-from twofold.protocol.key_messages import decode_roll, encode_roll, encode_survivors
-from twofold.protocol.plan import Plan
-from twofold.protocol.roster import Roster
-from twofold.protocol.secure import SecureSum
-from twofold.prototypes.bilinear.content import BilinearSums
+from twofold.release.content import BilinearSums
 from twofold.secure_sum import Keys
 from twofold.server.secure import SecureServer
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twofold.data.identifiers import Identifiers
-from twofold.entity.stored_ids import StoredIds, restore_ids, store_ids
+from twofold.entity.artefact import StoredIds, restore_ids, store_ids
 from twofold.errors import BadIdentifier, BadModel
 
 ANY = st.one_of(

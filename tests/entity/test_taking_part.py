@@ -12,17 +12,17 @@ from twofold.data.catalog import Catalog
 from twofold.data.identifiers import Identifiers
 from twofold.data.ratings import Ratings
 from twofold.entity.agent import Entity
-from twofold.entity.keystore import new_keys
-from twofold.entity.taking_part import take_part
+from twofold.entity.participate import take_part
+from twofold.federation.folder import EntityFolder
+from twofold.federation.key_messages import decode_survivors
+from twofold.federation.mailbox import InProcess
+from twofold.federation.plan import Plan
+from twofold.federation.secure import SecureSum
+from twofold.federation.steps import ANSWERS, KEYS, MASKED, Phase
+from twofold.identity.keystore import new_keys
+from twofold.identity.roster import Roster
 from twofold.privacy.ledger import Ledger
-from twofold.protocol.key_messages import decode_survivors
-from twofold.protocol.phases import ANSWERS, KEYS, MASKED, Phase
-from twofold.protocol.plan import Plan
-from twofold.protocol.roster import Roster
-from twofold.protocol.secure import SecureSum
 from twofold.server.secure import SecureServer
-from twofold.transport.folder import EntityFolder
-from twofold.transport.inprocess import InProcess
 
 NAMES = ("site-0", "site-1", "site-2", "site-3")
 CATALOG = Catalog([f"item-{number}" for number in range(6)])

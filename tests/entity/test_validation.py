@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from twofold.entity import validation
-from twofold.entity.validation import PARTS, Losses, folds, paired, rounds_for
+from twofold.entity import candidates as validation
+from twofold.entity.candidates import PARTS, Losses, folds, paired, rounds_for
 
 
 def table(users: int = 40, items: int = 30, seed: int = 0) -> sparse.csr_array:

@@ -19,9 +19,9 @@ from twofold.data.catalog import Catalog
 from twofold.entity.agent import NewLedger
 from twofold.errors import BudgetExceeded, SilentSpending
 from twofold.estimator import FederatedRecommender
-from twofold.estimator.account import ACCOUNT
+from twofold.estimator.spending import ACCOUNT
+from twofold.federation.plan import Plan
 from twofold.privacy.ledger import Ledger
-from twofold.protocol.plan import Plan
 
 CATALOG = Catalog([f"item-{number}" for number in range(8)])
 

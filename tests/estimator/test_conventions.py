@@ -29,8 +29,8 @@ import pytest
 from twofold.data.catalog import Catalog
 from twofold.errors import BadParameter, NotFitted, SilentSpending
 from twofold.estimator import FederatedRecommender
-from twofold.estimator.account import ACCOUNT
-from twofold.protocol.plan import Plan
+from twofold.estimator.spending import ACCOUNT
+from twofold.federation.plan import Plan
 
 pytest.importorskip("sklearn")
 from sklearn.base import clone, is_classifier, is_regressor

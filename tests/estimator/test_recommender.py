@@ -26,7 +26,7 @@ from twofold.errors import (
     UnknownUser,
 )
 from twofold.estimator import FederatedRecommender
-from twofold.protocol.plan import Plan
+from twofold.federation.plan import Plan
 
 CATALOG = Catalog([f"item-{number}" for number in range(12)])
 

@@ -7,9 +7,8 @@ import polars as pl
 import pytest
 
 from twofold.errors import BadParameter
-from twofold.evaluate.difference import difference
-from twofold.evaluate.measured import Measured
-from twofold.evaluate.summary import summarize
+from twofold.evaluate.measure import Measured
+from twofold.evaluate.summary import difference, summarize
 
 EASE = np.random.default_rng(0).random(200)  # some users are easy for every system
 

@@ -16,8 +16,8 @@ import pytest
 from scipy import sparse
 
 from twofold.evaluate import ranking
-from twofold.evaluate.matches import Matches, match
 from twofold.evaluate.measure import measure, measure_lists
+from twofold.evaluate.ranking import Matches, match
 
 Floats = npt.NDArray[np.float64]
 TOLERANCE = 1e-9

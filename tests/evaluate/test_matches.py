@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from twofold.errors import BadNumber, BadParameter, BadShape
-from twofold.evaluate.matches import match
+from twofold.evaluate.ranking import match
 
 TEST = sparse.csr_array(np.array([[0, 5.0, 0, 3.0], [0, 0, 0, 0], [1.0, 2.0, 3.0, 4.0]]))
 LISTS = [[3, 0, 1], [2, -1, -1], [-1, -1, -1]]

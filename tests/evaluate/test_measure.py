@@ -11,12 +11,11 @@ import numpy.typing as npt
 import pytest
 from scipy import sparse
 
+from studies.mean_rank import mean_rank
 from twofold.algorithms._jit import without_numba
 from twofold.algorithms.top_items import top_items
 from twofold.errors import BadNumber, BadParameter, BadShape
-from twofold.evaluate.mean_rank import mean_rank
-from twofold.evaluate.measure import measure, measure_lists
-from twofold.evaluate.measured import LIST_METRICS, METRICS, Measured
+from twofold.evaluate.measure import LIST_METRICS, METRICS, Measured, measure, measure_lists
 
 SCORES = np.array([[5.0, 4.0, 3.0, 2.0, 1.0], [1.0, 2.0, 3.0, 3.0, 0.0], [1.0, 1.0, 1.0, 1.0, 1.0]])
 TRAIN = sparse.csr_array(np.array([[4.0, 0, 0, 0, 0], [0, 0, 0, 0, 2.0], [1.0, 0, 0, 0, 0]]))

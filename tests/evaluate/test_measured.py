@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from twofold.errors import BadParameter, BadShape
-from twofold.evaluate.measured import Measured
+from twofold.evaluate.measure import Measured
 
 
 def part(hits: list[float], squares: list[float], entries: list[float], **other: object) -> Measured:

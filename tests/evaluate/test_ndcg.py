@@ -11,8 +11,8 @@ from scipy import sparse
 from twofold.algorithms.top_items import top_items
 from twofold.errors import BadParameter, BadShape
 from twofold.evaluate import ranking
-from twofold.evaluate.matches import match
 from twofold.evaluate.ndcg import ndcg, user_ndcg
+from twofold.evaluate.ranking import match
 
 
 def rows(*lines: list[float]) -> sparse.csr_array:

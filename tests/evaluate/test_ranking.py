@@ -11,8 +11,7 @@ import pytest
 from scipy import sparse
 
 from twofold.errors import BadParameter
-from twofold.evaluate.matches import Matches, match
-from twofold.evaluate.ranking import average_precision, hit, ndcg, precision, recall, reciprocal_rank
+from twofold.evaluate.ranking import Matches, average_precision, hit, match, ndcg, precision, recall, reciprocal_rank
 
 HELD = [[0, 5.0, 0, 3.0, 4.0, 0]]  # items 1, 3 and 4
 

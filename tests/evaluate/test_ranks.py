@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
+from studies.mean_rank import mean_rank
 from twofold.algorithms._jit import without_numba
 from twofold.errors import BadNumber, BadShape
-from twofold.evaluate.mean_rank import mean_rank
-from twofold.evaluate.ranks import ranks
+from twofold.evaluate.ranking import ranks
 
 
 def entries(rows: list[list[float]]) -> sparse.csr_array:

@@ -7,10 +7,9 @@ import polars as pl
 import pytest
 
 from twofold.errors import BadParameter, EmptyTable
-from twofold.evaluate._groups import quarters
-from twofold.evaluate.measured import Measured
-from twofold.evaluate.rmse_of_parts import rmse_per_entity_mean, rmse_pooled
-from twofold.evaluate.summary import summarize
+from twofold.evaluate.measure import Measured
+from twofold.evaluate.rmse import rmse_per_entity_mean, rmse_pooled
+from twofold.evaluate.summary import quarters, summarize
 
 
 def entity(n_users: int, seed: int, *, tested: float = 0.7, n_items: int = 30) -> Measured:

@@ -41,8 +41,8 @@ from benchmarks._kill_points import Kill
 from twofold.entity.agent import Entity
 from twofold.privacy.ledger.keys import Keys
 from twofold.privacy.rng import Keyed
-from twofold.protocol.messages import decode_factors, decode_prototypes, encode_factors
-from twofold.transport.folder import ServerFolder
+from twofold.federation.messages import decode_factors, decode_prototypes, encode_factors
+from twofold.federation.folder import ServerFolder
 
 def draws_without_a_ledger(self):
     return decode_prototypes(self._draw(self.plan.release_mechanism.price(self.plan.public), self._source), self.plan)

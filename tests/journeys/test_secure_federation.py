@@ -21,22 +21,21 @@ from twofold.data.catalog import Catalog
 from twofold.data.identifiers import Identifiers
 from twofold.data.ratings import Ratings
 from twofold.entity.agent import Entity, bounded
-from twofold.entity.keystore import new_keys
-from twofold.entity.taking_part import Standing, take_part
+from twofold.entity.participate import Standing, take_part
 from twofold.errors import BadMessage, PlanMismatch, PrivacyError, TooFewMessages
-from twofold.protocol.codec import open_container
-from twofold.protocol.key_messages import decode_survivors, encode_survivors
-from twofold.protocol.messages import decode_prototypes, encode_prototypes
-from twofold.protocol.phases import ANSWERS, KEYS, MASKED, Phase
-from twofold.protocol.plan import Plan
-from twofold.protocol.roster import Roster
-from twofold.protocol.seal import pack_sealed
-from twofold.protocol.secure import SecureSum
-from twofold.prototypes.bilinear.content import BilinearSums, plain_sum
-from twofold.server.collector import Progress
+from twofold.federation.folder import EntityFolder, ServerFolder
+from twofold.federation.key_messages import decode_survivors, encode_survivors
+from twofold.federation.messages import decode_prototypes, encode_prototypes
+from twofold.federation.plan import Plan
+from twofold.federation.secure import SecureSum
+from twofold.federation.steps import ANSWERS, KEYS, MASKED, Phase
+from twofold.identity.keystore import new_keys
+from twofold.identity.roster import Roster
+from twofold.release.content import BilinearSums, plain_sum
+from twofold.server.coordinate import Progress
 from twofold.server.secure import SecureServer
-from twofold.server.secure_coordinator import SecureCoordinator
-from twofold.transport.folder import EntityFolder, ServerFolder
+from twofold.server.secure_coordinate import SecureCoordinator
+from twofold.storage.container import open_container, pack_sealed
 
 ROOT = Path(__file__).parents[2]
 NAMES = tuple(f"site-{number}" for number in range(6))
@@ -263,17 +262,17 @@ from benchmarks._kill_points import Kill, arm, end_at_once
 sys.path.insert(0, str(Path(sys.argv[2]).parent))
 from test_secure_federation import CATALOG, people
 from twofold.entity.agent import Entity
-from twofold.entity.keystore import new_keys
-from twofold.entity.taking_part import take_part
+from twofold.identity.keystore import new_keys
+from twofold.entity.participate import take_part
 from twofold.errors import PrivacyError
 from twofold.privacy.ledger import Ledger
-from twofold.protocol.key_messages import encode_survivors
-from twofold.protocol.phases import ANSWERS, KEYS, MASKED
-from twofold.protocol.plan import Plan
-from twofold.protocol.roster import Roster
-from twofold.protocol.secure import SecureSum
+from twofold.federation.key_messages import encode_survivors
+from twofold.federation.steps import ANSWERS, KEYS, MASKED
+from twofold.federation.plan import Plan
+from twofold.identity.roster import Roster
+from twofold.federation.secure import SecureSum
 from twofold.server.secure import SecureServer
-from twofold.transport.folder import EntityFolder, ServerFolder
+from twofold.federation.folder import EntityFolder, ServerFolder
 
 home, names = Path(sys.argv[1]), ("a", "b", "c", "d")
 base = home / "base"

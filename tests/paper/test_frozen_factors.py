@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from studies.mean_rank import mean_rank
 from twofold import Bounds, Federation, fold_in, holdout, masked_nmf
 from twofold.data.sources import hospitals
 from twofold.data.split import Split
-from twofold.evaluate.mean_rank import mean_rank
-from twofold.prototypes.base import Public
-from twofold.prototypes.registry import PRIVATE, mechanism
+from twofold.release.choose import PRIVATE, mechanism
+from twofold.release.contract import Public
 
 RANK = 8
 DRAWS = 16

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twofold.errors import BadPrivacyParameter
-from twofold.privacy import caps
-from twofold.privacy.caps import cap_l1, cap_l2
+from twofold.privacy import grid as caps
+from twofold.privacy.grid import cap_l1, cap_l2
 
 records = st.lists(st.lists(st.integers(-(10**6), 10**6), max_size=8), max_size=8)
 

@@ -15,9 +15,6 @@ from scipy import stats
 from twofold.errors import PrivacyError
 from twofold.privacy.budget import ApproxDP, NotPrivate, PureDP
 from twofold.privacy.card import Card, alone_cost, card_from_ledger
-from twofold.privacy.card_html import to_html
-from twofold.privacy.card_markdown import to_markdown
-from twofold.privacy.card_page import headline, sections
 from twofold.privacy.events import (
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
@@ -27,9 +24,9 @@ from twofold.privacy.events import (
 )
 from twofold.privacy.ledger import Ledger, digest
 from twofold.privacy.unit import Unit
-from twofold.prototypes.base import Public
-from twofold.prototypes.bilinear.mechanism import Bilinear
-from twofold.prototypes.bilinear.noise import alone_epsilon
+from twofold.release.bilinear.mechanism import Bilinear, alone_epsilon
+from twofold.release.contract import Public
+from twofold.report.card import headline, sections, to_html, to_markdown
 
 NUMBERS = {"n_items": 457, "n_users": 900, "bound": 1, "max_items": 66, "n_prototypes": 10}
 DATA = digest(b"the raw data")

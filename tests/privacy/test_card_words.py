@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from twofold.errors import BadPrivacyParameter
 from twofold.privacy.budget import best_guess
-from twofold.privacy.card_words import brief, describe, percent, spread
+from twofold.privacy.card import brief, describe, percent, spread
 from twofold.privacy.events import DiscreteGaussianShareEvent, DiscreteLaplaceEvent, ParallelEvent, SelectionEvent
 from twofold.privacy.ledger import Cost
 from twofold.privacy.unit import Unit

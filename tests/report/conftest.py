@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from twofold.protocol.plan import CatalogKey, Plan
+from twofold.federation.plan import CatalogKey, Plan
 from twofold.report.federation import EntityLine, Example, FederationRun, Nouns, System
 
 SYSTEMS = (

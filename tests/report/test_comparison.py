@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from twofold.report.comparison import Difference, difference, mean_and_spread, size_groups
+from twofold.report.federation import Difference, difference, mean_and_spread, size_groups
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 24])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twofold.report.drawing import TwoRounds
+from twofold.report.federation_page import TwoRounds
 
 
 def test_the_label_tells_the_whole_story() -> None:

@@ -13,8 +13,14 @@ import pytest
 
 from twofold.errors import BadParameter, BadShape
 from twofold.report.federation import FederationRun
-from twofold.report.federation_report import federation_page
-from twofold.report.federation_words import budget_words, headline, kept_of_the_gain, plan_words, verdict
+from twofold.report.federation_page import (
+    budget_words,
+    federation_page,
+    headline,
+    kept_of_the_gain,
+    plan_words,
+    verdict,
+)
 
 Make = Callable[..., FederationRun]
 

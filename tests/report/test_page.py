@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from twofold.errors import TransportError
-from twofold.report.page import Page, Section
-from twofold.report.words import Notice, Paragraph
+from twofold.report.page import Notice, Page, Paragraph, Section
 
 
 def page(*titles: str) -> Page:

@@ -9,7 +9,7 @@ import matplotlib
 import pytest
 
 from twofold.errors import BadShape
-from twofold.report._style import SERIES_COLOURS
+from twofold.report.page import SERIES_COLOURS
 from twofold.report.plot import DASHES, MARKERS, Plot, Series
 
 

@@ -9,7 +9,7 @@ from html import unescape
 import pytest
 
 from twofold.errors import BadShape
-from twofold.report.table import Column, Facts, Table
+from twofold.report.page import Column, Facts, Table
 
 COLUMNS = (Column("system", numeric=False), Column("nDCG"), Column("note", numeric=False))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from twofold.errors import BadParameter
-from twofold.report.words import Folded, Links, Notice, Paragraph, Points, number, size, slug, span, whole, with_spread
+from twofold.report.page import Folded, Links, Notice, Paragraph, Points, number, size, slug, span, whole, with_spread
 
 HOSTILE = "<script>alert(\"x\")</script> & 'y'"
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twofold.errors import BadMessage
-from twofold.secure_sum.packing import pack, unpack
+from twofold.secure_sum.messages import pack, unpack
 
 
 @given(data=st.data(), bits=st.sampled_from(range(16, 65, 8)))

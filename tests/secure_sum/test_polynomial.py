@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twofold.secure_sum.polynomial import decode, evaluate, weights_at_zero
+from twofold.secure_sum.shamir import decode, evaluate, weights_at_zero
 
 PRIME = 13
 numbers = st.integers(0, PRIME - 1)

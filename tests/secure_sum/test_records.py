@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from twofold.errors import BadMessage
-from twofold.secure_sum.records import base64_bytes, exact_fields, hex_bytes, hex_table, name_of
+from twofold.secure_sum.keys import base64_bytes, exact_fields, hex_bytes, hex_table, name_of
 
 
 @pytest.mark.parametrize("name", ["", "a\nb", "x" * 201, "é" * 101, 5, None, b"anna"])

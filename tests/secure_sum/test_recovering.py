@@ -10,7 +10,7 @@ import pytest
 from twofold.errors import BadMessage, PlanMismatch
 from twofold.secure_sum import add_masked, check_answer, unmask
 from twofold.secure_sum.keys import private_of
-from twofold.secure_sum.sealed import seal_box
+from twofold.secure_sum.messages import seal_box
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from twofold.errors import BadMessage, BadPlan
 from twofold.secure_sum import Keys, PublicKeys
-from twofold.secure_sum.roster import check_roster
+from twofold.secure_sum.terms import check_roster
 
 
 def test_sound_rosters_pass_and_others_do_not() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from twofold.errors import BadMessage
 from twofold.secure_sum.keys import private_of
-from twofold.secure_sum.sealed import BOX_BYTES, open_box, seal_box
+from twofold.secure_sum.messages import BOX_BYTES, open_box, seal_box
 
 SHARES = {"key_share": b"k" * 33, "seed_share": b"s" * 33}
 COMMITMENT = b"c" * 32

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twofold.secure_sum.derive import stream
-from twofold.secure_sum.polynomial import weights_at_zero
-from twofold.secure_sum.shamir import PRIME, SHARE_BYTES, recover, split, split_over
+from twofold.secure_sum.shamir import PRIME, SHARE_BYTES, recover, split, split_over, weights_at_zero
 
 secrets = st.binary(min_size=32, max_size=32)
 

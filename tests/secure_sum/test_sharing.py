@@ -9,7 +9,7 @@ import pytest
 from twofold.errors import BadMessage, PlanMismatch
 from twofold.secure_sum import check_shares, share_secrets
 from twofold.secure_sum.keys import private_of
-from twofold.secure_sum.sealed import open_box
+from twofold.secure_sum.messages import open_box
 from twofold.secure_sum.shamir import PRIME, recover
 from twofold.secure_sum.sharing import _shares_for, commitment_to, own_shares, plan_seed
 

@@ -11,10 +11,10 @@ import pytest
 from numpy.typing import NDArray
 
 from twofold.errors import RoundClosed
-from twofold.protocol.files import write_whole
-from twofold.protocol.messages import encode_prototypes, receipt
-from twofold.protocol.plan import CatalogKey, Plan
-from twofold.transport.base import Rejected, Submission
+from twofold.federation.mailbox import Rejected, Submission
+from twofold.federation.messages import encode_prototypes, receipt
+from twofold.federation.plan import CatalogKey, Plan
+from twofold.storage.files import write_whole
 
 N_ITEMS = 12
 

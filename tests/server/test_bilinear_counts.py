@@ -9,10 +9,10 @@ import pytest
 from scipy import sparse
 
 from twofold.features import Features
-from twofold.protocol.factor_messages import MOST_PATTERNS
-from twofold.protocol.plan import CatalogKey, Plan
-from twofold.prototypes.bilinear.moments import Moments
-from twofold.server.bilinear_counts import factorize_counts
+from twofold.federation.factors import MOST_PATTERNS
+from twofold.federation.plan import CatalogKey, Plan
+from twofold.release.content import Moments
+from twofold.server.counts import factorize_counts
 
 ITEMS, USERS, RANK = 40, 3_000, 4
 CLASSES = np.arange(ITEMS) % 5

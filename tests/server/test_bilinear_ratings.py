@@ -7,10 +7,10 @@ import pytest
 from scipy import sparse
 
 from twofold.features import Features
-from twofold.protocol.plan import CatalogKey, Plan
-from twofold.prototypes.bilinear.mechanism import Bilinear
-from twofold.prototypes.bilinear.moments import Moments
-from twofold.server.bilinear_ratings import factorize_ratings
+from twofold.federation.plan import CatalogKey, Plan
+from twofold.release.bilinear.mechanism import Bilinear
+from twofold.release.content import Moments
+from twofold.server.ratings import factorize_ratings
 
 ITEMS, USERS, KINDS = 40, 1_500, ("features", "sketch", "gram")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from twofold.server.canonical import canonical
+from twofold.server.denoise import canonical
 
 
 def test_scale_and_order_do_not_matter() -> None:

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from twofold.errors import BadMessage, TooFewMessages
-from twofold.protocol.messages import encode_factors, receipt
-from twofold.protocol.phases import ROUNDS
-from twofold.protocol.plan import Plan
+from twofold.federation.messages import encode_factors, receipt
+from twofold.federation.plan import Plan
+from twofold.federation.steps import ROUNDS
 from twofold.server import Server
-from twofold.server.collector import Collector, Stored
+from twofold.server.coordinate import Collector, Stored
 
 
 class Picky(Collector):

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from twofold.errors import BadMessage, NotReady, PlanMismatch, RoundClosed, TooFewMessages, TransportError
-from twofold.protocol.messages import decode_factors, encode_factors, receipt
-from twofold.protocol.plan import CatalogKey, Plan
+from twofold.federation.folder import EntityFolder, ServerFolder
+from twofold.federation.mailbox import InProcess
+from twofold.federation.messages import decode_factors, encode_factors, receipt
+from twofold.federation.plan import CatalogKey, Plan
 from twofold.server import Coordinator, Progress, Server
-from twofold.transport.folder import EntityFolder, ServerFolder
-from twofold.transport.inprocess import InProcess
 
 MakePlan = Callable[..., Plan]
 MakeMessage = Callable[..., bytes]
@@ -185,7 +185,7 @@ def test_a_conflict_at_the_deadline_counts_for_nobody(
 def test_a_full_round_takes_no_more(
     plan: Plan, box: Any, coordinator: Coordinator, make_message: MakeMessage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("twofold.server.collector.MOST_MESSAGES", 2)
+    monkeypatch.setattr("twofold.server.coordinate.MOST_MESSAGES", 2)
     for number in range(3):
         box.put(f"site-{number}", make_message(plan, number))
     assert (coordinator.step().arrived, len(coordinator.refused())) == (2, 1)
@@ -212,7 +212,7 @@ def test_a_bad_message_is_refused_and_remembered(
     bad = {
         "plan": lambda: make_message(plan.with_(rank=3), 1),
         "catalog": lambda: make_message(plan.with_(catalog=CatalogKey(hash="c" * 64, n_items=12)), 1),
-        "version": lambda: sound.replace(b"twofold.prototypes/1", b"twofold.prototypes/9"),
+        "version": lambda: sound.replace(b"twofold.release/1", b"twofold.release/9"),
         "flipped": lambda: _flipped(sound),
         "cut": lambda: sound[:-3],
         "foreign": lambda: b"PK" + bytes(300),

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from twofold.errors import TransportError
-from twofold.privacy.ledger import disk
-from twofold.protocol.messages import encode_factors
-from twofold.protocol.plan import Plan
+from twofold.federation.messages import encode_factors
+from twofold.federation.plan import Plan
 from twofold.server import Coordinator, Server
+from twofold.storage import files as disk
 
 MakePlan = Callable[..., Plan]
 MakeMessage = Callable[..., bytes]
@@ -119,7 +119,7 @@ def test_messages_between_crashes_and_the_list_once_closed(
 def test_a_full_disk_loses_nothing(
     what: str, plan: Plan, box: Any, full: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from twofold.protocol import files
+    from twofold.storage import files
 
     target, honest = "", files._write_new
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from twofold.server.empirical_bayes import fit_hierarchy, sizes_of_items
+from twofold.server.ratings import fit_hierarchy, sizes_of_items
 
 
 def test_sizes_are_never_negative_and_closer_to_the_truth_than_the_noisy_ones():

@@ -20,10 +20,10 @@ from twofold.errors import (
     TooFewMessages,
     TransportError,
 )
-from twofold.protocol.messages import decode_prototypes, encode_factors
-from twofold.protocol.plan import CatalogKey, Plan
+from twofold.federation.messages import decode_prototypes, encode_factors
+from twofold.federation.plan import CatalogKey, Plan
 from twofold.server import Server
-from twofold.server.sources import arrived, spilled
+from twofold.server.factorize import arrived, spilled
 
 MakePlan = Callable[..., Plan]
 MakeMessage = Callable[..., bytes]
@@ -151,7 +151,7 @@ def test_a_message_of_another_plan_or_catalog_is_refused(
 
 def test_another_version_is_refused(make_plan: MakePlan, make_message: MakeMessage) -> None:
     plan = make_plan()
-    newer = make_message(plan, 0).replace(b"twofold.prototypes/1", b"twofold.prototypes/2")
+    newer = make_message(plan, 0).replace(b"twofold.release/1", b"twofold.release/2")
     with pytest.raises(BadMessage, match="version"):
         Server(plan).factorize([newer])
 
@@ -219,7 +219,8 @@ def test_bytes_that_come_once_are_spilled_and_memory_stays_bounded(
 def test_a_file_is_read_at_most_once_per_pass(
     make_plan: MakePlan, make_message: MakeMessage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from twofold.server import factorize, sources, streaming
+    from twofold.server import factorize, streaming
+    from twofold.server import factorize as sources
 
     plan = make_plan(mechanism="kmeans")
     paths = [tmp_path / f"{number}" for number in range(4)]

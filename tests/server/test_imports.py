@@ -8,7 +8,7 @@ import sys
 
 def test_importing_the_server_loads_no_data_and_no_entity_code() -> None:
     code = (
-        "import sys, twofold.server, twofold.server.coordinator;"
+        "import sys, twofold.server, twofold.server.coordinate;"
         "print([name for name in sys.modules if name.startswith(('twofold.data', 'twofold.entity'))],"
         " 'twofold.server.factorize' in sys.modules)"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from twofold.server.nonnegative import nonnegative_factors
+from twofold.server.counts import nonnegative_factors
 
 
 def spectrum(matrix: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from twofold.algorithms import fold_in
-from twofold.algorithms._nmf_reference import non_negative_quadratic
-from twofold.server import normal
-from twofold.server.normal import add_item_equations, row_equations, solve
+from twofold.algorithms._reference import non_negative_quadratic
+from twofold.server import descent as normal
+from twofold.server.descent import add_item_equations, row_equations, solve
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from twofold.prototypes.bilinear.profiles import random_signs
-from twofold.server.patterns import Patterns, feature_basis, sketch_patterns, symmetric_patterns
+from twofold.release.bilinear.records import random_signs
+from twofold.server.counts import Patterns, feature_basis, sketch_patterns, symmetric_patterns
 
 ITEMS = 60
 

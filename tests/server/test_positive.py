@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from twofold.server.positive import positive_means
+from twofold.server.counts import positive_means
 
 
 @pytest.mark.parametrize("value", [-6.0, -0.5, 0.0, 1.0, 7.0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from twofold.server.rating_factors import non_negative_factors
+from twofold.server.ratings import non_negative_factors
 
 
 def test_the_second_moments_are_those_of_means_and_patterns():

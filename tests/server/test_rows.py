@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from twofold.algorithms import masked_nmf
-from twofold.protocol.plan import CatalogKey, Plan
-from twofold.prototypes.message import WeightedRows
+from twofold.federation.plan import CatalogKey, Plan
+from twofold.release.content import WeightedRows
 from twofold.server import factorize_rows
-from twofold.server.canonical import canonical
+from twofold.server.denoise import canonical
 from twofold.server.rows import MOST_ITERATIONS, TOLERANCE
 
 MakePlan = Callable[..., Plan]

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from twofold.protocol.expected import expected
-from twofold.protocol.plan import CatalogKey, Plan
-from twofold.prototypes.combine import weighted_rows
-from twofold.prototypes.message import Prototypes, WeightedRows
-from twofold.server.scaling import noise_edge, scaling
-from twofold.server.survey import Survey, survey
+from twofold.federation.expected import expected
+from twofold.federation.plan import CatalogKey, Plan
+from twofold.release.combine import weighted_rows
+from twofold.release.content import Prototypes, WeightedRows
+from twofold.server.descent import Survey, noise_edge, scaling, survey
 
 MakePlan = Callable[..., Plan]
 

@@ -12,17 +12,16 @@ from numpy.typing import NDArray
 
 from twofold.entity.secure import Masks
 from twofold.errors import BadMessage, ConflictingMessage, PlanMismatch, ProtocolError, TooFewMessages
-from twofold.protocol.codec import open_container
-from twofold.protocol.key_messages import decode_roll, encode_answer, encode_shares, encode_survivors
-from twofold.protocol.messages import decode_prototypes, encode_prototypes
-from twofold.protocol.plan import CatalogKey, Plan
-from twofold.protocol.roster import Roster
-from twofold.protocol.seal import pack_sealed
-from twofold.protocol.secure import SecureSum
-from twofold.prototypes.bilinear.content import BilinearSums, plain_sum
+from twofold.federation.key_messages import decode_roll, encode_answer, encode_shares, encode_survivors
+from twofold.federation.messages import decode_prototypes, encode_prototypes
+from twofold.federation.plan import CatalogKey, Plan
+from twofold.federation.secure import SecureSum
+from twofold.identity.roster import Roster
+from twofold.release.content import BilinearSums, plain_sum
 from twofold.secure_sum import Keys, answer, share_secrets
 from twofold.server import Server
 from twofold.server.secure import SecureServer, masked_message
+from twofold.storage.container import open_container, pack_sealed
 
 NAMES = tuple(f"site-{number}" for number in range(6))
 

@@ -13,22 +13,16 @@ import pytest
 
 from twofold.entity.secure import Masks
 from twofold.errors import BadMessage, NotReady, RoundClosed, TooFewMessages, TransportError
-from twofold.privacy.ledger import disk
-from twofold.protocol.key_messages import (
-    decode_answer,
-    decode_roll,
-    decode_survivors,
-    encode_answer,
-    encode_shares,
-)
-from twofold.protocol.messages import decode_factors, decode_prototypes, encode_prototypes
-from twofold.protocol.phases import ANSWERS, KEYS, MASKED, Phase
-from twofold.protocol.plan import CatalogKey, Plan
-from twofold.protocol.roster import Roster
-from twofold.protocol.secure import SecureSum
+from twofold.federation.folder import ServerFolder
+from twofold.federation.key_messages import decode_answer, decode_roll, decode_survivors, encode_answer, encode_shares
+from twofold.federation.messages import decode_factors, decode_prototypes, encode_prototypes
+from twofold.federation.plan import CatalogKey, Plan
+from twofold.federation.secure import SecureSum
+from twofold.federation.steps import ANSWERS, KEYS, MASKED, Phase
+from twofold.identity.roster import Roster
 from twofold.secure_sum import Keys, answer, share_secrets
-from twofold.server.secure_coordinator import SecureCoordinator
-from twofold.transport.folder import ServerFolder
+from twofold.server.secure_coordinate import SecureCoordinator
+from twofold.storage import files as disk
 
 NAMES = tuple(f"site-{number}" for number in range(5))
 BEFORE, BETWEEN, AFTER = (datetime(2027, 1, 1, tzinfo=UTC) + timedelta(days=days) for days in (-9, 0.5, 9))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from twofold.server.shrinkage import above_noise, unshrunk
+from twofold.server.rows import above_noise, unshrunk
 
 
 def test_no_noise_changes_nothing() -> None:

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from twofold.errors import TransportError
-from twofold.protocol import files
-from twofold.protocol.messages import decode_prototypes, receipt
-from twofold.protocol.plan import Plan
+from twofold.federation.messages import decode_prototypes, receipt
+from twofold.federation.plan import Plan
 from twofold.server import Server
-from twofold.server.sources import arrived, spilled
+from twofold.server.factorize import arrived, spilled
+from twofold.storage import files
 
 MakePlan = Callable[..., Plan]
 MakeMessage = Callable[..., bytes]

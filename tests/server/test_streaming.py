@@ -10,16 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from twofold.protocol.plan import CatalogKey, Plan
-from twofold.prototypes.combine import joined
-from twofold.prototypes.message import WeightedRows
+from twofold.federation.plan import CatalogKey, Plan
+from twofold.release.combine import joined
+from twofold.release.content import WeightedRows
 from twofold.server import streaming
-from twofold.server.descent import descend
-from twofold.server.normal import row_equations, solve
+from twofold.server.descent import Scaling, descend, row_equations, scaling, solve, survey
 from twofold.server.rows import factorize_rows, fit_items, usable_rank
-from twofold.server.scaling import Scaling, scaling
 from twofold.server.streaming import factorize_blocks
-from twofold.server.survey import survey
 
 MakePlan = Callable[..., Plan]
 

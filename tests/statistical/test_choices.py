@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from twofold.privacy.audit.enumeration import selection_law, threshold_law
+from twofold.privacy.audit.exact_checks import selection_law, threshold_law
 from twofold.privacy.mechanisms import ExponentialMechanism, GumbelTop, PrivateThreshold
 from twofold.privacy.rng import source
 from twofold.privacy.unit import Unit

@@ -7,12 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from twofold.privacy.mechanisms import (
-    DiscreteGaussian,
-    DiscreteGaussianShare,
-    DiscreteLaplace,
-    DiscreteLaplaceShare,
-)
+from twofold.privacy.mechanisms import DiscreteGaussian, DiscreteGaussianShare, DiscreteLaplace, DiscreteLaplaceShare
 from twofold.privacy.mechanisms.symmetric import SymmetricNoise
 from twofold.privacy.rng import source
 from twofold.privacy.unit import Unit

@@ -1,26 +1,49 @@
-"""One pass over the rows: nearest centers, sums, counts and inertia, in blocks that do not depend on threads."""
+r"""One pass over the rows: nearest centers, sums, counts and inertia, in blocks that do not depend on threads.
+
+Distance bounds that spare sparse rows the comparison with all centers, move after move.
+
+Nearest centers: a product of rows and centers, then the smallest score of each row.
+
+Rows as the k-means kernels want them: contiguous, one floating type, sparse or dense.
+"""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from twofold.algorithms._blas_threads import one_blas_thread
-from twofold.algorithms._jit import Workers
-from twofold.algorithms._kmeans_bounds import Bounds
-from twofold.algorithms._kmeans_rows import Rows
-from twofold.algorithms._kmeans_scores import (
-    cuts,
-    kernels,
-    label_sparse,
-    labelled_chunks,
-    require_in_range,
-    scorer,
-)
+from twofold.algorithms import _kmeans_kernels
+from twofold.algorithms import _reference as _kmeans_reference
+from twofold.algorithms._jit import Workers, numba_enabled, one_blas_thread
+from twofold.errors import BadNumber, BadParameter, BadShape
 
-__all__ = ["Step", "nearest", "squared_distances", "step"]
+__all__ = [
+    "Bounds",
+    "Rows",
+    "Scorer",
+    "Step",
+    "as_centers",
+    "as_rows",
+    "as_weights",
+    "cuts",
+    "kernels",
+    "label_sparse",
+    "labelled_chunks",
+    "nearest",
+    "over_sparse_blocks",
+    "require_finite",
+    "require_in_range",
+    "scorer",
+    "squared_distances",
+    "step",
+]
 
 PARTS = 8  # most blocks a pass over dense rows, or over clusters, is cut into
 
@@ -133,3 +156,278 @@ def _dense_step(rows: Rows, weights: Doubles, centers: Doubles, workers: Workers
 def _never_negative(inertia: Any) -> float:
     """Rounding may leave a hair below zero; numbers whose squares overflow have infinite inertia."""
     return float(inertia) if inertia >= 0 else (0.0 if np.isfinite(inertia) else float("inf"))
+
+
+SETTLED = 0.1  # while more rows than this change their label, bounds cost more than they spare
+MOST_BYTES = 1 << 26  # bounds may always take this much, and more only if the rows do
+
+
+class Bounds:
+    """Labels of one run, and for each row and center a distance the row is certainly not nearer than.
+
+    When a center moves by m, no row comes nearer to it by more than m (Elkan 2003, lemma 1). A row that is nearer to
+    its own center than every other bound keeps its label; the others are compared with all centers. Unlike Elkan's
+    algorithm a row is either skipped or compared with all centers at once, which vector lanes do almost as fast
+    as with a few. The bounds give way to rounding, so the labels are those of a plain step.
+    """
+
+    def __init__(self, n_rows: int) -> None:
+        self._labels = np.zeros(n_rows, np.int32)
+        self._settled = False
+        self._centers: Doubles | None = None
+        self._lower: NDArray[Any] | None = None
+        self._squares = np.zeros(0)
+
+    @staticmethod
+    def pay_off(rows: Rows, n_clusters: int) -> bool:
+        """Whether the rows are sparse and bounds would not need much more memory than they do."""
+        size = rows.shape[0] * n_clusters * rows.dtype.itemsize
+        return rows.sparse and size <= max(MOST_BYTES, 2 * rows.values.nbytes)
+
+    def label(self, rows: Rows, centers: Doubles, scores: Scorer, workers: Workers) -> tuple[Labels, int]:
+        """Return the labels for these centers, and for how many rows no finite score was found."""
+        before = self._labels.copy()
+        if self._settled and not scores.shifted:
+            broken = self._label_bounded(rows, centers, scores, workers)
+        else:  # shifted scores are distances less an unknown number, and bound nothing
+            self._lower = None
+            broken = label_sparse(rows, scores, self._labels, workers)
+        self._centers = centers
+        self._settled = int(np.count_nonzero(before != self._labels)) <= SETTLED * before.size
+        return self._labels.copy(), broken
+
+    def _label_bounded(self, rows: Rows, centers: Doubles, scores: Scorer, workers: Workers) -> int:
+        assert rows.indptr is not None
+        lower, epsilon = self._bounds(rows, len(centers)), float(np.finfo(rows.dtype).eps)
+        # Products of a row sum up as many roundings as it has entries, of either sign.
+        margin = epsilon * (8.0 + 2.0 * float(np.sqrt(np.diff(rows.indptr).max(initial=0))))
+        center_squares = (centers**2).sum(axis=1)
+        moved = self._moved(centers, center_squares, epsilon).astype(rows.dtype)
+        common = (scores.table, scores.bias, scores.scale, centers.astype(rows.dtype), center_squares, moved, margin)
+        run, entries = scores.kernels.nearest_sparse_bounded, (rows.indices, rows.values)
+
+        def label_block(span: slice, indptr: NDArray[np.int64]) -> int:
+            return int(run(indptr, *entries, self._squares[span], *common, lower[span], self._labels[span]))
+
+        return over_sparse_blocks(rows, label_block, workers)
+
+    def _bounds(self, rows: Rows, n_clusters: int) -> NDArray[Any]:
+        """Bounds of zero exclude nothing; so they start."""
+        if self._lower is None:
+            self._lower = np.zeros((rows.shape[0], n_clusters), rows.dtype)
+            squared = replace(rows, values=rows.values.astype(np.float64) ** 2)
+            self._squares = squared.matrix @ np.ones(rows.shape[1])
+        return self._lower
+
+    def _moved(self, centers: Doubles, center_squares: Doubles, epsilon: float) -> Doubles:
+        """How far each center went, and a little more than the bounds lose by rounding."""
+        before = centers if self._centers is None else self._centers
+        rounding = np.sqrt(self._squares.max(initial=0.0) + center_squares.max()) * epsilon
+        moved: Doubles = np.sqrt(((centers - before) ** 2).sum(axis=1)) * (1.0 + epsilon) + rounding
+        return moved
+
+
+PADDING = 16  # one AVX-512 register of float32; matrix products and the sparse kernel like full registers
+CHUNK_BYTES = 1 << 19  # rows scored together stay in a second-level cache until they are added up
+FAR = 4.0  # an offset this many times the spread of the centers is taken off first
+ENTRIES_PER_BLOCK = 1 << 16  # sparse entries labelled by one call of a kernel
+
+Floats = NDArray[Any]
+
+
+class Scorer(NamedTuple):
+    """Centers as the kernels want them, and the kernels: asked for once, since other threads have other settings."""
+
+    table: Floats
+    bias: Floats
+    scale: float
+    shifted: bool
+    kernels: ModuleType
+
+
+def kernels() -> ModuleType:
+    """Return the kernels, or their references where numba is switched off."""
+    return _kmeans_kernels if numba_enabled() else _kmeans_reference
+
+
+def cuts(length: int, n_parts: int) -> NDArray[np.intp]:
+    """Cut a range into parts of nearly equal length; the cuts depend on public sizes only, never on threads."""
+    return np.linspace(0, length, max(1, min(n_parts, length)) + 1).astype(np.intp)
+
+
+def scorer(centers: NDArray[np.float64], dtype: np.dtype[Any]) -> Scorer:
+    """Make `table` and `bias` such that ``x @ table + bias`` orders the centers by distance from x.
+
+    With m the mean center and c = m + s t, where s is a power of two, dividing |x - c|² - |x - m|² by s leaves
+    -2 x·t + (2 m·t + s |t|²). Shifting keeps digits when all data is far from zero (otherwise m = 0, since
+    products of small integers are then exact and ties are true ties); scaling keeps squares of huge and tiny
+    numbers in range. Both are free, since only the centers change.
+    """
+    n_clusters, n_columns = centers.shape
+    width = -(-n_clusters // PADDING) * PADDING
+    table, bias = np.zeros((n_columns, width), dtype), np.full(width, np.inf, dtype)
+    with np.errstate(over="ignore", invalid="ignore"):  # numbers out of range are reported by the caller
+        middle = _common_offset(centers)
+        shifted = centers - middle
+        scale = np.ldexp(1.0, np.frexp(np.abs(shifted).max(initial=0.0))[1])
+        shifted /= scale
+        table[:, :n_clusters] = -2.0 * shifted.T
+        bias[:n_clusters] = 2.0 * (shifted @ middle) + scale * (shifted**2).sum(axis=1)
+    return Scorer(table, bias, float(scale), bool(middle.any()), kernels())
+
+
+def _common_offset(centers: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the mean center where it dwarfs the spread around it, else zeros."""
+    middle = centers.mean(axis=0)
+    far = np.abs(middle).max(initial=0.0) > FAR * np.abs(centers - middle).max(initial=0.0)
+    return middle if far else np.zeros_like(middle)
+
+
+def label_sparse(rows: Rows, scores: Scorer, labels: Labels, workers: Workers) -> int:
+    """Fill `labels`; return for how many rows no finite score was found."""
+    run, arrays = scores.kernels.nearest_sparse, (rows.indices, rows.values, scores.table, scores.bias)
+
+    def label_block(span: slice, indptr: NDArray[np.int64]) -> int:
+        return int(run(indptr, *arrays, labels[span]))
+
+    return over_sparse_blocks(rows, label_block, workers)
+
+
+def over_sparse_blocks(rows: Rows, job: Callable[[slice, NDArray[np.int64]], int], workers: Workers) -> int:
+    """Run a job over blocks of rows with about equally many entries; add up what it returns."""
+    assert rows.indptr is not None
+    indptr, n_blocks = rows.indptr, max(1, rows.values.size // ENTRIES_PER_BLOCK)
+    borders = np.searchsorted(indptr, np.linspace(0, rows.values.size, n_blocks + 1))
+    borders[0], borders[-1] = 0, rows.shape[0]
+    results = np.zeros(n_blocks, np.int64)
+
+    def run_block(block: int) -> None:
+        first, last = int(borders[block]), int(borders[block + 1])
+        results[block] = job(slice(first, last), indptr[first : last + 1])
+
+    workers.run(run_block, n_blocks)
+    return int(results.sum())
+
+
+def labelled_chunks(rows: Rows, scores: Scorer, labels: Labels, first: int, last: int) -> Iterator[tuple[slice, int]]:
+    """Label dense rows chunk by chunk; yield each chunk and its number of rows without a finite score."""
+    size = max(64, CHUNK_BYTES // (rows.dtype.itemsize * max(1, rows.shape[1])))
+    scratch = np.empty((min(size, last - first), scores.bias.size), rows.dtype)
+    for start in range(first, last, size):
+        span = slice(start, min(last, start + size))
+        block = scratch[: span.stop - start]
+        with np.errstate(over="ignore", invalid="ignore"):
+            np.matmul(rows.values[span], scores.table, out=block)
+        yield span, scores.kernels.nearest_of_scores(block, scores.bias, labels[span])
+
+
+def require_in_range(rows: Rows, n_broken: int) -> None:
+    """Refuse rows whose distances are not numbers, and say whether the rows or their size are to blame."""
+    if n_broken:
+        require_finite(rows)
+        raise BadNumber(
+            "the rows or centers are too large for their type.",
+            found=f"products beyond the range of {rows.dtype}",
+            fix="dtype=numpy.float64, or divide rows and centers by a common number",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """One matrix, either `dense` or the three arrays of a canonical CSR matrix."""
+
+    shape: tuple[int, int]
+    values: Floats
+    indices: NDArray[Any] | None = None
+    indptr: NDArray[np.int64] | None = None
+
+    @property
+    def sparse(self) -> bool:
+        """Whether the rows are stored as CSR."""
+        return self.indices is not None
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type all arithmetic on entries is done in."""
+        return self.values.dtype
+
+    @functools.cached_property
+    def matrix(self) -> Any:
+        """Something `@` and indexing work on."""
+        if self.indices is None or self.indptr is None:
+            return self.values
+        parts: Any = (self.values, self.indices, self.indptr)
+        return sp.csr_array(parts, shape=self.shape)
+
+    def take(self, chosen: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Return a few rows, dense, in double precision."""
+        picked = self.matrix[chosen]
+        return np.asarray(picked.toarray() if self.sparse else picked, dtype=np.float64)
+
+
+def as_rows(X: Any, dtype: DTypeLike | None = None) -> Rows:
+    """Bring `X` into shape without looking at its values; nothing is copied that already fits."""
+    if sp.issparse(X):
+        return _sparse_rows(X, dtype)
+    dense = np.asarray(X)
+    if dense.ndim != 2:
+        raise BadShape("the rows are not a matrix.", found=f"{dense.ndim} dimensions", expected="2")
+    values = np.ascontiguousarray(dense, dtype=_working_type(dense.dtype, dtype))
+    return Rows(shape=(values.shape[0], values.shape[1]), values=values)
+
+
+def as_centers(centers: ArrayLike, n_columns: int) -> NDArray[np.float64]:
+    """Check centers against the rows' columns."""
+    array = np.asarray(centers, dtype=np.float64)
+    if array.ndim != 2 or array.shape[0] < 1 or array.shape[1] != n_columns:
+        raise BadShape(
+            "the centers do not fit the rows.", found=f"shape {array.shape}", expected=f"(1 or more, {n_columns})"
+        )
+    if not np.isfinite(array).all():
+        raise BadNumber("the centers hold NaN or infinity.", expected="finite numbers")
+    return array
+
+
+def as_weights(weights: ArrayLike | None, n_rows: int) -> NDArray[np.float64]:
+    """Check row weights; ones when there are none."""
+    if weights is None:
+        return np.ones(n_rows)
+    array = np.ascontiguousarray(weights, dtype=np.float64)
+    if array.shape != (n_rows,):
+        raise BadShape("weights need one number per row.", found=f"{array.ndim} dimensions of another length")
+    if not (np.isfinite(array).all() and (array >= 0).all()):
+        raise BadNumber("a weight is negative, NaN or infinite.", expected="finite numbers, 0 or more")
+    return array
+
+
+def require_finite(rows: Rows) -> None:
+    """Refuse NaN and infinity; a sum is enough to see them and needs no second array."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        suspicious = not np.isfinite(rows.values.sum())
+    if suspicious and not np.isfinite(rows.values).all():
+        raise BadNumber("the rows hold NaN or infinity.", expected="finite numbers")
+
+
+def _working_type(found: np.dtype[Any], asked: DTypeLike | None) -> np.dtype[Any]:
+    """Keep float32 and float64; numbers that float32 holds exactly become float32, others float64."""
+    if asked is None:
+        if found.kind not in "biuf":
+            raise BadParameter("the rows are not real numbers.", found=f"dtype {found}", expected="floats or integers")
+        return np.dtype(np.float32) if np.can_cast(found, np.float32) else np.dtype(np.float64)
+    dtype = np.dtype(asked)
+    if dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
+        raise BadParameter("dtype is not supported.", found=str(dtype), expected="float32 or float64")
+    return dtype
+
+
+def _sparse_rows(X: Any, dtype: DTypeLike | None) -> Rows:
+    csr = X.tocsr()
+    if not csr.has_canonical_format:  # repeated entries would be squared one by one
+        csr = csr.copy()
+        csr.sum_duplicates()
+    return Rows(
+        shape=(csr.shape[0], csr.shape[1]),
+        values=np.ascontiguousarray(csr.data, dtype=_working_type(csr.dtype, dtype)),
+        indices=np.ascontiguousarray(csr.indices),
+        indptr=np.ascontiguousarray(csr.indptr, dtype=np.int64),
+    )

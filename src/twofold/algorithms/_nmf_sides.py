@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twofold.algorithms import _nmf_kernels, _nmf_reference
-from twofold.algorithms._blas_threads import one_blas_thread
+from twofold.algorithms import _nmf_kernels
+from twofold.algorithms import _reference as _nmf_reference
 from twofold.algorithms._checks import is_sparse
-from twofold.algorithms._jit import Workers, numba_enabled
+from twofold.algorithms._jit import Workers, numba_enabled, one_blas_thread
 from twofold.algorithms._lanes import LANES
 from twofold.algorithms._nmf_entries import Entries
 

@@ -9,9 +9,8 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from twofold.algorithms import _checks
 from twofold.algorithms._jit import Workers
-from twofold.algorithms._nmf_entries import Feedback
-from twofold.algorithms._nmf_problem import in_range, near_one, read_problem, unscaled
-from twofold.algorithms._nmf_settings import COUNT_SCALING, REGULARIZATION, ZERO_WEIGHT, Settings
+from twofold.algorithms._nmf_alternate import in_range, near_one, read_problem, unscaled
+from twofold.algorithms._nmf_entries import COUNT_SCALING, REGULARIZATION, ZERO_WEIGHT, Feedback, Settings
 from twofold.algorithms._nmf_sides import padded, solve, solve_block
 from twofold.errors import BadNumber, BadShape
 

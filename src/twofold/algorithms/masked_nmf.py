@@ -11,10 +11,8 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from twofold.algorithms import _checks
 from twofold.algorithms._jit import Workers
-from twofold.algorithms._nmf_alternate import Stop, alternate
-from twofold.algorithms._nmf_entries import Feedback
-from twofold.algorithms._nmf_problem import Problem, read_problem
-from twofold.algorithms._nmf_settings import COUNT_SCALING, REGULARIZATION, ZERO_WEIGHT, Settings
+from twofold.algorithms._nmf_alternate import Problem, Stop, alternate, read_problem
+from twofold.algorithms._nmf_entries import COUNT_SCALING, REGULARIZATION, ZERO_WEIGHT, Feedback, Settings
 
 __all__ = ["MaskedNMFResult", "masked_nmf"]
 

@@ -1,4 +1,9 @@
-"""The best items of every user, exactly, in blocks of bounded memory."""
+r"""The best items of every user, exactly, in blocks of bounded memory.
+
+The best items of every user when the scores are already there.
+
+Factors, filters and seen items as the selection of top items wants them.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from twofold.algorithms import _top_items_kernels, _top_items_reference
-from twofold.algorithms._blas_threads import one_blas_thread
-from twofold.algorithms._jit import Workers, numba_enabled
-from twofold.algorithms._top_items_input import Seen, allowed_items, as_factors, as_seen, scores_in_range
-from twofold.errors import BadParameter
+from twofold.algorithms import _reference as _top_items_reference
+from twofold.algorithms import _top_items_kernels
+from twofold.algorithms._jit import Workers, numba_enabled, one_blas_thread
+from twofold.errors import BadNumber, BadParameter, BadShape
 
-__all__ = ["TopItems", "top_items"]
+__all__ = ["Seen", "TopItems", "allowed_items", "as_factors", "as_seen", "scores_in_range", "top_items", "top_scores"]
 
 SCORE_BYTES = 1 << 20  # scores of one block; more leave the second-level cache before they are read
 FEW = 48  # up to here a sorted list of the best so far beats a partition of all scores
@@ -167,3 +171,159 @@ def _block(asked: int | None, columns: NDArray[Any]) -> int:
     if not isinstance(asked, (int, np.integer)) or asked < 1:
         raise BadParameter("block_size is out of range.", found=repr(asked), expected="a whole number, 1 or more")
     return int(asked)
+
+
+def top_scores(scores: ArrayLike, n: int = 10, *, exclude: Any = None, allowed: ArrayLike | None = None) -> TopItems:
+    """Return for each line of scores its `n` best items; what `top_items` does for scores that are no product.
+
+    Parameters
+    ----------
+    scores : array of shape (n_users, n_items)
+        Finite; the caller gives blocks of users that fit in memory. Not changed.
+    n : int
+        Items per user.
+    exclude : sparse matrix of shape (n_users, n_items), optional
+        Items a user has seen: every stored entry is left out, whatever its value.
+    allowed : bool array of shape (n_items,) or array of item numbers, optional
+        The only items to choose from, for all users.
+
+    Returns
+    -------
+    TopItems
+        As `top_items` does: best first, equal scores by item number, item -1 where fewer than `n` remain.
+
+    Examples
+    --------
+    >>> top_scores(np.array([[1.0, 3.0, 3.0], [2.0, 0.0, 1.0]]), 2).items.tolist()
+    [[1, 2], [0, 2]]
+    """
+    if not isinstance(n, (int, np.integer)) or n < 1:
+        raise BadParameter("n is out of range.", found=repr(n), expected="a whole number, 1 or more")
+    given = np.asarray(scores)
+    if given.ndim != 2 or given.dtype.kind != "f":
+        raise BadShape("scores is not a matrix of real numbers.", expected="one line per user, one column per item")
+    if not np.isfinite(given).all():
+        raise BadNumber("the scores hold NaN or infinity.", expected="finite numbers")
+    chosen, positions = allowed_items(allowed, given.shape[1])
+    block = np.array(given if chosen is None else given[:, chosen], order="C")
+    _hide(block, exclude, (given.shape[0], given.shape[1]), positions)
+    found = _select(block, n)
+    if chosen is not None and chosen.size:
+        return TopItems(np.where(found.items >= 0, chosen[found.items], -1), found.scores)
+    return found
+
+
+def _hide(block: NDArray[Any], exclude: Any, shape: tuple[int, int], positions: NDArray[np.intp]) -> None:
+    seen = as_seen(exclude, shape, positions)
+    if seen is not None and block.size:
+        kernels = _top_items_kernels if numba_enabled() else _top_items_reference
+        kernels.hide(block, seen.indptr, seen.indices, seen.positions)
+
+
+def _select(block: NDArray[Any], n: int) -> TopItems:
+    items = np.full((len(block), n), -1, np.intp)
+    values = np.full((len(block), n), -np.inf, block.dtype)
+    if not block.size:
+        return TopItems(items, values)
+    if n <= FEW:
+        (_top_items_kernels if numba_enabled() else _top_items_reference).select_few(block, items, values)
+        return TopItems(items, values)
+    wide = min(n, block.shape[1])
+    order = np.argsort(-block, axis=1, kind="stable")[:, :wide]
+    values[:, :wide] = np.take_along_axis(block, order, axis=1)
+    items[:, :wide] = np.where(np.isneginf(values[:, :wide]), -1, order)
+    return TopItems(items, values)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """Stored entries of a CSR matrix, and where each item stands among the allowed ones (-1: nowhere)."""
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[Any]
+    positions: NDArray[np.intp]
+
+
+def as_factors(users: ArrayLike, items: ArrayLike) -> tuple[NDArray[Any], NDArray[Any], int]:
+    """Check both factors and bring them to one type; products are later scaled back by ``2**exponent``."""
+    U, V = np.asarray(users), np.asarray(items)
+    _require_same_rank(U, V)
+    if U.dtype.kind not in "biuf" or V.dtype.kind not in "biuf":
+        raise BadParameter("the factors are not real numbers.", found=f"dtypes {U.dtype} and {V.dtype}")
+    single = U.dtype == V.dtype == np.float32
+    U, user_exponent = _near_one(np.ascontiguousarray(U, dtype=np.float32 if single else np.float64))
+    V, item_exponent = _near_one(np.ascontiguousarray(V, dtype=U.dtype))
+    return U, V, user_exponent + item_exponent
+
+
+def allowed_items(allowed: ArrayLike | None, n_items: int) -> tuple[NDArray[np.intp] | None, NDArray[np.intp]]:
+    """Return the allowed items in order (None for all), and each item's position among them (-1: not allowed)."""
+    if allowed is None:
+        return None, np.arange(n_items)
+    given = np.asarray(allowed)
+    if given.dtype == np.bool_:
+        if given.shape != (n_items,):
+            raise BadShape("allowed has another length.", found=f"shape {given.shape}", expected=f"({n_items},)")
+        chosen = np.flatnonzero(given)
+    else:
+        chosen = _item_numbers(given, n_items)
+    positions = np.full(n_items, -1, np.intp)
+    positions[chosen] = np.arange(chosen.size)
+    return chosen, positions
+
+
+def as_seen(exclude: Any, shape: tuple[int, int], positions: NDArray[np.intp]) -> Seen | None:
+    """Check the matrix of seen items."""
+    if exclude is None:
+        return None
+    if not hasattr(exclude, "tocsr"):
+        raise BadParameter(
+            "exclude is not a sparse matrix.", found=type(exclude).__name__, fix="scipy.sparse.csr_array(exclude)"
+        )
+    csr = exclude.tocsr()
+    if csr.shape != shape:
+        # The number of users is theirs to keep, so it is not repeated here.
+        raise BadShape("exclude does not fit the factors.", expected=f"one row per user and {shape[1]} columns")
+    indptr = np.ascontiguousarray(csr.indptr, dtype=np.int64)
+    return Seen(indptr=indptr, indices=np.ascontiguousarray(csr.indices), positions=positions)
+
+
+def scores_in_range(scores: NDArray[Any], exponent: int) -> NDArray[Any]:
+    """Undo the scaling of the factors; minus infinity stays reserved for "no item"."""
+    if exponent == 0:
+        return scores
+    largest = np.finfo(scores.dtype).max
+    with np.errstate(over="ignore", under="ignore"):
+        scaled = np.clip(np.ldexp(scores, exponent), -largest, largest)
+    return np.where(np.isneginf(scores), scores, scaled)
+
+
+def _require_same_rank(U: NDArray[Any], V: NDArray[Any]) -> None:
+    if U.ndim != 2 or V.ndim != 2:
+        raise BadShape(
+            "the factors are not matrices.",
+            found=f"{U.ndim} and {V.ndim} dimensions",
+            expected="(users, rank) and (items, rank)",
+            fix="user_factors[None, :] for a single user",
+        )
+    if U.shape[1] != V.shape[1]:
+        ranks = f"rank {U.shape[1]} and rank {V.shape[1]}"
+        raise BadShape("user and item factors do not fit together.", found=ranks, expected="equal ranks")
+
+
+def _item_numbers(given: NDArray[Any], n_items: int) -> NDArray[np.intp]:
+    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+        raise BadParameter("allowed is not a filter.", expected="a bool per item, or a list of item numbers")
+    if given.size and not (given.min() >= 0 and given.max() < n_items):
+        raise BadParameter("allowed names an item that does not exist.", expected=f"numbers from 0 to {n_items - 1}")
+    return np.unique(given).astype(np.intp)
+
+
+def _near_one(factors: NDArray[Any]) -> tuple[NDArray[Any], int]:
+    """Divide factors so huge or tiny that products might leave the type by a power of two, which is exact."""
+    if not np.isfinite(factors).all():
+        raise BadNumber("the factors hold NaN or infinity.", expected="finite numbers")
+    exponent = int(np.frexp(np.abs(factors).max(initial=0))[1])
+    if abs(exponent) <= np.finfo(factors.dtype).maxexp // 4:
+        return factors, 0
+    return np.ldexp(factors, -exponent), exponent

@@ -8,21 +8,10 @@ import warnings
 import typer
 
 from twofold import __version__
-from twofold.cli import (
-    audit,
-    check,
-    collect,
-    demo,
-    enroll,
-    factorize,
-    join,
-    ledger,
-    personalize,
-    plan,
-    prototypes,
-    recommend,
-    simulate,
-)
+from twofold.cli import audit, check, demo, factorize, join, ledger, personalize, plan, recommend, simulate
+from twofold.cli import coordinate as collect
+from twofold.cli import keys as enroll
+from twofold.cli import release as prototypes
 from twofold.errors import TwofoldError
 
 __all__ = ["app", "main"]

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from twofold.privacy.audit.suite import Finding, Report, run_audit, steps
-from twofold.prototypes.audit_subjects import prototype_subjects
+from twofold.release.audit import prototype_subjects
 
 __all__ = ["audit"]
 

@@ -10,8 +10,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from twofold.cli._columns import CatalogFile, DataFile, ItemColumn, Json, Separator, UserColumn, ValueColumn
-from twofold.cli._shell_words import shell_words
+from twofold.cli.options import CatalogFile, DataFile, ItemColumn, Json, Separator, UserColumn, ValueColumn
+from twofold.cli.render import shell_words
 from twofold.data.bounds import Bounds, BoundsReport
 from twofold.data.catalog import Catalog
 from twofold.data.ratings import Feedback, Ratings

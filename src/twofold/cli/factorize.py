@@ -8,11 +8,9 @@ from typing import Annotated
 
 import typer
 
-from twofold.cli._agreed import read_agreed
-from twofold.cli._columns import Json
-from twofold.cli._inputs import PlanOption, refuse_output
-from twofold.protocol.factors import ItemFactors
-from twofold.protocol.messages import save_factors
+from twofold.cli.options import Json, PlanOption, read_agreed, refuse_output
+from twofold.federation.factors import ItemFactors
+from twofold.federation.messages import save_factors
 from twofold.server.factorize import Server
 
 __all__ = ["factorize"]

@@ -11,27 +11,32 @@ from typing import Annotated
 
 import typer
 
-from twofold.cli._agreed import agreed_name, read_agreed
-from twofold.cli._columns import ItemColumn, Json, Separator, UserColumn, ValueColumn
-from twofold.cli._inputs import (
+from twofold.cli.coordinate import NOT_YET
+from twofold.cli.options import (
     CatalogOption,
     DataOption,
     Duplicates,
     EntityName,
+    ItemColumn,
+    Json,
     PlanOption,
+    Separator,
     UnknownItems,
+    UserColumn,
+    ValueColumn,
+    agreed_name,
     open_ledger,
+    read_agreed,
     read_catalog,
     read_table,
     refuse_output,
 )
-from twofold.cli._shell_words import shell_words
-from twofold.cli.collect import NOT_YET
+from twofold.cli.render import shell_words
 from twofold.entity.agent import Entity
-from twofold.entity.taking_part import Standing, take_part
+from twofold.entity.participate import Standing, take_part
 from twofold.errors import TransportError
-from twofold.protocol.phases import ANSWERS, KEYS, MASKED, ROUNDS, Phase
-from twofold.transport.folder import EntityFolder
+from twofold.federation.folder import EntityFolder
+from twofold.federation.steps import ANSWERS, KEYS, MASKED, ROUNDS, Phase
 
 __all__ = ["join"]
 

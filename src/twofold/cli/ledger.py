@@ -16,10 +16,9 @@ from rich.table import Table
 from twofold.errors import DataError, LedgerBroken
 from twofold.privacy.budget import ApproxDP, PureDP
 from twofold.privacy.card import card_from_ledger
-from twofold.privacy.card_html import to_html
-from twofold.privacy.card_markdown import to_markdown
 from twofold.privacy.ledger import Entry, Ledger, LedgerState, words
 from twofold.privacy.unit import Unit
+from twofold.report.card import to_html, to_markdown
 
 __all__ = ["app"]
 

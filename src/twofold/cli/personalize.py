@@ -8,24 +8,29 @@ from typing import Annotated, Literal, cast
 
 import typer
 
-from twofold.cli._agreed import agreed_name, read_agreed
-from twofold.cli._columns import ItemColumn, Json, Separator, UserColumn, ValueColumn
-from twofold.cli._inputs import (
+from twofold.cli.options import (
     CatalogOption,
     DataOption,
     Duplicates,
     EntityName,
+    ItemColumn,
+    Json,
     Local,
     PlanOption,
+    Separator,
     Strength,
     UnknownItems,
+    UserColumn,
+    ValueColumn,
+    agreed_name,
+    read_agreed,
     read_catalog,
     read_table,
     refuse_output,
     strength_of,
 )
 from twofold.entity.agent import Entity
-from twofold.transport.folder import EntityFolder
+from twofold.federation.folder import EntityFolder
 
 __all__ = ["personalize"]
 

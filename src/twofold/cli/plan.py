@@ -1,31 +1,307 @@
-"""`twofold plan`: what a plan would release and whether it can be useful, before any data is touched."""
+r"""What `twofold plan new` refuses at once or remarks on, before a plan is made: options that do not go together.
+
+`twofold plan new`: a commented plan file for a catalog.
+
+`twofold plan`: what a plan would release and whether it can be useful, before any data is touched.
+"""
 
 from __future__ import annotations
 
 import json as json_module
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from twofold.cli._agreed import missing_features
-from twofold.cli._plan_new import new_plan_file
-from twofold.cli._plan_numbers import check_fit, check_numbers, plan_numbers
-from twofold.cli._plan_words import in_options, leaving_lines, plan_lines
-from twofold.cli._plan_worth import show_worth, worth_record
-from twofold.errors import TwofoldError
-from twofold.privacy.card_words import percent
+from twofold.cli.options import CatalogFile, Json, Separator, listed, missing_features, refuse_output
+from twofold.cli.plan_explain import (
+    check_fit,
+    check_numbers,
+    in_options,
+    leaving_lines,
+    plan_lines,
+    plan_numbers,
+    show_worth,
+    worth_record,
+)
+from twofold.cli.render import in_shell_words, shell_words
+from twofold.errors import BadPlan, TwofoldError
+from twofold.federation.leaving import Leaving, leaving
+from twofold.federation.plan import CatalogKey, Plan
+from twofold.federation.plan_file import parse_plan, read_plan, read_toml, with_tables
+from twofold.privacy.card import percent
 from twofold.privacy.explain import BYTES, EPSILONS, Explanation, PublicNumbers, Range, Row, explain
-from twofold.protocol.leaving import Leaving, leaving
-from twofold.protocol.plan import CatalogKey, Plan
-from twofold.protocol.plan_file import parse_plan, read_plan, read_toml, with_tables
-from twofold.prototypes.bilinear.moments import Kind
+from twofold.privacy.unit import Unit
+from twofold.release.content import Kind
 
-__all__ = ["app"]
+if TYPE_CHECKING:
+    from twofold.data.catalog import Catalog
+    from twofold.features import Features
+    from twofold.federation.plan import Plan
+    from twofold.identity.roster import Roster
+
+__all__ = ["app", "check_features", "check_names", "check_secure", "new_plan_file", "print_notes", "read_roster"]
+
+_NO_KEYS = "a secure sum needs --public-key of every entity"
+
+
+def read_roster(paths: Sequence[Path]) -> Roster:
+    """Join the public keys of all entities; a key that is given twice, or alone, is a slip."""
+    from twofold.identity.roster import Roster
+
+    parts = [_public_keys(path) for path in paths]
+    names = [name for part in parts for name in part]
+    roster = Roster.joined(parts)
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise BadPlan(
+            "the public keys of an entity are given twice.",
+            found=listed(twice),
+            expected="--public-key once for every entity",
+            fix="leave one out, or name the file of the entity that was meant",
+        )
+    if len(roster) < 2:
+        raise BadPlan(
+            "one entity alone has nobody to hide among.",
+            found=f"the public keys of {listed(names)} only",
+            expected=f"{_NO_KEYS}, two at least",
+            fix="--public-key st-anna.pub --public-key st-bern.pub, and so on; twofold enroll makes them",
+        )
+    return roster
+
+
+def _public_keys(path: Path) -> Roster:
+    """Read one file of public keys, and name it where it is none."""
+    from twofold.identity.roster import Roster
+
+    try:
+        return Roster.read(path)
+    except BadPlan as error:
+        raise BadPlan(
+            error.summary, found=f"--public-key {path.name}", expected=error.expected, fix=error.fix
+        ) from None
+
+
+def check_names(roster: Roster, entities: Sequence[str], n_entities: int | None) -> None:
+    """Refuse names and numbers of entities that are not those of the keys."""
+    if strangers := [name for name in entities if name not in roster]:
+        raise BadPlan(
+            "an entity has no public keys.",
+            found=f"--entity {listed(strangers)}",
+            expected=f"names among the keys: {listed(list(roster))}",
+            fix="--public-key of that entity too, or no --entity: the keys name the entities",
+        )
+    if entities and (rest := [name for name in roster if name not in entities]):
+        raise BadPlan(
+            "the entities are not those of the public keys.",
+            found=f"keys of {listed(rest)}, without --entity",
+            fix="leave --entity out: the keys name the entities",
+        )
+    if n_entities is not None and n_entities != len(roster):
+        raise BadPlan(
+            "there are not as many public keys as entities.",
+            found=f"--n-entities {n_entities}, and {len(roster)} keys",
+            expected="the public keys of every entity, and no other",
+            fix="--public-key of the others too, or leave --n-entities out: the keys are counted",
+        )
+
+
+def check_secure(options: Mapping[str, object], *, keys: bool, counted: bool) -> None:
+    """Refuse options of a secure sum where no secure sum is asked for, or nobody is known to take part."""
+    given = [name for name, value in options.items() if value]
+    if keys or not given:
+        return
+    if "--survivors" not in given:
+        raise BadPlan(
+            "an option of a secure sum without one.", found=", ".join(given), expected=_NO_KEYS, fix="--public-key FILE"
+        )
+    if not counted:
+        raise BadPlan(
+            f"{_NO_KEYS}.",
+            found="no key",
+            fix="--public-key st-anna.pub --public-key st-bern.pub, and so on from twofold enroll; --n-entities "
+            "in their place for a plan that is only to be explained or simulated",
+        )
+
+
+def check_features(mechanism: str | None, features: Path | None) -> None:
+    """Refuse the mechanism that needs a table of features without one."""
+    if mechanism == "features" and features is None:
+        raise BadPlan(
+            "--mechanism features needs a public table of what the items are.",
+            found="no --features",
+            fix="--features kinds.csv with a column of the item ids and one of classes, or another --mechanism",
+        )
+
+
+def print_notes(plan: Plan, table: Features | None) -> None:
+    """Say what is allowed and probably not meant; beside the output, so that JSON stays JSON."""
+    for note in _notes(plan, table):
+        typer.echo(f"note: {note}", err=True)
+
+
+def _notes(plan: Plan, table: Features | None) -> Iterable[str]:
+    if table is not None and (bare := plan.n_items - table.described):
+        yield (
+            f"{bare:,} of {plan.n_items:,} items have no features: no line in the table, an empty class or only zeros. "
+            "Allowed; fill them in if more is publicly known"
+        )
+    secure = plan.secure
+    if secure is not None and not secure.roster:
+        yield f"{_NO_KEYS}; without keys this plan can be explained and simulated, not run"
+    times = {"--deadline": plan.deadline, "--share-deadline": None if secure is None else secure.share_deadline}
+    for option, text in times.items():
+        if text is not None and datetime.fromisoformat(text) <= datetime.now(UTC):
+            yield f"{option} {text} is in the past: the server would wait for nobody once enough have come"
+
+
+def new_plan_file(
+    file: Annotated[Path, typer.Argument(help="The plan file to write, as plan.toml.")],
+    catalog: CatalogFile,
+    item: Annotated[str | None, typer.Option(help="Column of the item ids in the catalog.")] = None,
+    separator: Separator = ",",
+    feedback: Annotated[str, typer.Option(help="counts (absent is zero) or ratings (absent is unknown).")] = "counts",
+    bound: Annotated[float | None, typer.Option(help="Largest value of an entry; 5 by default.")] = None,
+    lower: Annotated[
+        float | None, typer.Option(help="Smallest value; 0 for counts and 1 for ratings by default.")
+    ] = None,
+    centre: Annotated[float | None, typer.Option(help="Value ratings are centred at; the middle by default.")] = None,
+    max_items: Annotated[int | None, typer.Option(help="Most items of one user; from the catalog by default.")] = None,
+    l1_cap: Annotated[float | None, typer.Option(help="Largest l1 norm of one user's values.")] = None,
+    l2_cap: Annotated[float | None, typer.Option(help="Largest Euclidean norm of one user's values.")] = None,
+    n_prototypes: Annotated[int | None, typer.Option(help="Prototypes per entity; 10 by default.")] = None,
+    rank: Annotated[int | None, typer.Option(help="Most factors; 20 by default.")] = None,
+    regularization: Annotated[float | None, typer.Option(help="Penalty of the factorization.")] = None,
+    epsilon: Annotated[
+        str | None, typer.Option(help="Price of the release; 1 by default. 0.1 or 1/3 are exact.")
+    ] = None,
+    delta: Annotated[str | None, typer.Option(help="The δ beside it; 1e-6 by default, 0 for pure ε.")] = None,
+    mechanism: Annotated[str | None, typer.Option(help="auto, or a name; see docs/reference/mechanisms.md.")] = None,
+    n_users: Annotated[int | None, typer.Option(help="Promised users per entity; never count them for this.")] = None,
+    n_entities: Annotated[int | None, typer.Option(help="Entities expected to answer; 1 by default.")] = None,
+    quorum: Annotated[int | None, typer.Option(help="Fewest entities the server goes on with.")] = None,
+    deadline: Annotated[str | None, typer.Option(help="As 2027-01-31T12:00:00Z.")] = None,
+    entity: Annotated[list[str] | None, typer.Option(help="Name that may take part; repeat for more.")] = None,
+    name: Annotated[str | None, typer.Option(help="Public name of the federation.")] = None,
+    unit: Annotated[str, typer.Option(help="Whose presence is hidden: person or visit.")] = "person",
+    unit_entities: Annotated[int, typer.Option(help="In how many entities the same one may be found.")] = 1,
+    seed: Annotated[int | None, typer.Option(help="Public seed of projections; never of noise.")] = None,
+    features: Annotated[
+        Path | None,
+        typer.Option(help="Public table of what the items are: an item column and classes."),
+    ] = None,
+    public_key: Annotated[
+        list[Path] | None,
+        typer.Option(help="Public keys of an entity (twofold enroll), for a secure sum; repeat for all."),
+    ] = None,
+    survivors: Annotated[
+        int | None, typer.Option(help="Secure sum: fewest messages in it; all but a tenth by default.")
+    ] = None,
+    present: Annotated[int, typer.Option(help="Secure sum: entities that must have shared keys; 0 for all.")] = 0,
+    colluders: Annotated[int, typer.Option(help="Secure sum: entities that may work with the server.")] = 0,
+    threshold: Annotated[int, typer.Option(help="Secure sum: answers that take masks off; 0 for survivors.")] = 0,
+    most_alone: Annotated[str | None, typer.Option(help="Secure sum: largest ε of one message seen alone.")] = None,
+    share_deadline: Annotated[str | None, typer.Option(help="Secure sum: as 2027-01-15T12:00:00Z.")] = None,
+    simulation: Annotated[bool, typer.Option("--simulation", help="Seeds allowed, nothing private.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    json: Json = False,
+) -> None:
+    """Write a commented plan file for a catalog, with sane defaults. Touches no data but the public item list."""
+    from twofold.data.catalog import Catalog
+    from twofold.federation.plan import new_plan
+    from twofold.federation.plan_file import write_plan
+    from twofold.federation.secure import SecureSum
+    from twofold.federation.tables import save_features
+
+    if file.exists() and not force:
+        raise BadPlan("there is a file already.", found=file.name, fix="another name, or --force to write over it")
+    check_features(mechanism, features)
+    items = Catalog.read(catalog, item=item, separator=separator)
+    table = None if features is None else _features(features, items, separator)
+    asked: dict[str, object] = {"--survivors": survivors, "--present": present, "--colluders": colluders}
+    asked |= {"--threshold": threshold, "--most-alone": most_alone, "--share-deadline": share_deadline}
+    check_secure(asked, keys=bool(public_key), counted=bool(n_entities or entity))
+    roster = None if not public_key else read_roster(public_key)
+    if roster is not None:
+        check_names(roster, entity or (), n_entities)
+    secure = None
+    try:
+        if roster is not None or survivors is not None:
+            number = len(roster) if roster is not None else n_entities or 1
+            secure = SecureSum(
+                survivors=survivors or number - number // 10,
+                present=present,
+                colluders=colluders,
+                threshold=threshold,
+                most_alone=most_alone,
+                share_deadline=share_deadline,
+                roster=roster or "",
+            )
+        made = new_plan(
+            items,
+            features=table,
+            secure=secure,
+            feedback=feedback,
+            bound=bound,
+            lower=lower,
+            centre=centre,
+            max_items=max_items,
+            l1_cap=l1_cap,
+            l2_cap=l2_cap,
+            n_prototypes=n_prototypes,
+            rank=rank,
+            regularization=regularization,
+            epsilon=epsilon,
+            delta=delta,
+            mechanism=mechanism,
+            n_users=n_users,
+            n_entities=n_entities or len(roster or entity or ()) or None,
+            quorum=quorum,
+            deadline=deadline,
+            entities=tuple(entity or ()),
+            name=name,
+            unit=Unit(holder=unit, entities=unit_entities),  # type: ignore[arg-type]
+            seed=seed,
+            simulation=simulation,
+        )
+    except TwofoldError as error:
+        raise in_shell_words(in_options(error)) from None
+    # Not .keys, which is how secret ones are called.
+    beside = {"features_file": file.with_suffix(".features"), "keys_file": file.with_suffix(".roster")}
+    named = {key: path for key, path in beside.items() if _asked(key, table, roster)}
+    for path in named.values():
+        refuse_output(path, (file, catalog, features, *(public_key or ())))
+        if path.exists() and not force:
+            raise BadPlan("there is a file already.", found=path.name, fix="another name, or --force to write over it")
+    if table is not None:
+        save_features(table, beside["features_file"])
+    if roster is not None:
+        roster.write(beside["keys_file"])
+    write_plan(made, file, catalog_file=catalog, **named)
+    print_notes(made, table)
+    if json:
+        typer.echo(json_module.dumps({"file": file.name, "hash": made.hash, "plan": made.as_dict()}, indent=2))
+    else:
+        typer.echo(f"Wrote {file.name}: {made.n_items:,} items, plan {made.hash[:12]}.")
+        if named:
+            typer.echo(f"Beside it, for all sides as well: {', '.join(path.name for path in named.values())}.")
+        typer.echo(f"Next: read it, agree on it, and see what it means: twofold plan explain {file.name}")
+
+
+def _asked(key: str, table: object, roster: object) -> bool:
+    return (table if key == "features_file" else roster) is not None
+
+
+def _features(path: Path, items: Catalog, separator: str) -> Features:
+    from twofold.data.features import read_features
+
+    with shell_words():
+        return read_features(path, items, separator=separator)
+
 
 _TABLE = "The noise above is this plan's own. The table compares prices, as if all of each were spent on one release."
 

@@ -12,9 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from twofold.cli._columns import Json
-from twofold.cli._inputs import refuse_output
-from twofold.cli._progress import bar
+from twofold.cli.options import Json, bar, refuse_output
 from twofold.entity.model import Model
 from twofold.errors import CatalogError
 

@@ -12,29 +12,33 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from twofold.cli._agreed import read_agreed
-from twofold.cli._columns import ItemColumn, Json, Separator, UserColumn, ValueColumn
-from twofold.cli._inputs import (
+from twofold.cli.options import (
     CatalogOption,
     DataOption,
     Duplicates,
+    ItemColumn,
+    Json,
     Local,
     PlanOption,
+    Separator,
     Strength,
     UnknownItems,
+    UserColumn,
+    ValueColumn,
+    phases,
+    read_agreed,
     read_catalog,
     strength_of,
 )
-from twofold.cli._progress import phases
-from twofold.cli._shell_words import shell_words
+from twofold.cli.render import shell_words
 from twofold.data.read import DuplicateRule, UnknownRule
 from twofold.errors import TransportError
-from twofold.protocol.features_file import save_features
-from twofold.protocol.messages import save_factors
-from twofold.protocol.plan import Plan
-from twofold.protocol.plan_file import catalog_path, write_plan
-from twofold.simulate import Simulated, read_federation
-from twofold.simulate import simulate as run_simulation
+from twofold.federation.messages import save_factors
+from twofold.federation.plan import Plan
+from twofold.federation.plan_file import catalog_path, write_plan
+from twofold.federation.tables import save_features
+from twofold.simulation import Simulated, read_federation
+from twofold.simulation import simulate as run_simulation
 
 __all__ = ["simulate"]
 

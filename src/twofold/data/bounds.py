@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from twofold.data._entries import keep_entries, with_data
+from twofold.csr import keep_entries, with_data
 from twofold.data.identifiers import Identifiers
 from twofold.data.ratings import Ratings
 from twofold.errors import BadBound, DataError

@@ -8,7 +8,7 @@ from typing import Final
 
 import polars as pl
 
-from twofold.data._files import read_file, require_columns, write_file
+from twofold.data.files import read_file, require_columns, write_file
 from twofold.data.identifiers import Identifiers
 from twofold.errors import BadIdentifier, CatalogError
 

@@ -10,13 +10,12 @@ import numpy.typing as npt
 import polars as pl
 from scipy import sparse
 
-from twofold.data._encode import factorize
-from twofold.data._entries import keep_entries
-from twofold.data._files import text_in_values
-from twofold.data._tables import open_table
+from twofold.csr import keep_entries
 from twofold.data.catalog import Catalog
-from twofold.data.identifiers import Identifiers, check_ids
+from twofold.data.files import text_in_values
+from twofold.data.identifiers import Identifiers, check_ids, factorize
 from twofold.data.ratings import Feedback, Notes, Ratings, check_values
+from twofold.data.tables import open_table
 from twofold.errors import BadIdentifier, BadValue, CatalogError, DataError, DuplicateEntries, EmptyTable, UnknownItems
 
 __all__ = ["DuplicateRule", "UnknownRule", "read_ratings"]

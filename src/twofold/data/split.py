@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from twofold.data._entries import keep_entries
+from twofold.csr import keep_entries
 from twofold.data.federation import Federation
 from twofold.data.ratings import Ratings
 from twofold.errors import DataError

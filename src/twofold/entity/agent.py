@@ -5,17 +5,17 @@ from __future__ import annotations
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
+from twofold.checks import check_entity_name
 from twofold.data.bounds import Bounds
 from twofold.data.ratings import Ratings
-from twofold.entity._account import NewLedger, open_account
+from twofold.entity.charge import NewLedger, open_account
 from twofold.errors import DataError, NotForRealUse, PlanMismatch, PrivacyError
+from twofold.federation.factors import ItemFactors
+from twofold.federation.messages import PrototypesMessage, decode_prototypes, encode_prototypes
+from twofold.federation.plan import Plan
 from twofold.privacy.events import Event, is_seeded
 from twofold.privacy.ledger import Ledger
 from twofold.privacy.rng import OperatingSystem, Source, source
-from twofold.protocol.factors import ItemFactors
-from twofold.protocol.messages import PrototypesMessage, decode_prototypes, encode_prototypes
-from twofold.protocol.plain_checks import check_entity_name
-from twofold.protocol.plan import Plan
 
 if TYPE_CHECKING:
     from twofold.entity.model import Model

@@ -1,39 +1,58 @@
-"""A model as one file: safetensors with one record of canonical JSON, a checksum over every byte, no pickle.
+r"""A model as one file: safetensors with one record of canonical JSON, a checksum over every byte, no pickle.
 
 The record is ``{"checksum": ..., "content": {...}, "schema": "twofold.model/1"}``. The checksum is the SHA-256 of the
 whole file with 64 zeros in its own place, so that any flipped byte is noticed, in the header too. Within a schema a
 later version may add fields to the content; an earlier one ignores them. Arrays and the scorer's settings are exact.
+
+Ids as arrays and back: every id comes back as it went in, of the same type.
+
+Histories as arrays and back, looked through before SciPy may trust them.
 """
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import math
+import uuid
 from collections.abc import Mapping
+from itertools import pairwise
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
+from scipy import sparse
 
 import twofold
 from twofold.data.catalog import Catalog
-from twofold.entity.factor_scorer import FactorScorer
-from twofold.entity.item_item import ItemItemScorer
+from twofold.data.identifiers import Identifiers
+from twofold.data.ratings import Feedback, Ratings
 from twofold.entity.model import Model
-from twofold.entity.pattern_scorer import PatternScorer
-from twofold.entity.scorer import Scorer
-from twofold.entity.stored_history import history_arrays, restore_history
-from twofold.entity.stored_ids import StoredIds, restore_ids, store_ids
-from twofold.errors import BadMessage, BadModel, TransportError, TwofoldError
-from twofold.protocol.codec import LARGEST_HEADER, Container, open_container, unpack
-from twofold.protocol.files import write_whole
-from twofold.protocol.plan import Plan
-from twofold.protocol.seal import is_sealed, pack_sealed
-from twofold.protocol.strict_json import canonical_json, printable
+from twofold.entity.models.blend import Scorer
+from twofold.entity.models.factors import FactorScorer
+from twofold.entity.models.item_item import ItemItemScorer
+from twofold.entity.models.patterns import PatternScorer
+from twofold.errors import BadIdentifier, BadMessage, BadModel, TransportError, TwofoldError
+from twofold.federation.plan import Plan
+from twofold.storage.container import LARGEST_HEADER, Container, is_sealed, open_container, pack_sealed, unpack
+from twofold.storage.files import write_whole
+from twofold.storage.strict_json import canonical_json, printable
 
-__all__ = ["SCHEMA", "decode_model", "encode_model", "load_model", "save_model"]
+__all__ = [
+    "SCHEMA",
+    "StoredIds",
+    "decode_model",
+    "encode_model",
+    "history_arrays",
+    "load_model",
+    "restore_history",
+    "restore_ids",
+    "save_model",
+    "store_ids",
+]
 
 #: A new number means that an older program must not read it.
 SCHEMA: Final = "twofold.model/1"
@@ -242,3 +261,182 @@ def _text(content: dict[str, Any], name: str) -> str:
 
 def _bad(summary: str, found: str | None, expected: str | None) -> BadModel:
     return BadModel(summary, found=found, expected=expected, fix=_FIX)
+
+
+_INTEGERS: Final = {str(kind): kind for kind in (pl.Int8, pl.Int16, pl.Int32, pl.Int64)}
+_UNSIGNED: Final = {str(kind): kind for kind in (pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64)}
+_KINDS: Final = ("integer", "text", "bytes", "date", "uuid")
+
+
+class StoredIds(NamedTuple):
+    """What kind of ids, and the arrays that hold them."""
+
+    kind: str
+    arrays: dict[str, NDArray[Any]]
+
+
+def store_ids(ids: Identifiers, what: str) -> StoredIds:
+    """Turn integers, text, bytes, dates or UUIDs into arrays of whole numbers.
+
+    Parameters
+    ----------
+    ids : Identifiers
+        Of one type.
+    what : str
+        What they are ids of, for the error.
+
+    Raises
+    ------
+    BadIdentifier
+        Ids of another type, which no other process would know how to read.
+
+    Examples
+    --------
+    >>> store_ids(Identifiers([3, 5]), "user")
+    StoredIds(kind='integer Int64', arrays={'numbers': array([3, 5])})
+    >>> restore_ids(store_ids(Identifiers(["a", "bé"]), "user"))[1]
+    'bé'
+    """
+    series = ids.to_polars()
+    name = str(series.dtype)
+    if name in _INTEGERS or name in _UNSIGNED:
+        wide = series.to_numpy().astype(np.int64 if name in _INTEGERS else np.uint64)
+        return StoredIds(f"integer {name}", {"numbers": wide.view(np.int64)})
+    values = list(ids)
+    kind = type(values[0]) if values else str
+    if kind is datetime.date:
+        return StoredIds("date", {"numbers": np.array([one.toordinal() for one in values], np.int64)})
+    if kind is uuid.UUID:
+        return StoredIds("uuid", _joined([one.bytes for one in values]))
+    if kind is bytes:
+        return StoredIds("bytes", _joined(values))
+    if kind is str:
+        return StoredIds("text", _joined([one.encode() for one in values]))
+    raise BadIdentifier(
+        f"a model file cannot hold {what} ids of this type.",
+        found=f"ids of type {ids.kind}",
+        expected=", ".join(_KINDS),
+        fix=f"read the data with {what} ids as text",
+    )
+
+
+def restore_ids(stored: StoredIds) -> Identifiers:
+    """Make the ids again; anything unsound is BadModel.
+
+    Examples
+    --------
+    >>> restore_ids(StoredIds("integer UInt8", {"numbers": np.array([7])})).to_polars().dtype
+    UInt8
+    """
+    try:
+        return Identifiers(_series(stored))
+    except BadModel:
+        raise
+    except (TwofoldError, ValueError, OverflowError, pl.exceptions.PolarsError):
+        raise BadModel("the ids of the model are not sound.", expected="every id once, of one type") from None
+
+
+def _series(stored: StoredIds) -> Any:
+    word, _, name = stored.kind.partition(" ")
+    if word == "integer" and name in _INTEGERS:
+        return pl.Series(_numbers(stored)).cast(_INTEGERS[name])
+    if word == "integer" and name in _UNSIGNED:
+        return pl.Series(_numbers(stored).view(np.uint64)).cast(_UNSIGNED[name])
+    if stored.kind == "date":
+        return pl.Series([datetime.date.fromordinal(one) for one in _numbers(stored).tolist()], dtype=pl.Date)
+    if stored.kind == "uuid":
+        return [uuid.UUID(bytes=one) for one in _parts(stored)]
+    if stored.kind == "bytes":
+        return pl.Series(_parts(stored), dtype=pl.Binary)
+    if stored.kind == "text":
+        return pl.Series([one.decode() for one in _parts(stored)], dtype=pl.String)
+    raise BadModel("the model holds ids of a kind we do not know.", expected=", ".join(_KINDS), fix="update twofold")
+
+
+def _joined(parts: list[bytes]) -> dict[str, NDArray[Any]]:
+    """All bytes one after another, filled up to whole 64-bit words, and where each part ends."""
+    ends = np.cumsum([len(part) for part in parts], dtype=np.int64)
+    whole = b"".join(parts)
+    words = np.frombuffer(whole + bytes(-len(whole) % 8), dtype="<i8")
+    return {"words": words, "ends": ends}
+
+
+def _numbers(stored: StoredIds) -> NDArray[np.int64]:
+    if set(stored.arrays) != {"numbers"} or stored.arrays["numbers"].ndim != 1:
+        raise BadModel("the ids of the model are not complete.", expected="one number per id")
+    return stored.arrays["numbers"].astype(np.int64, copy=False)
+
+
+def _parts(stored: StoredIds) -> list[bytes]:
+    if set(stored.arrays) != {"words", "ends"} or any(part.ndim != 1 for part in stored.arrays.values()):
+        raise BadModel("the ids of the model are not complete.", expected="words and ends")
+    whole = np.ascontiguousarray(stored.arrays["words"], dtype="<i8").tobytes()
+    ends = stored.arrays["ends"]
+    starts = np.concatenate([[0], ends])
+    if (np.diff(starts) < 0).any() or -(-int(starts[-1]) // 8) * 8 != len(whole):
+        raise BadModel("the ids of the model are not sound.", expected="ends that rise to the last byte")
+    edges = starts.tolist()
+    return [whole[first:last] for first, last in pairwise(edges)]
+
+
+def history_arrays(history: Ratings) -> dict[str, NDArray[Any]]:
+    """Give the entries as three arrays.
+
+    Examples
+    --------
+    >>> rows = sparse.csr_array(np.array([[0.0, 2.0], [1.0, 0.0]]))
+    >>> history_arrays(Ratings(rows, Identifiers(["a", "b"]), Catalog(["x", "y"])))["history.columns"].tolist()
+    [1, 0]
+    """
+    matrix = history.matrix
+    values = matrix.data if matrix.data.dtype in (np.float32, np.float64) else matrix.data.astype(np.float64)
+    return {
+        "history.ends": matrix.indptr[1:].astype(np.int64),
+        "history.columns": matrix.indices.astype(np.int64),
+        "history.values": values,
+    }
+
+
+def restore_history(
+    arrays: dict[str, NDArray[Any]], users: Identifiers, catalog: Catalog, feedback: Feedback
+) -> Ratings:
+    """Make the histories again; anything unsound is BadModel.
+
+    Parameters
+    ----------
+    arrays : dict
+        `ends`, `columns` and `values`.
+    users, catalog, feedback
+        What rows, columns and absent entries mean.
+
+    Examples
+    --------
+    >>> arrays = {"ends": np.array([1, 2]), "columns": np.array([1, 0]), "values": np.array([2.0, 1.0])}
+    >>> restore_history(arrays, Identifiers(["a", "b"]), Catalog(["x", "y"]), "ratings").of("a")
+    {'y': 2.0}
+    """
+    if set(arrays) != {"ends", "columns", "values"}:
+        raise BadModel("the histories of the model are not complete.", expected="ends, columns and values")
+    ends, columns, values = arrays["ends"], arrays["columns"], arrays["values"]
+    kinds = "".join(part.dtype.kind for part in (ends, columns, values))
+    if any(part.ndim != 1 for part in arrays.values()) or kinds != "iif":
+        raise BadModel("the histories of the model have another form.", expected="vectors of numbers")
+    starts = np.concatenate([np.zeros(1, np.int64), ends])
+    if len(ends) != len(users) or (np.diff(starts) < 0).any() or not starts[-1] == len(columns) == len(values):
+        raise _unsound()
+    _check_columns(starts, columns, len(catalog))
+    parts: Any = (values, columns, starts)
+    return Ratings(sparse.csr_array(parts, shape=(len(users), len(catalog))), users, catalog, feedback)
+
+
+def _check_columns(starts: NDArray[np.int64], columns: NDArray[np.int64], n_items: int) -> None:
+    """Every column exists, and rises within a row; SciPy would read beyond its arrays otherwise."""
+    if columns.size and (columns.min() < 0 or columns.max() >= n_items):
+        raise _unsound()
+    falls = np.flatnonzero(np.diff(columns) <= 0) + 1
+    if not np.isin(falls, starts).all():
+        raise _unsound()
+
+
+def _unsound() -> BadModel:
+    return BadModel("the histories of the model are not sound.", expected="rising ends, and known columns in order")

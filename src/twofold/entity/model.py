@@ -1,7 +1,11 @@
-"""Model: what an entity keeps after round 2, and what it answers. Stays inside, costs no privacy, as often as asked."""
+r"""Model: what an entity keeps after round 2, and what it answers. Stays inside, costs no privacy, as often as asked.
+
+A model in plain words: what it is, how it was chosen, what it may be used for.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,19 +18,26 @@ from numpy.typing import NDArray
 
 from twofold.data.catalog import Catalog
 from twofold.data.ratings import Ratings
-from twofold.entity.explain import Explanation, make_explanation
-from twofold.entity.factor_scorer import FactorScorer
-from twofold.entity.inside import Inside
-from twofold.entity.recommend import Recommendation, allowed_columns, best_items, check_number, item_column
-from twofold.entity.recommend_everyone import BLOCK, Everyone, Progress, row_block, write_parquet
-from twofold.entity.scorer import Scorer
+from twofold.entity.export import BLOCK, Everyone, Progress, row_block, write_parquet
+from twofold.entity.models.blend import Scorer
+from twofold.entity.models.factors import FactorScorer
+from twofold.entity.recommend import (
+    Explanation,
+    Inside,
+    Recommendation,
+    allowed_columns,
+    best_items,
+    check_number,
+    item_column,
+    make_explanation,
+)
 from twofold.errors import BadParameter, PlanMismatch
-from twofold.protocol.plan import Plan
+from twofold.federation.plan import Plan
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Model"]
+__all__ = ["Model", "chosen_kind", "strength_words", "summary_text"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -115,8 +126,6 @@ class Model:
         -------
         Validation figures come from the entity's own users: for the entity only.
         """
-        from twofold.entity.model_summary import summary_text
-
         return summary_text(self)
 
     def recommend(
@@ -304,7 +313,7 @@ class Model:
 
     def export(self, path: str | PathLike[str], *, what: Literal["items", "users"] = "items") -> Path:
         """Write the numbers for other programs: .npz or .parquet; see `export_model`."""
-        from twofold.entity.model_export import export_model
+        from twofold.entity.export import export_model
 
         return export_model(self, path, what=what)
 
@@ -355,3 +364,105 @@ def _parquet_path(path: str | PathLike[str]) -> Path:
             expected="a name that ends in .parquet",
         )
     return target
+
+
+KINDS = {
+    "factors": "factors: an item and a person are a few numbers each, and a score is the product of the two",
+    "item-item": "item-item: a score is a weighted sum of what the person had",
+    "patterns": "patterns: an item's mean, the person's own offset, and where the person lies along common patterns",
+    "features": "patterns, drawn to public features of the items: mean, the person's own offset, and their place",
+}
+#: Item-item weights for counts that were drawn to more than the entity's own data.
+DRAWN = {
+    "features": f"{KINDS['item-item']}, the weights drawn to public features of the items",
+    "mixed": f"{KINDS['item-item']}, the weights drawn to public features of the items and to the shared model",
+}
+_ERROR = (
+    "  (± is the standard error of that one loss. It does not decide: the choice is by the error of the difference",
+    "  between two models on the same entries, which is mostly smaller.)",
+)
+
+
+def summary_text(model: Model) -> str:
+    """Say what a model is, line by line.
+
+    Parameters
+    ----------
+    model : Model
+        Any.
+    """
+    lines = [
+        f"Model of {model.entity} for {len(model.catalog):,} items ({model.plan.feedback}), plan {model.plan.name!r}.",
+        f"Scores by {_kind_words(model)}.",
+        f"The shared item factors {model.factors_hash[:12]}: {_shared_words(model)}.",
+        _privacy(model),
+    ]
+    if model.note:
+        lines.append(f"Chosen: {model.note}.")
+    compared = [row for row in model.validation if not math.isnan(float(row.get("loss") or 0))]
+    if compared:
+        lines.append("Compared on entries of its own users, held out (smaller loss is better; * is the one taken):")
+        lines += map(_line, compared)
+        lines += _ERROR if any("error" in row for row in compared) else ()
+    return "\n".join(lines)
+
+
+def strength_words(strength: float) -> str:
+    """Say how much the shared factors weigh in a model.
+
+    Examples
+    --------
+    >>> strength_words(0.0), strength_words(math.inf), strength_words(300.0)
+    ('not used, own data alone', 'used as they came', 'weigh as much as 300 own users')
+    """
+    if strength == 0:
+        return "not used, own data alone"
+    return "used as they came" if math.isinf(strength) else f"weigh as much as {strength:g} own users"
+
+
+def _privacy(model: Model) -> str:
+    if model.private:
+        return "Private: every message behind the shared factors was protected by a proof and by real noise."
+    return "NOT private: made in a simulation, with seeded noise, or by a mechanism without a proof."
+
+
+def chosen_kind(model: Model) -> str:
+    """Which kind of candidate was taken, by the table of what was compared; without one, that of the scorer.
+
+    Item-item weights of counts are scored alike whether they are drawn to nothing, to public features or to both, so
+    the scorer does not tell these apart.
+    """
+    return next((str(row["kind"]) for row in model.validation if row.get("taken")), model.scorer.kind)
+
+
+def _kind_words(model: Model) -> str:
+    kind = model.scorer.kind
+    return DRAWN.get(chosen_kind(model), KINDS[kind]) if kind == "item-item" else KINDS.get(kind, kind)
+
+
+def _shared_words(model: Model) -> str:
+    public = chosen_kind(model) == "features" and model.strength == 0
+    return "not used, own data and public features" if public else strength_words(model.strength)
+
+
+def _line(row: dict[str, Any]) -> str:
+    """One candidate; a star at the one taken."""
+    rest = dict(row)
+    words = []
+    if "strength" in rest:
+        kind, strength = str(rest.pop("kind", "")), float(rest.pop("strength"))
+        words = ["*" if rest.pop("taken", False) else " ", f"{kind:<9}", f"{_drawn_to(kind, strength):<51}"]
+    if "loss" in rest and "error" in rest:
+        words.append(f"loss {rest.pop('loss'):.4g} ± {rest.pop('error'):.4g}")
+    figures = (f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}" for key, value in rest.items())
+    return "  " + " ".join([*words, ", ".join(figures)]).rstrip()
+
+
+def _drawn_to(kind: str, strength: float) -> str:
+    """What a candidate is made of."""
+    if strength == 0:
+        return "own data and public features" if kind == "features" else "own data only"
+    if math.isinf(strength):
+        return "shared model as it came"
+    public = "public features, and " if kind == "mixed" else ""
+    return f"{public}shared model as {strength:g} own users"

@@ -10,16 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from twofold.algorithms._nmf_settings import COUNT_SCALING, REGULARIZATION, ZERO_WEIGHT
+from twofold.algorithms._nmf_entries import COUNT_SCALING, REGULARIZATION, ZERO_WEIGHT
 from twofold.algorithms.fold_in import FoldIn
 from twofold.data.bounds import Bounds
 from twofold.data.ratings import Ratings
 from twofold.entity.adapt import Local, adapt
 from twofold.entity.model import Model
 from twofold.errors import BadParameter, BadShape, NotForRealUse, PlanMismatch, ProtocolError
-from twofold.protocol.factors import ItemFactors
-from twofold.protocol.messages import decode_factors, load_factors
-from twofold.protocol.plan import Plan
+from twofold.federation.factors import ItemFactors
+from twofold.federation.messages import decode_factors, load_factors
+from twofold.federation.plan import Plan
 
 __all__ = ["fitted_model", "read_factors", "user_factors"]
 

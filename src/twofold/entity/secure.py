@@ -8,10 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from twofold.entity.keystore import KeyStore
 from twofold.errors import BadParameter, NotForRealUse, NotReady, PlanMismatch
-from twofold.protocol.files import read_limited
-from twofold.protocol.key_messages import (
+from twofold.federation.key_messages import (
+    ROOM,
     Roll,
     body_limit,
     decode_answer,
@@ -19,14 +18,15 @@ from twofold.protocol.key_messages import (
     decode_survivors,
     encode_answer,
     encode_shares,
+    secure_terms,
 )
-from twofold.protocol.masked import Masked
-from twofold.protocol.messages import PrototypesMessage
-from twofold.protocol.plan import Plan
-from twofold.protocol.terms import ROOM, secure_terms
-from twofold.prototypes.bilinear.content import BilinearSums
+from twofold.federation.messages import PrototypesMessage
+from twofold.federation.plan import Plan
+from twofold.identity.keystore import KeyStore
+from twofold.release.content import BilinearSums, Masked
 from twofold.secure_sum import Keys, Terms, answer, mask, share_secrets
-from twofold.secure_sum.packing import pack
+from twofold.secure_sum.messages import pack
+from twofold.storage.files import read_limited
 
 __all__ = ["Masks", "SecurePart"]
 

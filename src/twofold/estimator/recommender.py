@@ -1,9 +1,17 @@
-"""FederatedRecommender: the two rounds and the local models behind fit and recommend."""
+r"""What scikit-learn expects of an estimator, without importing it.
+
+Asked too early: an error that scikit-learn's own handlers know, without importing scikit-learn.
+
+FederatedRecommender: the two rounds and the local models behind fit and recommend.
+"""
 
 from __future__ import annotations
 
+import inspect
+import sys
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
+from dataclasses import fields
 from os import PathLike
 from pathlib import Path
 from typing import Any, Self
@@ -12,24 +20,101 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twofold.data.catalog import Catalog
-from twofold.data.federation import Federation
+from twofold.data.federation import Federation, read_federation
 from twofold.data.read import DuplicateRule, UnknownRule
 from twofold.entity.model import Model
 from twofold.entity.recommend import Recommendation
-from twofold.errors import BadIdentifier, CatalogError, PlanMismatch, UnknownUser
-from twofold.estimator.account import ACCOUNT, refuse_stale
-from twofold.estimator.columns import Columns, column_names
-from twofold.estimator.conventions import Conventions
-from twofold.estimator.fitted import not_fitted
-from twofold.estimator.score import mean_gain, negative_error, predicted_rows
-from twofold.protocol.plan import Plan
-from twofold.simulate.ledgers import ledger_paths
-from twofold.simulate.names import plan_names
-from twofold.simulate.read import read_federation
-from twofold.simulate.run import Manner, refuse_what_is_not_real, run_members
-from twofold.simulate.tasks import Local, Strength
+from twofold.errors import BadIdentifier, BadParameter, CatalogError, NotFitted, PlanMismatch, UnknownUser
+from twofold.estimator.score import Columns, column_names, mean_gain, negative_error, predicted_rows
+from twofold.estimator.spending import ACCOUNT, refuse_stale
+from twofold.federation.plan import Plan
+from twofold.simulation.members import Local, Strength, ledger_paths
+from twofold.simulation.run import Manner, plan_names, refuse_what_is_not_real, run_members
 
-__all__ = ["FederatedRecommender"]
+__all__ = ["Conventions", "FederatedRecommender", "not_fitted"]
+
+#: Fields of the plan are parameters of the estimator under this prefix.
+_PLAN = "plan__"
+
+
+class Conventions:
+    """Parameters by name, cloning, repr and tags; `plan__FIELD` names a field of the plan."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Give the parameters by name; with `deep` the fields of the plan too."""
+        found = {name: getattr(self, name) for name in self._names()}
+        plan = found.get("plan")
+        if deep and isinstance(plan, Plan):
+            found |= {_PLAN + one.name: getattr(plan, one.name) for one in fields(plan)}
+        return found
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Change parameters; unknown names are refused before anything is changed."""
+        inner = {name.removeprefix(_PLAN): value for name, value in parameters.items() if name.startswith(_PLAN)}
+        outer = {name: value for name, value in parameters.items() if not name.startswith(_PLAN)}
+        unknown = (set(inner) - {one.name for one in fields(Plan)}) | (set(outer) - set(self._names()))
+        if unknown:
+            names = ", ".join(self._names())
+            raise BadParameter("there is no such parameter.", found=", ".join(sorted(unknown)), expected=names)
+        if inner:
+            outer["plan"] = outer.get("plan", self.get_params(deep=False)["plan"]).with_(**inner)
+        for name, value in outer.items():
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        defaults = {name: one.default for name, one in inspect.signature(type(self)).parameters.items()}
+        changed = {name: value for name, value in self.get_params(deep=False).items() if value is not defaults[name]}
+        parts = [f"{name}={_short(value)}" for name, value in changed.items()]
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+    def __sklearn_clone__(self) -> Self:
+        """Make an unfitted copy; parameters are shared, since plans do not change and a pool cannot be copied."""
+        return type(self)(**self.get_params(deep=False))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether `fit` went through."""
+        return hasattr(self, "models_")
+
+    def __sklearn_tags__(self) -> Any:
+        """Describe the estimator to scikit-learn, the only one to ask: it wants a table with named columns."""
+        from sklearn.utils import InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type=None,
+            target_tags=TargetTags(required=False),
+            input_tags=InputTags(two_d_array=False, string=True, categorical=True),
+            non_deterministic=True,
+        )
+
+    @classmethod
+    def _names(cls) -> list[str]:
+        return list(inspect.signature(cls).parameters)
+
+
+def _short(value: object) -> str:
+    return f"<plan {value.name} {value.hash[:12]}>" if isinstance(value, Plan) else f"{value!r:.80}"
+
+
+def not_fitted() -> NotFitted:
+    """Make the error; where scikit-learn is loaded already it is one of its NotFittedError too.
+
+    Examples
+    --------
+    >>> raise not_fitted()
+    Traceback (most recent call last):
+    twofold.errors.NotFitted: this recommender was not fitted...
+    """
+    kind: type[NotFitted] = NotFitted
+    theirs = getattr(sys.modules.get("sklearn.exceptions"), "NotFittedError", None)
+    if theirs is not None:
+        names = {"__module__": NotFitted.__module__, "__doc__": NotFitted.__doc__, "__reduce__": _reduce}
+        kind = type("NotFitted", (NotFitted, theirs), names)
+    return kind("this recommender was not fitted.", fix="fit(frame, entity=...) first")
+
+
+def _reduce(_: NotFitted) -> tuple[object, ...]:
+    return not_fitted, ()
 
 
 class FederatedRecommender(Conventions):

@@ -1,27 +1,31 @@
-"""How well fitted models meet rows that were held out."""
+r"""How well fitted models meet rows that were held out.
+
+Which column of a frame means what, remembered from fit to score.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 from scipy import sparse
 
-from twofold.data._encode import factorize
-from twofold.data._tables import open_table
 from twofold.data.federation import Federation
-from twofold.data.identifiers import check_ids
+from twofold.data.identifiers import check_ids, factorize
 from twofold.data.ratings import Ratings
+from twofold.data.read import DuplicateRule, UnknownRule
+from twofold.data.tables import open_table
 from twofold.entity.model import Model
 from twofold.errors import DataError, EmptyTable, UnknownItems
-from twofold.estimator.columns import Columns
 from twofold.evaluate.ndcg import user_ndcg
 
-__all__ = ["list_gains", "mean_gain", "negative_error", "predicted", "predicted_rows"]
+__all__ = ["Columns", "column_names", "list_gains", "mean_gain", "negative_error", "predicted", "predicted_rows"]
 
 Models = Mapping[Any, Model]
 #: Recommendations that count for a score of counts.
@@ -145,3 +149,43 @@ def _without(entries: sparse.csr_array, seen: sparse.csr_array) -> sparse.csr_ar
 def _ones(matrix: sparse.csr_array) -> sparse.csr_array:
     parts: Any = (np.ones(matrix.nnz), matrix.indices, matrix.indptr)
     return sparse.csr_array(parts, shape=matrix.shape)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """Names of the columns, and the rules for odd rows.
+
+    Examples
+    --------
+    >>> Columns(entity="hospital").named
+    ['hospital', 'user', 'item', 'value']
+    """
+
+    entity: str = "entity"
+    user: str = "user"
+    item: str = "item"
+    value: str | None = "value"
+    duplicates: DuplicateRule = "error"
+    unknown_items: UnknownRule = "error"
+
+    @property
+    def named(self) -> list[str]:
+        """The columns that are read."""
+        return [self.entity, self.user, self.item, *([] if self.value is None else [self.value])]
+
+    def as_keywords(self) -> dict[str, Any]:
+        """Give the arguments of `read_federation`."""
+        return asdict(self)
+
+
+def column_names(frame: Any, columns: Columns) -> list[str]:
+    """All columns of a frame; of a file or a database those that were read.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> column_names(pl.DataFrame({"a": [1], "b": [2]}), Columns())
+    ['a', 'b']
+    """
+    found = nw.from_native(frame, pass_through=True)
+    return list(found.collect_schema().names()) if isinstance(found, nw.DataFrame | nw.LazyFrame) else columns.named

@@ -1,32 +1,199 @@
-"""Measure any system by the same code: scores in, every metric of every user out."""
+r"""Measured: every metric of every user, as a total and a weight, so that any group of users can be averaged.
+
+What `measure` is given, checked: a system of any kind, its scores, the names of metrics.
+
+Measure any system by the same code: scores in, every metric of every user out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from twofold.errors import BadNumber
+from twofold.errors import BadNumber, BadParameter, BadShape
 from twofold.evaluate import ranking
-from twofold.evaluate._entries import as_entries, relevant_entries, without
-from twofold.evaluate._lists import best_of_scores
-from twofold.evaluate._measure_input import (
-    Scores,
-    check_weights,
-    chosen_metrics,
-    own_scores,
-    scorer_of_users,
-    whole_number,
-)
-from twofold.evaluate.matches import Matches, match
-from twofold.evaluate.measured import COVERAGE, LIST_METRICS, METRICS, SCORE_METRICS, Measured
-from twofold.evaluate.ranks import ranks
-from twofold.evaluate.rmse import squared_errors
+from twofold.evaluate.ranking import Matches, as_entries, best_of_scores, match, ranks, relevant_entries, without
+from twofold.evaluate.rmse import coverage, squared_errors
 
-__all__ = ["Scorer", "measure", "measure_lists"]
+__all__ = [
+    "COVERAGE",
+    "LIST_METRICS",
+    "METRICS",
+    "SCORE_METRICS",
+    "Measured",
+    "Scorer",
+    "Scores",
+    "check_weights",
+    "chosen_metrics",
+    "measure",
+    "measure_lists",
+    "own_scores",
+    "scorer_of_users",
+    "whole_number",
+]
+
+Floats = npt.NDArray[np.float64]
+LIST_METRICS: Final = ("ndcg", "ndcg_graded", "recall", "precision", "average_precision", "reciprocal_rank", "hit")
+SCORE_METRICS: Final = ("rmse", "mean_rank", "mean_rank_unseen")
+COVERAGE: Final = "coverage"
+METRICS: Final = (*LIST_METRICS, COVERAGE, *SCORE_METRICS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """What one system is worth to each of some users.
+
+    A metric of a group of users is ``totals.sum() / weights.sum()``, and the root of it for RMSE: a user counts once
+    in list metrics, once per test entry in RMSE, and with the sum of the held-out values in mean rank (Eq. 3). Users
+    with nothing held out weigh nothing.
+
+    Privacy
+    -------
+    Private, like the entries it was made from: it has one line per user.
+
+    Attributes
+    ----------
+    totals, weights : mapping of metric to float array of shape (n_users,)
+        Coverage is not among them; it belongs to a group and comes from `lists`.
+    lists : int array of shape (n_users, n)
+        Top-n lists, -1 where a list has ended, and everywhere for users with nothing held out.
+    n_items : int
+        Items in the catalog.
+    covers : bool
+        Whether coverage was asked for.
+    """
+
+    totals: Mapping[str, Floats]
+    weights: Mapping[str, Floats]
+    lists: npt.NDArray[np.intp]
+    n_items: int
+    covers: bool = True
+
+    def __repr__(self) -> str:
+        return f"Measured({', '.join(self.metrics)})"
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Names of the metrics, in their usual order."""
+        return tuple(name for name in METRICS if name in self.totals or (name == COVERAGE and self.covers))
+
+    @property
+    def n(self) -> int:
+        """Length of the lists."""
+        return int(self.lists.shape[1])
+
+    @property
+    def n_users(self) -> int:
+        """All users, those with nothing held out included."""
+        return len(self.lists)
+
+    def per_user(self, metric: str) -> Floats:
+        """One number per user, NaN where the metric says nothing about them."""
+        totals, weights = self._of(metric)
+        return finish(metric, totals, weights)
+
+    def overall(self, metric: str) -> float:
+        """The metric of all users together."""
+        if metric == COVERAGE and self.covers:
+            return coverage(self.lists, self.n_items)
+        totals, weights = self._of(metric)
+        return float(finish(metric, totals.sum(), weights.sum()))
+
+    def _of(self, metric: str) -> tuple[Floats, Floats]:
+        if metric not in self.totals:
+            raise BadParameter(
+                "this metric was not measured per user.", found=repr(metric), expected=", ".join(self.totals)
+            )
+        return self.totals[metric], self.weights[metric]
+
+    @classmethod
+    def pool(cls, parts: Iterable[Measured]) -> Measured:
+        """The users of several parts, one after the other."""
+        several = list(parts)
+        if len({(part.metrics, part.n, part.n_items) for part in several}) != 1:
+            raise BadShape("the parts were not measured alike.", expected="equal metrics, n and number of items")
+        first = several[0]
+        return cls(
+            totals={name: np.concatenate([part.totals[name] for part in several]) for name in first.totals},
+            weights={name: np.concatenate([part.weights[name] for part in several]) for name in first.weights},
+            lists=np.concatenate([part.lists for part in several]),
+            n_items=first.n_items,
+            covers=first.covers,
+        )
+
+
+def finish(metric: str, totals: npt.ArrayLike, weights: npt.ArrayLike) -> Floats:
+    """Totals over weights, NaN without weight; the root of it for RMSE.
+
+    Examples
+    --------
+    >>> finish("rmse", [8.0, 0.0], [2.0, 0.0]).tolist()
+    [2.0, nan]
+    """
+    above, below = np.asarray(totals, dtype=np.float64), np.asarray(weights, dtype=np.float64)
+    ratio = np.divide(above, below, out=np.full(below.shape, np.nan), where=below > 0)
+    return np.asarray(np.sqrt(ratio) if metric == "rmse" else ratio)
+
+
+Scores = npt.NDArray[Any]
+
+
+def scorer_of_users(system: Any, train: sparse.csr_array) -> Callable[[npt.NDArray[np.intp]], Scores]:
+    """Turn a callable, all scores, or two factors into a function from row numbers to scores."""
+    if callable(system):
+        return lambda users: system(train[users])
+    if isinstance(system, tuple):
+        U, V = (np.asarray(part) for part in system)
+        if (len(U), len(V)) != train.shape:
+            lines = f"one line per user and {train.shape[1]:,} lines of items"
+            raise BadShape("factors and entries do not fit.", expected=lines)
+        return lambda users: U[users] @ V.T
+    scores = np.asarray(system)
+    if scores.shape != train.shape:
+        raise BadShape("scores and entries do not fit.", expected=f"one line per user and {train.shape[1]:,} columns")
+    return lambda users: scores[users]
+
+
+def own_scores(scores: Any, shape: tuple[int, int]) -> Scores:
+    """A copy we may write to, checked."""
+    given = np.asarray(scores)
+    if given.shape != shape:
+        raise BadShape("the system returned another shape.", expected=f"one line per row and {shape[1]:,} columns")
+    own: npt.NDArray[np.floating[Any]] = np.array(
+        given, dtype=np.float32 if given.dtype == np.float32 else np.float64, order="C"
+    )
+    if not (own < np.inf).all():  # NaN is not below anything
+        raise BadNumber("a score is NaN or infinite.", fix="-inf for an item that is not to be recommended")
+    return own
+
+
+def check_weights(test: sparse.csr_array, chosen: tuple[str, ...]) -> None:
+    """Refuse negative held-out values where they are weights."""
+    if {"mean_rank", "mean_rank_unseen"} & set(chosen) and (test.data < 0).any():
+        raise BadNumber("mean rank weighs by held-out values, and one is negative.", expected="0 or more")
+
+
+def chosen_metrics(metrics: Iterable[str], known: tuple[str, ...]) -> tuple[str, ...]:
+    """Check the names of metrics."""
+    asked = (metrics,) if isinstance(metrics, str) else tuple(metrics)
+    unknown = [name for name in asked if name not in known]
+    if unknown or not asked:
+        found = ", ".join(map(repr, unknown)) or "no metric"
+        raise BadParameter("these are not metrics to measure.", found=found, expected="some of " + ", ".join(known))
+    return asked
+
+
+def whole_number(n: int, name: str) -> int:
+    """Check a length or a size."""
+    if not isinstance(n, (int, np.integer)) or n < 1:
+        raise BadParameter(f"{name} is out of range.", found=repr(n), expected="a whole number, 1 or more")
+    return int(n)
+
 
 Scorer = Callable[[sparse.csr_array], Scores]
 Pairs = dict[str, tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]]

@@ -10,11 +10,8 @@ from scipy import sparse
 
 from twofold.errors import BadParameter
 from twofold.evaluate import ranking
-from twofold.evaluate._entries import as_entries, without
-from twofold.evaluate._lists import best_of_scores
-from twofold.evaluate._measure_input import own_scores, whole_number
-from twofold.evaluate.matches import match
-from twofold.evaluate.measure import measure
+from twofold.evaluate.measure import measure, own_scores, whole_number
+from twofold.evaluate.ranking import as_entries, best_of_scores, match, without
 
 __all__ = ["ndcg", "user_ndcg"]
 

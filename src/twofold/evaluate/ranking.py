@@ -3,19 +3,49 @@ r"""Metrics of top-n lists, one number per user, defined as LensKit 2025 defines
 All take `Matches` and return NaN where a metric says nothing about a user: without held-out items (precision alone is
 0 then), and for precision and average precision also where the list is empty. Means over users are the business of
 `measure`. Formulas and edge cases: docs/reference/metrics.md.
+
+Matches: where users' top-n lists meet their held-out items. Every list metric starts from here.
+
+Top-n lists from a block of scores.
+
+Held-out and seen entries as the metrics want them: sorted rows, no entry twice, real numbers.
+
+Where held-out items stand in their users' rankings, over all items and over unseen items.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
-from twofold.errors import BadParameter
-from twofold.evaluate.matches import Matches
+from twofold.algorithms import _reference as _rank_reference
+from twofold.algorithms import _reference as _top_items_reference
+from twofold.algorithms import _top_items_kernels
+from twofold.algorithms import _top_items_kernels as _rank_kernels
+from twofold.algorithms._jit import numba_enabled
+from twofold.algorithms.top_items import FEW
+from twofold.errors import BadNumber, BadParameter, BadShape
 
-__all__ = ["average_precision", "hit", "ndcg", "precision", "recall", "reciprocal_rank"]
+__all__ = [
+    "Matches",
+    "Ranks",
+    "as_entries",
+    "average_precision",
+    "best_of_scores",
+    "hit",
+    "match",
+    "ndcg",
+    "precision",
+    "ranks",
+    "recall",
+    "reciprocal_rank",
+    "relevant_entries",
+    "without",
+]
 
 Floats = npt.NDArray[np.float64]
 
@@ -26,7 +56,7 @@ def precision(matches: Matches) -> Floats:
     Examples
     --------
     >>> from scipy import sparse
-    >>> from twofold.evaluate.matches import match
+    >>> from twofold.evaluate.ranking import match
     >>> test = sparse.csr_array(np.array([[0, 5.0, 0, 3.0, 4.0]]))
     >>> precision(match([[0, 3, 2, 1]], test))
     array([0.5])
@@ -40,7 +70,7 @@ def recall(matches: Matches) -> Floats:
     Examples
     --------
     >>> from scipy import sparse
-    >>> from twofold.evaluate.matches import match
+    >>> from twofold.evaluate.ranking import match
     >>> test = sparse.csr_array(np.array([[0, 5.0, 0, 3.0, 4.0]]))
     >>> recall(match([[0, 3, 2, 1]], test)).round(3)
     array([0.667])
@@ -54,7 +84,7 @@ def hit(matches: Matches) -> Floats:
     Examples
     --------
     >>> from scipy import sparse
-    >>> from twofold.evaluate.matches import match
+    >>> from twofold.evaluate.ranking import match
     >>> test = sparse.csr_array(np.array([[0, 5.0, 0, 3.0, 4.0]]))
     >>> hit(match([[0, 3, 2, 1]], test))
     array([1.])
@@ -68,7 +98,7 @@ def reciprocal_rank(matches: Matches) -> Floats:
     Examples
     --------
     >>> from scipy import sparse
-    >>> from twofold.evaluate.matches import match
+    >>> from twofold.evaluate.ranking import match
     >>> test = sparse.csr_array(np.array([[0, 5.0, 0, 3.0, 4.0]]))
     >>> reciprocal_rank(match([[0, 3, 2, 1]], test))
     array([0.5])
@@ -86,7 +116,7 @@ def average_precision(matches: Matches) -> Floats:
     Examples
     --------
     >>> from scipy import sparse
-    >>> from twofold.evaluate.matches import match
+    >>> from twofold.evaluate.ranking import match
     >>> test = sparse.csr_array(np.array([[0, 5.0, 0, 3.0, 4.0]]))
     >>> average_precision(match([[0, 3, 2, 1]], test)).round(3)  # (1/2 + 2/4) / 3
     array([0.333])
@@ -111,7 +141,7 @@ def ndcg(matches: Matches, *, gain: Literal["binary", "value"] = "binary") -> Fl
     Examples
     --------
     >>> from scipy import sparse
-    >>> from twofold.evaluate.matches import match
+    >>> from twofold.evaluate.ranking import match
     >>> test = sparse.csr_array(np.array([[0, 5.0, 0, 3.0, 4.0]]))
     >>> ndcg(match([[0, 3, 2, 1]], test)).round(4)  # (1 + 1/2) / (1 + 1 + 1/log2(3))
     array([0.5701])
@@ -153,3 +183,258 @@ def _ratio(above: npt.NDArray[np.generic], below: npt.NDArray[np.generic]) -> Fl
     result = np.full(above.shape, np.nan)
     np.divide(above, below, out=result, where=below != 0)
     return result
+
+
+@dataclass(frozen=True, kw_only=True)
+class Matches:
+    """The lists of some users, seen through their held-out items.
+
+    Attributes
+    ----------
+    hits : bool array of shape (n_users, width)
+        Whether the item at this place of the list was held out.
+    gains : float array of shape (n_users, width)
+        Its held-out value, 0 where there is none.
+    lengths : int array of shape (n_users,)
+        Items in each list, after the cut.
+    relevant : int array of shape (n_users,)
+        Held-out items of each user.
+    cut : int or None
+        Longest list that counts; None if lists were taken whole.
+    test : scipy.sparse.csr_array
+        The held-out entries.
+    """
+
+    hits: npt.NDArray[np.bool_]
+    gains: Floats
+    lengths: npt.NDArray[np.int64]
+    relevant: npt.NDArray[np.int64]
+    cut: int | None
+    test: sparse.csr_array
+
+    @property
+    def found(self) -> npt.NDArray[np.int64]:
+        """Held-out items in each list."""
+        return np.asarray(self.hits.sum(axis=1), dtype=np.int64)
+
+    @property
+    def reachable(self) -> npt.NDArray[np.int64]:
+        """Held-out items a list of the longest allowed length could hold."""
+        return self.relevant if self.cut is None else np.minimum(self.relevant, self.cut)
+
+
+def match(lists: npt.ArrayLike, test: Any, *, n: int | None = None) -> Matches:
+    """Look up every listed item among its user's held-out items.
+
+    Parameters
+    ----------
+    lists : int array of shape (n_users, width)
+        Item numbers, best first; -1 where a list has ended.
+    test : scipy.sparse.csr_array of shape (n_users, n_items)
+        Held-out entries; every stored one is relevant, and its value is its gain.
+    n : int, optional
+        Cut lists to this length. Without it they are taken whole, and what is held out is all that could be found.
+
+    Returns
+    -------
+    Matches
+
+    Examples
+    --------
+    >>> test = sparse.csr_array(np.array([[0, 5.0, 0, 3.0], [0, 0, 0, 0]]))
+    >>> matches = match([[3, 0, 1], [2, -1, -1]], test, n=2)
+    >>> matches.hits.tolist(), matches.lengths.tolist(), matches.relevant.tolist()
+    ([[True, False], [False, False]], [2, 1], [2, 0])
+    """
+    if n is not None and (not isinstance(n, (int, np.integer)) or n < 1):
+        raise BadParameter("n is out of range.", found=repr(n), expected="a whole number, 1 or more, or None")
+    entries = as_entries(test, "test")
+    items = _as_lists(lists, entries.shape)[:, :n]
+    hits, gains = _look_up(items, entries)
+    lengths = (items >= 0).sum(axis=1, dtype=np.int64)
+    relevant = np.diff(entries.indptr).astype(np.int64)
+    return Matches(hits=hits, gains=gains, lengths=lengths, relevant=relevant, cut=n, test=entries)
+
+
+def _as_lists(lists: npt.ArrayLike, shape: tuple[int, ...]) -> npt.NDArray[np.int64]:
+    items = np.asarray(lists)
+    if items.ndim != 2 or len(items) != shape[0]:
+        raise BadShape("the lists do not fit the held-out entries.", expected="one line of item numbers per user")
+    if items.dtype.kind not in "iu":
+        raise BadParameter("the lists do not hold item numbers.", found=f"dtype {items.dtype}")
+    items = items.astype(np.int64, copy=False)
+    if items.size and (items.min() < -1 or items.max() >= shape[1]):
+        raise BadParameter("a list names an unknown item.", expected=f"-1 (no item) to {shape[1] - 1}")
+    if (np.diff((items >= 0).astype(np.int8), axis=1) > 0).any():
+        raise BadParameter("a list has a gap.", expected="items first, then -1 to the end of the line")
+    ordered = np.sort(items, axis=1)
+    if ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any():
+        raise BadParameter("a list names an item twice.", expected="every item at most once per user")
+    return items
+
+
+def _look_up(items: npt.NDArray[np.int64], test: sparse.csr_array) -> tuple[npt.NDArray[np.bool_], Floats]:
+    """Search for (user, item) pairs among the held-out ones, which stand in order."""
+    hits, gains = np.zeros(items.shape, np.bool_), np.zeros(items.shape)
+    if test.nnz == 0:
+        return hits, gains
+    users, n_items = np.arange(len(items), dtype=np.int64), test.shape[1]
+    held = np.repeat(users, np.diff(test.indptr)) * n_items + test.indices
+    listed = users[:, None] * n_items + items
+    places = np.minimum(np.searchsorted(held, listed), held.size - 1)
+    hits[:] = (held[places] == listed) & (items >= 0)
+    gains[hits] = test.data[places[hits]]
+    return hits, gains
+
+
+def best_of_scores(scores: npt.NDArray[Any], seen: sparse.csr_array, n: int) -> npt.NDArray[np.intp]:
+    """Return the `n` best unseen items of every line, lower column first among equals, -1 where none is left.
+
+    Overwrites the scores of seen items. A score of minus infinity is never listed.
+
+    Examples
+    --------
+    >>> seen = sparse.csr_array(np.array([[1, 0, 0, 0]]))
+    >>> best_of_scores(np.array([[9.0, 1.0, 5.0, 5.0]]), seen, 2)
+    array([[2, 3]])
+    """
+    kernels = _top_items_kernels if numba_enabled() else _top_items_reference
+    columns = np.arange(scores.shape[1])
+    kernels.hide(scores, seen.indptr.astype(np.int64), np.ascontiguousarray(seen.indices), columns)
+    items = np.empty((len(scores), n), np.intp)
+    best = np.empty((len(scores), n), scores.dtype)
+    if n > FEW:  # the compiled insertion is made for short lists
+        kernels = _top_items_reference
+    kernels.select_few(scores, items, best)
+    return items
+
+
+def as_entries(matrix: Any, name: str, shape: tuple[int, int] | None = None) -> sparse.csr_array:
+    """Check a sparse matrix of entries and sort its rows, leaving the caller's matrix alone."""
+    if not hasattr(matrix, "tocsr"):
+        raise BadParameter(
+            f"{name} is not a sparse matrix.", found=type(matrix).__name__, fix=f"scipy.sparse.csr_array({name})"
+        )
+    csr = sparse.csr_array(matrix.tocsr())
+    if shape is not None and csr.shape != shape:
+        # The number of users is theirs to keep, so it is not repeated here.
+        raise BadShape(f"{name} does not fit.", expected=f"one row per user and {shape[1]:,} columns")
+    if not csr.has_canonical_format:
+        stored = csr.nnz
+        csr = csr.copy()
+        csr.sum_duplicates()
+        if csr.nnz != stored:
+            raise BadParameter(f"{name} holds an entry twice.", fix=f"{name}.sum_duplicates()")
+    if csr.dtype.kind not in "biuf" or not np.isfinite(csr.data).all():
+        raise BadNumber(f"{name} holds something that is not a finite number.", expected="finite values")
+    return csr
+
+
+def relevant_entries(test: sparse.csr_array, *, feedback: str) -> sparse.csr_array:
+    """The held-out entries a list should find: every rating, but no count of zero.
+
+    Examples
+    --------
+    >>> test = sparse.csr_array((np.array([0.0, 2.0]), np.array([0, 1]), np.array([0, 2])), shape=(1, 3))
+    >>> relevant_entries(test, feedback="ratings").nnz, relevant_entries(test, feedback="counts").nnz
+    (2, 1)
+    """
+    if feedback not in ("ratings", "counts"):
+        raise BadParameter("unknown kind of feedback.", expected="feedback='ratings' or feedback='counts'")
+    if feedback == "ratings" or (test.data != 0).all():
+        return test
+    kept = test.copy()
+    kept.eliminate_zeros()
+    return kept
+
+
+def without(seen: sparse.csr_array, held: sparse.csr_array) -> sparse.csr_array:
+    """The seen entries that are not also held out: a held-out item never leaves a list.
+
+    Examples
+    --------
+    >>> seen, held = sparse.csr_array(np.array([[1, 1, 0]])), sparse.csr_array(np.array([[0, 1, 1]]))
+    >>> without(seen, held).toarray()
+    array([[1, 0, 0]])
+    """
+    pairs, held_pairs = _pairs(seen), _pairs(held)
+    if pairs.size == 0 or held_pairs.size == 0:
+        return seen
+    places = np.minimum(np.searchsorted(pairs, held_pairs), pairs.size - 1)
+    both = places[pairs[places] == held_pairs]
+    if both.size == 0:
+        return seen
+    kept = np.ones(pairs.size, np.bool_)
+    kept[both] = False
+    indptr = np.concatenate([[0], np.cumsum(kept)])[seen.indptr]
+    return sparse.csr_array((seen.data[kept], seen.indices[kept], indptr), shape=seen.shape)
+
+
+def _pairs(entries: sparse.csr_array) -> npt.NDArray[np.int64]:
+    """User and item of every entry as one rising number."""
+    users = np.repeat(np.arange(entries.shape[0], dtype=np.int64), np.diff(entries.indptr))
+    return np.asarray(users * entries.shape[1] + entries.indices, dtype=np.int64)
+
+
+class Ranks(NamedTuple):
+    """One number per held-out entry, in the order of the entries: 0 the top of the list, 1 its end."""
+
+    among_all: Floats
+    among_unseen: Floats
+
+
+def ranks(scores: npt.NDArray[Any], test: Any, *, seen: Any = None) -> Ranks:
+    r"""Percentile of every held-out item in the ranking of its user.
+
+    Paper
+    -----
+    The $rank_{ui}$ of Eq. 3. The paper ranks all items, the user's training items included: `among_all`.
+
+    Deviations
+    ----------
+    `among_unseen` leaves out the user's training items, as a recommender does. Ties share their places, so that a
+    constant score is chance (0.5) and not luck.
+
+    Parameters
+    ----------
+    scores : array of shape (n_users, n_items)
+        What the system thinks of every item; read, never written.
+    test : scipy.sparse.csr_array of shape (n_users, n_items)
+        Held-out entries.
+    seen : scipy.sparse.csr_array of shape (n_users, n_items), optional
+        Training entries. An item both seen and held out stays in the list.
+
+    Returns
+    -------
+    Ranks
+        $rank_{ui} = (\#\text{above} + \tfrac12 \#\text{tied}) / (\#\text{items} - 1)$ for every held-out entry.
+
+    Examples
+    --------
+    >>> test, seen = sparse.csr_array(np.array([[0, 0, 1.0, 0]])), sparse.csr_array(np.array([[1.0, 0, 0, 0]]))
+    >>> ranks(np.array([[9.0, 1.0, 5.0, 7.0]]), test, seen=seen)
+    Ranks(among_all=array([0.66666667]), among_unseen=array([0.5]))
+    """
+    block = _as_scores(scores)
+    held = as_entries(test, "test", (len(block), block.shape[1]))
+    known = as_entries(sparse.csr_array(held.shape) if seen is None else seen, "seen", (len(block), block.shape[1]))
+    out = np.empty((held.nnz, 2))
+    kernels = _rank_kernels if numba_enabled() else _rank_reference
+    kernels.places(block, *_pointers(held), *_pointers(known), out)
+    return Ranks(np.ascontiguousarray(out[:, 0]), np.ascontiguousarray(out[:, 1]))
+
+
+def _as_scores(scores: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Lines in memory order, float32 or float64."""
+    block = np.asarray(scores)
+    if block.ndim != 2:
+        raise BadShape("the scores are not a matrix.", found=f"{block.ndim} dimensions", expected="(users, items)")
+    block = np.ascontiguousarray(block, dtype=np.float32 if block.dtype == np.float32 else np.float64)
+    if np.isnan(block).any():
+        raise BadNumber("a score is NaN.", fix="-inf for an item that is not to be recommended")
+    return block
+
+
+def _pointers(entries: sparse.csr_array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """One type of index, so that one kernel is compiled."""
+    return entries.indptr.astype(np.int64), entries.indices.astype(np.int64)

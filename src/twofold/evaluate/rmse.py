@@ -1,4 +1,9 @@
-"""RMSE: how far predicted values are from the held-out ones."""
+r"""RMSE: how far predicted values are from the held-out ones.
+
+Root mean square errors from sums of squares: pooled, and the paper's mean over entities.
+
+Coverage: how much of the catalog is recommended to anybody.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +13,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from twofold.errors import BadShape
-from twofold.evaluate.rmse_of_parts import rmse_pooled
+from twofold.errors import BadParameter, BadShape
 
-__all__ = ["rmse", "squared_errors"]
+__all__ = ["coverage", "covered_items", "rmse", "rmse_per_entity_mean", "rmse_pooled", "squared_errors"]
 
 Floats = npt.NDArray[np.floating[Any]]
 
@@ -86,3 +90,114 @@ def squared_errors(
     owners = np.repeat(np.arange(test.shape[0]), np.diff(test.indptr))
     predicted = np.clip(scores[owners, test.indices].astype(np.float64), lower, bound)
     return np.asarray((predicted - test.data) ** 2)
+
+
+Floats_rmse_of_parts = npt.NDArray[np.float64]
+
+
+def rmse_pooled(squares: npt.ArrayLike, entries: npt.ArrayLike) -> float | Floats_rmse_of_parts:
+    r"""Root of the mean squared error over all test entries: $\sqrt{\sum_h S_h / \sum_h N_h}$.
+
+    Parameters
+    ----------
+    squares : array of shape (..., n_parts)
+        Sum of squared errors of each entity, or user, or any other part.
+    entries : array of shape (..., n_parts)
+        Number of test entries in each part.
+
+    Returns
+    -------
+    float or array of shape (...)
+        NaN where there is no entry.
+
+    Examples
+    --------
+    >>> round(rmse_pooled([8.0, 0.0], [2, 2]), 4)
+    1.4142
+    """
+    S, N = _parts(squares, entries)
+    return _plain(np.sqrt(_ratio(S.sum(axis=-1), N.sum(axis=-1))))
+
+
+def rmse_per_entity_mean(squares: npt.ArrayLike, entries: npt.ArrayLike) -> float | Floats_rmse_of_parts:
+    r"""Mean of the entities' own RMSEs, weighted by test entries: $\sum_h N_h \sqrt{S_h / N_h} / \sum_h N_h$.
+
+    Paper
+    -----
+    How the recorded experiments averaged local and federated models, while the centralised one was pooled. Never
+    above `rmse_pooled` on the same errors (Jensen), so the two may not be compared with each other.
+
+    Deviations
+    ----------
+    The recorded code drops an entity without a result from the sum and keeps it in the denominator; here it leaves
+    both.
+
+    Parameters
+    ----------
+    squares : array of shape (..., n_entities)
+        Sum of squared errors of each entity.
+    entries : array of shape (..., n_entities)
+        Number of test entries of each entity.
+
+    Returns
+    -------
+    float or array of shape (...)
+        NaN where there is no entry.
+
+    Examples
+    --------
+    >>> rmse_per_entity_mean([8.0, 0.0], [2, 2])
+    1.0
+    """
+    S, N = _parts(squares, entries)
+    weighted = np.sqrt(S * N)  # N sqrt(S / N), without a division by zero
+    return _plain(_ratio(weighted.sum(axis=-1), N.sum(axis=-1)))
+
+
+def _parts(squares: npt.ArrayLike, entries: npt.ArrayLike) -> tuple[Floats_rmse_of_parts, Floats_rmse_of_parts]:
+    S, N = np.asarray(squares, dtype=np.float64), np.asarray(entries, dtype=np.float64)
+    if S.shape != N.shape or S.ndim < 1:
+        raise BadShape("squares and entries do not fit.", found=f"{S.ndim} and {N.ndim} dimensions")
+    return S, N
+
+
+def _ratio(above: Floats_rmse_of_parts, below: Floats_rmse_of_parts) -> Floats_rmse_of_parts:
+    return np.asarray(np.divide(above, below, out=np.full(below.shape, np.nan), where=below > 0))
+
+
+def _plain(numbers: Floats_rmse_of_parts) -> float | Floats_rmse_of_parts:
+    return float(numbers) if numbers.ndim == 0 else numbers
+
+
+def coverage(lists: npt.ArrayLike, n_items: int) -> float:
+    """Share of the items that stand in at least one list.
+
+    Parameters
+    ----------
+    lists : int array of any shape
+        Item numbers; -1 where a list has ended.
+    n_items : int
+        Items in the catalog.
+
+    Examples
+    --------
+    >>> coverage([[0, 1], [0, -1]], n_items=4)
+    0.5
+    """
+    return float(covered_items(lists, n_items).mean())
+
+
+def covered_items(lists: npt.ArrayLike, n_items: int) -> npt.NDArray[np.bool_]:
+    """Whether each item stands in at least one list.
+
+    Examples
+    --------
+    >>> covered_items([[2, 0], [2, -1]], n_items=3)
+    array([ True, False,  True])
+    """
+    items = np.asarray(lists, dtype=np.int64)
+    if n_items < 1 or (items.size and (items.min() < -1 or items.max() >= n_items)):
+        raise BadParameter("a list names an unknown item.", expected=f"-1 (no item) to {n_items - 1}")
+    covered = np.zeros(n_items, np.bool_)
+    covered[items[items >= 0]] = True
+    return covered

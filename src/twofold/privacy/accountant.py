@@ -40,7 +40,7 @@ from twofold.privacy.events import (
     ThresholdEvent,
     is_seeded,
 )
-from twofold.privacy.mechanisms.gaussian_share import rho_of_sum
+from twofold.privacy.mechanisms.gaussian import rho_of_sum
 
 __all__ = ["price", "spent", "supports"]
 

@@ -27,8 +27,8 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
+from twofold.checks import Number, exact, positive, read_delta
 from twofold.errors import BadPrivacyParameter
-from twofold.privacy.numbers import Number, exact, positive, read_delta
 
 __all__ = [
     "ZCDP",

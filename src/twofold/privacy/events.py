@@ -1,4 +1,4 @@
-"""What was released, described completely: frozen records that say everything and compute nothing.
+r"""What was released, described completely: frozen records that say everything and compute nothing.
 
 An event is known before anything is drawn, so that a ledger can reserve its cost first. It names the
 mechanism, the sensitivity, the noise, the grid, the unit with its adjacency, and whether the noise was
@@ -14,6 +14,8 @@ Compatibility laws
 
 All lengths are in grid units: an event on a grid of step 1/1024 with ``sensitivity`` 2048 lets one unit move
 the true values by 2 in l1 distance.
+
+What a mechanism returns: the value that may leave, and the event that says what it cost.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from twofold.errors import BadPrivacyParameter, UnsupportedEvent
 from twofold.privacy.budget import Number, positive
@@ -36,6 +38,7 @@ __all__ = [
     "Event",
     "NonPrivateEvent",
     "ParallelEvent",
+    "Released",
     "SelectionEvent",
     "SequentialEvent",
     "ThresholdEvent",
@@ -397,3 +400,28 @@ def _plain(value: object) -> object:
     if isinstance(value, tuple):
         return [_plain(one) for one in value]
     return value.as_dict() if isinstance(value, Event | Unit) else value
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Released(Generic[T]):
+    """A released value with its event; one is not to be had without the other.
+
+    Examples
+    --------
+    >>> from twofold.privacy.events import NonPrivateEvent
+    >>> from twofold.privacy.unit import Unit
+    >>> event = NonPrivateEvent(unit=Unit.person(), reason="an exact count for a test")
+    >>> Released(value=3, event=event).not_private
+    True
+    """
+
+    value: T
+    event: Event
+
+    @property
+    def not_private(self) -> bool:
+        """True when the noise was seeded or the step had none."""
+        return any(one.seeded or isinstance(one, NonPrivateEvent) for one in (self.event, *flatten(self.event)))

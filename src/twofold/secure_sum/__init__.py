@@ -12,15 +12,12 @@ primitives (X25519, HKDF-SHA256, ChaCha20, ChaCha20-Poly1305) are those of `cryp
 whom, with the proof, is in docs/reference/secure_sum.md.
 """
 
-from twofold.secure_sum.answering import answer
 from twofold.secure_sum.keys import Keys, PublicKeys
 from twofold.secure_sum.masking import clamp, mask
 from twofold.secure_sum.messages import MaskedMessage, SharesMessage, UnmaskMessage
-from twofold.secure_sum.recovering import check_answer
-from twofold.secure_sum.sharing import check_shares, share_secrets
-from twofold.secure_sum.terms import Terms
-from twofold.secure_sum.thresholds import honest_in_any_sum, least_threshold
-from twofold.secure_sum.unmasking import Opened, add_masked, unmask
+from twofold.secure_sum.sharing import answer, check_shares, share_secrets
+from twofold.secure_sum.terms import Terms, honest_in_any_sum, least_threshold
+from twofold.secure_sum.unmasking import Opened, add_masked, check_answer, unmask
 
 __all__ = [
     "Keys",

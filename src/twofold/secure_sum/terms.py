@@ -1,18 +1,22 @@
-"""The public terms of one secure sum: who takes part, how many are needed for what, and what follows from it."""
+r"""The public terms of one secure sum: who takes part, how many are needed for what, and what follows from it.
+
+The roster of a plan: one name, two public keys, nothing twice.
+
+How many answers, survivors and honest entities it takes: two formulas on public numbers.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from twofold.errors import BadMessage, BadPlan, PlanMismatch, TooFewMessages
 from twofold.secure_sum.derive import digest
-from twofold.secure_sum.keys import Keys, PublicKeys
-from twofold.secure_sum.roster import check_roster
-from twofold.secure_sum.thresholds import honest_in_any_sum, least_threshold
+from twofold.secure_sum.keys import Keys, PublicKeys, name_of
 
-__all__ = ["Terms"]
+__all__ = ["Terms", "check_roster", "honest_in_any_sum", "least_threshold"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,3 +187,81 @@ def _check_list(names: Sequence[str], allowed: Mapping[str, object] | set[str], 
     strangers = [name for name in names if name not in allowed]
     if strangers:
         raise BadMessage(f"the list of {what} names a stranger.", found=f"{strangers[0]!r:.60}", expected=within)
+
+
+def check_roster(roster: Mapping[str, PublicKeys]) -> None:
+    """Refuse a roster with a bad name, something else than keys, or a key that occurs twice.
+
+    Examples
+    --------
+    >>> from twofold.secure_sum.keys import Keys
+    >>> check_roster({name: Keys.new().public for name in ("anna", "bert")})
+    """
+    if not isinstance(roster, Mapping) or len(roster) < 2:
+        raise BadPlan("a secure sum needs at least two entities.", expected="a table from names to public keys")
+    for name in roster:
+        name_of(name)
+    if not all(isinstance(keys, PublicKeys) for keys in roster.values()):
+        raise BadPlan("the roster holds something else than public keys.", expected="PublicKeys under every name")
+    repeated = [key for key, times in Counter(_all_keys(roster)).items() if times > 1]
+    if repeated:
+        owners = sorted(name for name, keys in roster.items() if {keys.mask, keys.seal} & set(repeated))
+        raise BadPlan(
+            "a public key occurs twice in the roster.",
+            found="in the entries of " + ", ".join(owners),
+            expected="keys of its own for every entity",
+            fix="let them enrol again with new keys",
+        )
+
+
+def _all_keys(roster: Mapping[str, PublicKeys]) -> list[bytes]:
+    return [key for keys in roster.values() for key in (keys.mask, keys.seal)]
+
+
+def least_threshold(entities: int, colluders: int = 0) -> int:
+    """The least number of shares that may open a secret: above half of entities and colluders together.
+
+    Privacy
+    -------
+    To strip one honest entity's message bare the server needs its mask key *and* its self-mask seed, each from
+    `threshold` shares. Colluders give both shares. An honest entity answers one list and so gives one of the two. With
+    h honest entities and c colluders the server gets at most h + 2c = n + c shares of the two together, and needs
+    2 threshold. So 2 threshold > n + c closes this road. For a third of all colluding it is ⌊2n/3⌋ + 1, as in the
+    analysis of active servers by Bonawitz et al. 2017.
+
+    Examples
+    --------
+    >>> least_threshold(205), least_threshold(205, colluders=10), least_threshold(4)
+    (103, 108, 3)
+    """
+    return (entities + colluders) // 2 + 1
+
+
+def honest_in_any_sum(*, entities: int, threshold: int, floor: int, least_present: int, colluders: int = 0) -> int:
+    """How many honest entities' numbers are in any sum that a server can lay open, even one that lies about the lists.
+
+    A share of the noise must be large enough for this many.
+
+    Privacy
+    -------
+    A server that tells the truth opens sums of at least ``floor - colluders`` honest entities. A lying one may show
+    each entity another list of survivors, each above the floor, and so open more mask keys than one list would. It
+    cannot go far: an honest answer calls at most ``entities - floor`` names dropped, and every honest mask key that
+    opens takes ``threshold - colluders`` honest answers. So at most ``honest * (entities - floor) // (threshold -
+    colluders)`` of them open. All other honest names an entity masked with (at least ``least_present - colluders``,
+    itself included) must be in the sum, or a mask stays on it. The proof is written out in
+    docs/reference/secure_sum.md.
+
+    With the whole roster present and ``threshold == floor`` this is close to ``floor - colluders``; with a low floor it
+    can be nothing, and then a lying server can lay single messages open.
+
+    Examples
+    --------
+    >>> honest_in_any_sum(entities=205, threshold=185, floor=185, least_present=205)
+    183
+    >>> honest_in_any_sum(entities=205, threshold=103, floor=103, least_present=103)
+    0
+    """
+    honest = entities - colluders
+    opened = honest * (entities - floor) // (threshold - colluders)
+    return max(0, least_present - colluders - opened)

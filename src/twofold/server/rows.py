@@ -1,4 +1,7 @@
-"""Noise-aware factorization of weighted rows: what the server does with all messages, as a pure function."""
+r"""Noise-aware factorization of weighted rows: what the server does with all messages, as a pure function.
+
+What a penalty at the noise edge does to factors: some are dead, the others too small by a known amount.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +14,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from twofold.algorithms import masked_nmf
-from twofold.algorithms._blas_threads import one_blas_thread
-from twofold.protocol.plan import Plan
-from twofold.prototypes.message import Floats, WeightedRows
-from twofold.server.canonical import canonical
-from twofold.server.normal import row_equations, solve
-from twofold.server.scaling import Scaling, scaling
-from twofold.server.shrinkage import above_noise, unshrunk
-from twofold.server.survey import Survey, survey
+from twofold.algorithms._jit import one_blas_thread
+from twofold.federation.plan import Plan
+from twofold.release.content import Floats, WeightedRows
+from twofold.server.denoise import canonical
+from twofold.server.descent import Scaling, Survey, row_equations, scaling, solve, survey
 
-__all__ = ["SharedFactors", "factorize_rows"]
+__all__ = ["SharedFactors", "above_noise", "factorize_rows", "unshrunk"]
 
 MOST_ITERATIONS = 200
 TOLERANCE = 1e-6
@@ -28,12 +28,12 @@ TOLERANCE = 1e-6
 
 @dataclass(frozen=True, kw_only=True)
 class SharedFactors:
-    """Numbers of `twofold.protocol.factors.ItemFactors`, before anyone signs for them; see there.
+    """Numbers of `twofold.federation.factors.ItemFactors`, before anyone signs for them; see there.
 
     Attributes
     ----------
     factors, moments : arrays (items, rank) and (rank, rank)
-        In the form of `twofold.server.canonical`.
+        In the form of `twofold.server.denoise`.
     means, support : arrays (items,)
         Mean of each item and how far it can be trusted.
     users : float
@@ -97,7 +97,7 @@ def factorize_rows(rows: WeightedRows, plan: Plan, *, threads: int | None = None
 
     Examples
     --------
-    >>> from twofold.protocol.plan import CatalogKey
+    >>> from twofold.federation.plan import CatalogKey
     >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=3), feedback="counts", bound=9, max_items=3, rank=1)
     >>> values, ones = np.array([[1.0, 2.0, 0.0], [3.0, 6.0, 0.0]]), np.ones(2)
     >>> rows = WeightedRows(values=values, row_weights=ones, noise=0 * ones, sizes=ones, seeded=False)
@@ -207,3 +207,62 @@ def _note(plan: Plan, seen: Survey, scale: Scaling, alive: int) -> str:
     elif alive < rank:
         words.append(f"{alive} of {rank} factors are in use" + (", the others are below the noise" * (scale.edge > 0)))
     return "; ".join(words)
+
+
+# Of the edge. Alternating solves bring a dead factor down by a factor in every step, never to zero itself.
+_DEAD = 0.01
+
+
+def above_noise(V: Floats, gram: Floats, edge: float) -> NDArray[np.int64]:
+    """Numbers of the factors that hold more than a hundredth of the noise edge.
+
+    Parameters
+    ----------
+    V : array (items, rank)
+        Item factors of the scaled rows.
+    gram : array (rank, rank)
+        UᵀU of the scaled rows.
+    edge : float
+        See `twofold.server.descent.noise_edge`.
+
+    Examples
+    --------
+    >>> above_noise(np.array([[1.0, 0.1]]), np.diag([4.0, 0.01]), edge=10.0)
+    array([0])
+    """
+    strength = np.sqrt(np.diag(gram) * (V**2).sum(axis=0))
+    return np.flatnonzero(strength > _DEAD * edge)
+
+
+def unshrunk(V: Floats, gram: Floats, moments: Floats, edge: float) -> Floats:
+    r"""Give the patterns in `moments` the size they have without the penalty of the noise edge.
+
+    Parameters
+    ----------
+    V, gram, edge
+        As for `above_noise`.
+    moments : array (rank, rank)
+        Mean of u uᵀ.
+
+    Notes
+    -----
+    The penalty takes the edge τ off each singular value s of the rows and leaves p = s - τ. The best guess of what was
+    there before the noise is :math:`\sqrt{s^2 - \tau^2} = \sqrt{p(p + 2\tau)}` (Gavish and Donoho 2017, for square
+    matrices; other shapes differ little): almost nothing at the edge, almost s far above it. The p are the singular
+    values of UVᵀ. Without noise nothing changes.
+
+    Examples
+    --------
+    >>> one = np.ones((1, 1))
+    >>> unshrunk(3 * one, one, one, edge=0.0), unshrunk(3 * one, one, one, edge=1.5)
+    (array([[1.]]), array([[2.]]))
+    """
+    if edge == 0 or not len(gram):
+        return moments
+    R: Floats = np.asarray(np.linalg.qr(V, mode="r"))
+    squares, axes = np.linalg.eigh(R @ gram @ R.T)
+    sizes = np.sqrt(np.maximum(squares, 0.0))
+    known = sizes > 1e-9 * sizes.max(initial=0.0)
+    gain = np.sqrt(1 + 2 * edge / np.where(known, sizes, np.inf))
+    change = np.linalg.pinv(R) @ (axes * gain) @ axes.T @ R
+    return np.asarray(change @ moments @ change.T)

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from twofold.errors import BadMessage, ConflictingMessage
-from twofold.protocol.expected import expected
-from twofold.protocol.factors import ItemFactors
-from twofold.protocol.key_messages import (
+from twofold.federation.expected import expected
+from twofold.federation.factors import ItemFactors
+from twofold.federation.key_messages import (
     Roll,
     decode_answer,
     decode_roll,
@@ -16,16 +16,14 @@ from twofold.protocol.key_messages import (
     decode_survivors,
     encode_roll,
     encode_survivors,
+    secure_terms,
 )
-from twofold.protocol.masked import Masked
-from twofold.protocol.messages import PrototypesMessage, decode_prototypes
-from twofold.protocol.plan import Plan
-from twofold.protocol.terms import secure_terms
-from twofold.prototypes.bilinear.content import BilinearSums
+from twofold.federation.messages import PrototypesMessage, decode_prototypes
+from twofold.federation.plan import Plan
+from twofold.release.content import BilinearSums, Masked
 from twofold.secure_sum import MaskedMessage, UnmaskMessage, add_masked, unmask
-from twofold.secure_sum.packing import unpack
-from twofold.server.factorize import signed
-from twofold.server.moments import factorize_moments
+from twofold.secure_sum.messages import unpack
+from twofold.server.factorize import factorize_moments, signed
 
 __all__ = ["SecureServer", "masked_message"]
 

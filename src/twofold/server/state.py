@@ -24,13 +24,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from twofold.errors import BadMessage, LedgerBroken, PlanMismatch, ProtocolError, TransportError
-from twofold.privacy.ledger.disk import make_folder
-from twofold.privacy.ledger.lock import locked
-from twofold.protocol.codec import LARGEST_HEADER
-from twofold.protocol.files import read_limited, write_whole
-from twofold.protocol.header import read_header
-from twofold.protocol.phases import ROUNDS, Phase
-from twofold.protocol.plan import Plan
+from twofold.federation.header import read_header
+from twofold.federation.plan import Plan
+from twofold.federation.steps import ROUNDS, Phase
+from twofold.storage.container import LARGEST_HEADER
+from twofold.storage.files import make_folder, read_limited, write_whole
+from twofold.storage.locks import locked
 
 __all__ = ["State"]
 
@@ -55,7 +54,7 @@ class State:
     Examples
     --------
     >>> import tempfile
-    >>> from twofold.protocol.plan import CatalogKey
+    >>> from twofold.federation.plan import CatalogKey
     >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=3), feedback="counts", bound=5, max_items=2)
     >>> with tempfile.TemporaryDirectory() as place:
     ...     state = State(Path(place) / "state", plan)

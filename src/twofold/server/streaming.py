@@ -1,20 +1,22 @@
-"""Factorization of rows that do not fit into memory: several passes, one block of rows at a time."""
+r"""Factorization of rows that do not fit into memory: several passes, one block of rows at a time.
+
+A start for factors of rows that do not fit into memory: their leading patterns, found in three looks.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from twofold.algorithms._blas_threads import one_blas_thread
-from twofold.protocol.plan import Plan
-from twofold.prototypes.combine import joined
-from twofold.prototypes.message import Floats, WeightedRows
-from twofold.server.descent import Look, descend
+import numpy as np
+
+from twofold.algorithms._jit import one_blas_thread
+from twofold.federation.plan import Plan
+from twofold.release.combine import joined
+from twofold.release.content import Floats, WeightedRows
+from twofold.server.descent import Blocks, Look, Scaling, descend, scaling, survey
 from twofold.server.rows import SharedFactors, finish, fit_items, usable_rank
-from twofold.server.scaling import Scaling, scaling
-from twofold.server.sketch import sketched_items
-from twofold.server.survey import Blocks, survey
 
-__all__ = ["factorize_blocks"]
+__all__ = ["factorize_blocks", "sketched_items"]
 
 MOST_PASSES = 40
 # Of the objective, per pass. In `benchmarks.server` 40 messages of 8,192 items end by it after two passes; 500 of
@@ -50,7 +52,7 @@ def factorize_blocks(
 
     Examples
     --------
-    >>> from twofold.protocol.plan import CatalogKey
+    >>> from twofold.federation.plan import CatalogKey
     >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=2), feedback="counts", bound=9, max_items=2, rank=1)
     >>> import numpy as np
     >>> one = np.ones(1)
@@ -96,3 +98,84 @@ def _look(blocks: Blocks, V: Floats, scale: Scaling, plan: Plan, threads: int | 
         Y, weights, _ = scale.rows(block)
         found.add(Y, weights)
     return found
+
+
+MORE = 20  # directions beyond the rank
+MOST_STEPS = 100
+TOLERANCE_sketch = 1e-5
+
+
+def sketched_items(blocks: Blocks, scale: Scaling, *, rank: int, seed: int, threads: int | None) -> Floats:
+    """Factorize the projection of all rows on their leading directions, in memory.
+
+    Parameters
+    ----------
+    blocks : callable
+        Rows of counts, in blocks.
+    scale : Scaling
+        How they become Y.
+    rank, seed, threads
+        As for `factorize_rows`.
+
+    Notes
+    -----
+    A random combination of the rows, drawn once towards the leading directions (Halko, Martinsson and Tropp 2011,
+    algorithm 4.4), gives an orthonormal P of rank + 20 columns with Y ≈ Y P Pᵀ. The coefficients Y P are small. With
+    them and P both sides of the factorization are solved as from Y itself, U against VᵀV and YP(PᵀV), V against UᵀU and
+    P(YP)ᵀU. What is left out is below the directions that are kept, and mostly noise; the passes over the rows
+    themselves that follow see all of it.
+    """
+    rng = np.random.default_rng(seed)
+    P, squares, size = _first_directions(blocks, scale, rank + MORE, rng)
+    P = _orthonormal(sum_of(Y.T @ (Y @ P) for Y in _rows(blocks, scale)))
+    C = np.concatenate([Y @ P for Y in _rows(blocks, scale)])
+
+    def look(V: Floats) -> Look:
+        found = Look(V=V, ridge=scale.ridge, per_item=False, threads=threads)
+        assert found.square is not None
+        U = found.fit(found.square, C @ (P.T @ V), squares)
+        found.gram += U.T @ U
+        found.given += P @ (C.T @ U)
+        return found
+
+    start = 2 * np.sqrt(size / rank) * rng.random((len(P), rank))
+    return descend(look, start, most=MOST_STEPS, tolerance=TOLERANCE_sketch)
+
+
+def _first_directions(
+    blocks: Blocks, scale: Scaling, number: int, rng: np.random.Generator
+) -> tuple[Floats, float, float]:
+    """Random combinations of the rows, made orthonormal; the squares of Y, and the mean size of its cells."""
+    squares = sizes = 0.0
+    cells = 0
+
+    def parts() -> Iterator[Floats]:
+        nonlocal squares, sizes, cells
+        for Y in _rows(blocks, scale):
+            squares, sizes, cells = squares + float(np.vdot(Y, Y)), sizes + float(np.abs(Y).sum()), cells + Y.size
+            yield Y.T @ rng.standard_normal((len(Y), number))
+
+    total = sum_of(parts())
+    return _orthonormal(total), squares, sizes / cells
+
+
+def sum_of(parts: Iterator[Floats]) -> Floats:
+    """Sum of arrays in their order, in place; at least one.
+
+    Examples
+    --------
+    >>> sum_of(iter([np.ones(2), np.ones(2)]))
+    array([2., 2.])
+    """
+    total = next(parts)
+    for part in parts:
+        total += part
+    return total
+
+
+def _rows(blocks: Blocks, scale: Scaling) -> Iterator[Floats]:
+    return (scale.rows(block)[0] for block in blocks())
+
+
+def _orthonormal(columns: Floats) -> Floats:
+    return np.asarray(np.linalg.qr(columns)[0])

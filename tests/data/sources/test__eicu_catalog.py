@@ -7,9 +7,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from tests.data.sources.eicu_example import write_example
 from twofold import Catalog
-from twofold.data.sources._eicu_catalog import demo_catalog, drug_items, lab_items
-from twofold.data.sources._eicu_example import write_example
+from twofold.data.sources.eicu import demo_catalog, drug_items, lab_items
 from twofold.errors import CatalogError, DataError
 
 

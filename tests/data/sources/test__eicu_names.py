@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twofold.data.sources._eicu_names import CONCEPTS, drug_name, lab_name
+from twofold.data.sources.eicu_tables import CONCEPTS, drug_name, lab_name
 
 EXAMPLES = {
     "container before": {"2 ML VIAL : ONDANSETRON HCL 4 MG/2ML IJ SOLN", "2 ML  -  Ondansetron HCl 4 MG/2ML IJ SOLN"},

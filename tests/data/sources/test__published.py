@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from twofold.data.sources import eicu, jester, movielens
-from twofold.data.sources._published import EICU, JESTER, MOVIELENS, Published, find_folder, find_table, need_table
+from studies.data import jester
+from twofold.data.sources import eicu, movielens
+from twofold.data.sources.published import EICU, JESTER, MOVIELENS, Published, find_folder, find_table, need_table
 from twofold.errors import MissingDataset
 
 LOADERS = {"movielens": (movielens.load, MOVIELENS), "eicu": (eicu.load, EICU), "jester": (jester.load, JESTER)}

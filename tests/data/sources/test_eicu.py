@@ -10,9 +10,9 @@ import numpy as np
 import polars as pl
 import pytest
 
+from tests.data.sources.eicu_example import write_example
 from twofold import Catalog, Federation, TwofoldError
 from twofold.data.sources import eicu
-from twofold.data.sources._eicu_example import write_example
 from twofold.errors import CatalogError, DataError, MissingColumn, MissingDataset, UnreadableSource
 
 

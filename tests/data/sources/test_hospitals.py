@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from studies.data.hospitals_calibration import calibration
+from studies.data.hospitals_facts import between_hospitals, gap, tails
 from twofold.data.federation import Federation
-from twofold.data.sources._hospitals_calibration import calibration
-from twofold.data.sources._hospitals_config import STRUCTURES, hospital_sizes
-from twofold.data.sources._hospitals_facts import between_hospitals, gap, tails
+from twofold.data.sources.hospital_world import STRUCTURES, hospital_sizes
 from twofold.data.sources.hospitals import HospitalsConfig, Simulation, load, simulate
 from twofold.errors import BadParameter
 

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from twofold.privacy.audit.enumeration import (
+from twofold.privacy.audit.exact_checks import (
     Loss,
     discrete_laplace_law,
     hockey_stick,

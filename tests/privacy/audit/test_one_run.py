@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from twofold.errors import BadPrivacyParameter
-from twofold.privacy.audit.one_run import audit_one_run, epsilon_from_guesses
+from twofold.privacy.audit.lower_bound import audit_one_run, epsilon_from_guesses
 from twofold.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace
 from twofold.privacy.unit import Unit
 

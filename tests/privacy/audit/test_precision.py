@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from twofold.privacy.audit.precision import naive_laplace, precision_attack, reachable
+from twofold.privacy.audit.exact_checks import naive_laplace, precision_attack, reachable
 from twofold.privacy.grid import Grid
 from twofold.privacy.mechanisms import DiscreteLaplace
 from twofold.privacy.rng import source

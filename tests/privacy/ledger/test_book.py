@@ -8,18 +8,12 @@ from fractions import Fraction
 
 import pytest
 
-from twofold.errors import (
-    BadPrivacyParameter,
-    BudgetExceeded,
-    LedgerBroken,
-    PrivacyError,
-    SeededNoise,
-    UnitMissing,
-)
+from twofold.errors import BadPrivacyParameter, BudgetExceeded, LedgerBroken, PrivacyError, SeededNoise, UnitMissing
 from twofold.privacy.budget import ZCDP, ApproxDP, NotPrivate, PureDP
 from twofold.privacy.events import DiscreteGaussianEvent, NonPrivateEvent
-from twofold.privacy.ledger import Ledger, StaleRelease, disk
+from twofold.privacy.ledger import Ledger, StaleRelease
 from twofold.privacy.unit import Unit
+from twofold.storage import files as disk
 
 
 def never() -> bytes:

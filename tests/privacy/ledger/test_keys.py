@@ -11,14 +11,12 @@ import pytest
 
 from twofold.errors import BadPrivacyParameter, PrivacyError
 from twofold.privacy.card import card_from_ledger
-from twofold.privacy.card_html import to_html
-from twofold.privacy.card_markdown import to_markdown
-from twofold.privacy.ledger import Ledger, disk
-from twofold.privacy.ledger.chain import read_chain
-from twofold.privacy.ledger.head import head_of
-from twofold.privacy.ledger.record import encode, seal
+from twofold.privacy.ledger import Ledger
+from twofold.privacy.ledger.record import encode, head_of, read_chain, seal
 from twofold.privacy.ledger.request import Request
 from twofold.privacy.rng import Keyed
+from twofold.report.card import to_html, to_markdown
+from twofold.storage import files as disk
 
 
 def draw(source: Keyed) -> bytes:

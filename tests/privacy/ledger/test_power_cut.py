@@ -11,9 +11,10 @@ import pytest
 
 from twofold.privacy.budget import PureDP
 from twofold.privacy.events import ThresholdEvent
-from twofold.privacy.ledger import Ledger, digest, disk
+from twofold.privacy.ledger import Ledger, digest
 from twofold.privacy.rng import Source
 from twofold.privacy.unit import Unit
+from twofold.storage import files as disk
 
 UNIT = Unit.person()
 EVENT = ThresholdEvent(unit=UNIT, scale=10, threshold=5)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from twofold.errors import LedgerBroken
-from twofold.privacy.ledger import Ledger, reader
+from twofold.privacy.ledger import Ledger
+from twofold.privacy.ledger import writer as reader
 
 
 def test_a_reader_starts_again_when_the_head_moved(ledger, ask, monkeypatch):

@@ -6,12 +6,10 @@ from pathlib import Path
 
 from twofold.privacy.budget import PureDP
 from twofold.privacy.card import card_from_ledger
-from twofold.privacy.card_html import to_html
-from twofold.privacy.card_markdown import to_markdown
 from twofold.privacy.ledger import Ledger, book, writer
-from twofold.privacy.ledger.chain import read_chain
-from twofold.privacy.ledger.record import seal
+from twofold.privacy.ledger.record import read_chain, seal
 from twofold.privacy.unit import Unit
+from twofold.report.card import to_html, to_markdown
 
 
 def records(ledger: Ledger):

@@ -12,7 +12,7 @@ from fractions import Fraction
 import pytest
 
 from twofold.errors import LedgerBroken
-from twofold.privacy.ledger import disk
+from twofold.storage import files as disk
 
 # Runs in its own small process: forking one that has threads (polars, numba) is not safe.
 FORKS = """

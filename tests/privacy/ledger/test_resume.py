@@ -17,9 +17,10 @@ import pytest
 
 from twofold.errors import BudgetExceeded, LedgerBroken, PrivacyError
 from twofold.privacy.budget import PureDP
-from twofold.privacy.ledger import Ledger, StaleRelease, disk, keys, request
+from twofold.privacy.ledger import Ledger, StaleRelease, keys, request
 from twofold.privacy.rng import Keyed
 from twofold.privacy.unit import Unit
+from twofold.storage import files as disk
 
 HALF = Fraction(1, 2)
 

@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 from twofold.errors import LedgerBroken
 from twofold.privacy.budget import PureDP
 from twofold.privacy.ledger import Ledger
-from twofold.privacy.ledger.chain import read_chain
-from twofold.privacy.ledger.head import Standing, head_of, standing
-from twofold.privacy.ledger.record import FORMAT, START, encode, seal
+from twofold.privacy.ledger.record import FORMAT, START, Standing, encode, head_of, read_chain, seal, standing
 
 
 @pytest.fixture

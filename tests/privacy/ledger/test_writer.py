@@ -9,9 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from twofold.privacy.ledger import Ledger
-from twofold.privacy.ledger.chain import read_chain
-from twofold.privacy.ledger.head import head_of
-from twofold.privacy.ledger.record import encode, seal
+from twofold.privacy.ledger.record import encode, head_of, read_chain, seal
 
 
 def following(ledger: Ledger) -> bytes:

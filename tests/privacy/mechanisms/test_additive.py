@@ -12,12 +12,7 @@ from twofold.errors import BadPrivacyParameter
 from twofold.privacy.accountant import price
 from twofold.privacy.budget import ZCDP, ApproxDP, NotPrivate, PureDP
 from twofold.privacy.grid import Grid
-from twofold.privacy.mechanisms import (
-    DiscreteGaussian,
-    DiscreteGaussianShare,
-    DiscreteLaplace,
-    DiscreteLaplaceShare,
-)
+from twofold.privacy.mechanisms import DiscreteGaussian, DiscreteGaussianShare, DiscreteLaplace, DiscreteLaplaceShare
 from twofold.privacy.rng import OperatingSystem, Seeded
 from twofold.privacy.unit import Unit
 

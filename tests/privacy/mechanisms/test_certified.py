@@ -9,14 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twofold.privacy.mechanisms.certified import (
-    _exp_series,
-    _log_series,
-    exp_minus,
-    exp_minus_between,
-    minus_log,
-    product,
-)
+from twofold.privacy.mechanisms.lazy import _exp_series, _log_series, exp_minus, exp_minus_between, minus_log, product
 
 
 def true_exp_minus(exponent: Fraction, bits: int) -> Decimal:

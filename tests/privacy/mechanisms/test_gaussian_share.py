@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from twofold.privacy.events import DiscreteGaussianShareEvent
-from twofold.privacy.mechanisms.gaussian_share import _distance, rho_of_sum
+from twofold.privacy.mechanisms.gaussian import _distance, rho_of_sum
 from twofold.privacy.unit import Unit
 
 

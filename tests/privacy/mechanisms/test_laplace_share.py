@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from twofold.privacy.mechanisms.laplace_share import _keep, _log_series, _mean, _octaves, _poisson, draw_shares
+from twofold.privacy.mechanisms.laplace import _keep, _log_series, _mean, _octaves, _poisson, draw_shares
 from twofold.privacy.rng import source
 
 

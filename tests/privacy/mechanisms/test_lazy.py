@@ -10,8 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from twofold.privacy.mechanisms.certified import exp_minus
-from twofold.privacy.mechanisms.lazy import BAND, RELATIVE, LazyTable, bernoulli, decide, exp_filter, resolve
+from twofold.privacy.mechanisms.lazy import BAND, RELATIVE, LazyTable, bernoulli, decide, exp_filter, exp_minus, resolve
 from twofold.privacy.rng import source
 
 

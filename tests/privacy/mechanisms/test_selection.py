@@ -10,7 +10,7 @@ import pytest
 
 from twofold.errors import BadPrivacyParameter
 from twofold.privacy.accountant import price
-from twofold.privacy.audit.enumeration import selection_law
+from twofold.privacy.audit.exact_checks import selection_law
 from twofold.privacy.budget import PureDP
 from twofold.privacy.mechanisms import ExponentialMechanism, GumbelTop
 from twofold.privacy.mechanisms.selection import _cumulative, _one, pick

@@ -10,7 +10,7 @@ import pytest
 
 from twofold.errors import BadPrivacyParameter
 from twofold.privacy.accountant import price
-from twofold.privacy.audit.enumeration import threshold_law
+from twofold.privacy.audit.exact_checks import threshold_law
 from twofold.privacy.budget import PureDP
 from twofold.privacy.mechanisms import PrivateThreshold, least_threshold
 from twofold.privacy.mechanisms.threshold import _binomial, _opening

@@ -9,11 +9,22 @@
 * `suite`: all of it, for ``twofold audit``.
 """
 
-from twofold.privacy.audit.enumeration import hockey_stick, loss_table, privacy_loss
-from twofold.privacy.audit.lower_bound import LowerBound, clopper_pearson, lower_bound, repeat
-from twofold.privacy.audit.one_run import OneRun, audit_one_run, epsilon_from_guesses
-from twofold.privacy.audit.parameters import differing_parameters
-from twofold.privacy.audit.precision import precision_attack
+from twofold.privacy.audit.exact_checks import (
+    differing_parameters,
+    hockey_stick,
+    loss_table,
+    precision_attack,
+    privacy_loss,
+)
+from twofold.privacy.audit.lower_bound import (
+    LowerBound,
+    OneRun,
+    audit_one_run,
+    clopper_pearson,
+    epsilon_from_guesses,
+    lower_bound,
+    repeat,
+)
 
 __all__ = [
     "LowerBound",

@@ -9,15 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twofold.privacy.audit.broken import Broken, broken_mechanisms
-from twofold.privacy.audit.enumeration import loss_table
-from twofold.privacy.audit.lower_bound import lower_bound
-from twofold.privacy.audit.one_run import audit_one_run
-from twofold.privacy.audit.parameters import differing_parameters
-from twofold.privacy.audit.precision import naive_laplace, precision_attack
-from twofold.privacy.audit.subjects import Subject, subjects
+from twofold.privacy.audit.exact_checks import differing_parameters, loss_table, naive_laplace, precision_attack
+from twofold.privacy.audit.lower_bound import audit_one_run, lower_bound
+from twofold.privacy.audit.subjects import Broken, Subject, broken_mechanisms, subjects
 from twofold.privacy.grid import Grid
-from twofold.privacy.mechanisms.discrete_laplace import DiscreteLaplace
+from twofold.privacy.mechanisms.laplace import DiscreteLaplace
 from twofold.privacy.rng import Source, source
 from twofold.privacy.unit import Unit
 

@@ -3,14 +3,11 @@
 Format and reasons: docs/decisions/0007-ledger-format.md. Start with `Ledger`.
 """
 
-from twofold.privacy.ledger.book import Ledger
-from twofold.privacy.ledger.cost import Cost, cost_of, words
+from twofold.privacy.ledger.book import Ledger, Verdict
 from twofold.privacy.ledger.record import digest
 from twofold.privacy.ledger.request import Request
 from twofold.privacy.ledger.reservation import Reservation
-from twofold.privacy.ledger.stale import StaleRelease
-from twofold.privacy.ledger.state import Entry, LedgerState
-from twofold.privacy.ledger.verify import Verdict
+from twofold.privacy.ledger.state import Cost, Entry, LedgerState, StaleRelease, cost_of, words
 
 __all__ = [
     "Cost",

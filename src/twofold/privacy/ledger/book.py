@@ -1,9 +1,13 @@
-"""The ledger of one data set: what was ever released about its people, and what may still be."""
+r"""The ledger of one data set: what was ever released about its people, and what may still be.
+
+Checking a ledger from its first byte to its last stored release.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,26 +16,31 @@ from twofold import __version__
 from twofold.errors import BadPrivacyParameter, LedgerBroken, PrivacyError
 from twofold.privacy.budget import NotPrivate
 from twofold.privacy.events import Event
-from twofold.privacy.ledger import disk
-from twofold.privacy.ledger.chain import Chain
-from twofold.privacy.ledger.cost import Guarantee, cost_of, words
 from twofold.privacy.ledger.files import Files, guarded
-from twofold.privacy.ledger.head import RESTORE, head_of, read_head
 from twofold.privacy.ledger.keys import Keys
-from twofold.privacy.ledger.reader import Reader
-from twofold.privacy.ledger.record import FORMAT, START, encode, seal
+from twofold.privacy.ledger.record import (
+    FORMAT,
+    RESTORE,
+    START,
+    Chain,
+    Record,
+    Standing,
+    encode,
+    head_of,
+    read_head,
+    seal,
+)
 from twofold.privacy.ledger.request import FIRST, Request, check_names
 from twofold.privacy.ledger.reservation import Reservation, reserving, takes_source
-from twofold.privacy.ledger.stale import warn_if_stale
-from twofold.privacy.ledger.state import Entry, LedgerState
-from twofold.privacy.ledger.verify import Verdict, verify
-from twofold.privacy.ledger.writer import Writer, now, writing
+from twofold.privacy.ledger.state import Entry, Guarantee, LedgerState, cost_of, warn_if_stale, words
+from twofold.privacy.ledger.writer import Reader, Writer, now, writing
 from twofold.privacy.unit import Unit
+from twofold.storage import files as disk
 
 if TYPE_CHECKING:
     from twofold.privacy.rng import Source
 
-__all__ = ["Ledger"]
+__all__ = ["Ledger", "Verdict", "verify"]
 
 #: Seconds to wait for another process before giving up.
 WAIT = 30.0
@@ -276,3 +285,77 @@ def _check_ceiling(ceiling: Guarantee) -> None:
         return
     if not LEAST <= ceiling.epsilon <= MOST:
         raise BadPrivacyParameter("the ceiling is out of range.", expected=f"ε from {LEAST:g} to {MOST:g}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What a check found. There is no verdict on a broken ledger: `LedgerBroken` is raised instead."""
+
+    records: int
+    releases: int
+    head: str
+    notes: tuple[str, ...] = ()
+
+
+def verify(files: Files, *, head: str | None = None) -> Verdict:
+    """Check chain, head and stored releases, and that a hash noted elsewhere is still in the chain.
+
+    Two files put back together from an older backup fit each other. Only a hash kept elsewhere, as on a privacy
+    card, shows that: give it as `head`.
+    """
+    reader = Reader(files)  # a new one, which remembers nothing
+    chain, how = reader.load()
+    _check_order(chain.records)
+    state = reader.state(chain)
+    released = [entry for entry in state.entries if entry.status == "released"]
+    for entry in released:
+        files.fetch(entry)
+    if head is not None and not any(_named(record, head) for record in chain.records):
+        raise LedgerBroken(
+            "the noted hash is not in this ledger: records were replaced or an older copy was restored.",
+            expected=f"a record with hash {head}",
+            fix=RESTORE,
+        )
+    notes = tuple(_notes(how, state, Keys(files)))
+    return Verdict(records=len(chain.records), releases=len(released), head=chain.hash, notes=notes)
+
+
+def _named(record: Record, head: str) -> bool:
+    return len(head) >= 16 and record.hash.startswith(head)
+
+
+def _check_order(records: tuple[Record, ...]) -> None:
+    """Refuse a chain that hashes well and tells an impossible story."""
+    waiting: set[int] = set()
+    for record in records:
+        if (record.kind == "open") != (record.number == 0):
+            raise _impossible(record)
+        if record.kind == "reserve":
+            waiting.add(record.number)
+        elif record.kind in ("commit", "lost"):
+            if record.body.get("reserve") not in waiting:
+                raise _impossible(record)
+            waiting.remove(record.body["reserve"])
+
+
+def _impossible(record: Record) -> LedgerBroken:
+    return LedgerBroken(
+        "the records do not follow the rules of a ledger.",
+        found=f"record {record.number} of kind {record.kind!r} out of turn",
+        fix=RESTORE,
+    )
+
+
+def _notes(how: Standing, state: LedgerState, keys: Keys) -> Iterator[str]:
+    if how is not Standing.CLEAN:
+        yield f"{how.value}; the next write mends it and records the repair where bytes were torn"
+    for entry in state.open:
+        yield (
+            f"record {entry.number} is reserved and not committed: a process is drawing, or died; it counts as spent"
+            + ("; asking for the same release with the same data resumes it" if keys.whole(entry) else "")
+        )
+    lost = sum(entry.status == "lost" for entry in state.entries)
+    if lost:
+        yield f"{lost} reservation(s) spent without a release"
+    if state.repaired:
+        yield f"{state.repaired} torn line(s) recorded"

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from twofold.errors import LedgerBroken
-from twofold.privacy.ledger import disk
-from twofold.privacy.ledger.head import RESTORE
-from twofold.privacy.ledger.record import digest
+from twofold.privacy.ledger.record import RESTORE, digest
 from twofold.privacy.ledger.state import Entry
+from twofold.storage import files as disk
 
 __all__ = ["Files", "guarded"]
 

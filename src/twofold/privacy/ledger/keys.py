@@ -34,11 +34,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from twofold.privacy.ledger import disk
 from twofold.privacy.ledger.files import Files
 from twofold.privacy.ledger.record import canonical
 from twofold.privacy.ledger.state import Entry
 from twofold.privacy.rng import KEY_BYTES, Keyed
+from twofold.storage import files as disk
 
 __all__ = ["Keys", "resumes"]
 
@@ -122,7 +122,7 @@ def resumes(entry: Entry, body: Mapping[str, Any]) -> bool:
 
     Examples
     --------
-    >>> from twofold.privacy.ledger.cost import Cost
+    >>> from twofold.privacy.ledger.state import Cost
     >>> asked = {"data": "0" * 64, "events": [], "nonce": "1"}
     >>> entry = Entry(number=1, hash="", cost=Cost(), request={**asked, "draw": {"by": _makers()}})
     >>> resumes(entry, asked | {"nonce": "2"}), resumes(entry, asked | {"data": "1" * 64})

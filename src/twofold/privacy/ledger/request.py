@@ -12,9 +12,8 @@ from twofold import __version__
 from twofold.errors import BadPrivacyParameter, BudgetExceeded, SeededNoise, UnitMissing
 from twofold.privacy.budget import NotPrivate
 from twofold.privacy.events import Event, SequentialEvent, is_seeded
-from twofold.privacy.ledger.cost import Cost, Guarantee, cost_of, words
 from twofold.privacy.ledger.record import new_nonce
-from twofold.privacy.ledger.state import LedgerState
+from twofold.privacy.ledger.state import Cost, Guarantee, LedgerState, cost_of, words
 from twofold.privacy.unit import Unit
 
 __all__ = ["FIRST", "Request", "check", "check_names"]

@@ -9,13 +9,13 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from twofold.errors import BadPrivacyParameter, LedgerBroken, PrivacyError
-from twofold.privacy.ledger import disk
 from twofold.privacy.ledger.files import guarded
 from twofold.privacy.ledger.keys import resumes
 from twofold.privacy.ledger.record import digest
 from twofold.privacy.ledger.request import Request, check
 from twofold.privacy.ledger.state import Entry
 from twofold.privacy.ledger.writer import Writer
+from twofold.storage import files as disk
 
 SPENT = "the cost is spent: commit the same bytes again if they are still at hand; room=BYTES claims space beforehand"
 OTHERWISE = "asked for again with other data, events or software"

@@ -1,25 +1,39 @@
-"""The ledger while this process holds its lock: mend what a crash left, then append."""
+r"""The ledger while this process holds its lock: mend what a crash left, then append.
+
+Reading a ledger without a lock, and remembering what was checked already.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from twofold.errors import LedgerBroken
-from twofold.privacy.ledger import disk
-from twofold.privacy.ledger.chain import Chain, read_chain
-from twofold.privacy.ledger.files import guarded
-from twofold.privacy.ledger.head import Standing, head_of
+from twofold.privacy.ledger.files import Files, guarded
 from twofold.privacy.ledger.keys import Keys
-from twofold.privacy.ledger.lock import locked
-from twofold.privacy.ledger.reader import Reader
-from twofold.privacy.ledger.record import Record, digest, encode, new_nonce, seal
-from twofold.privacy.ledger.state import Entry, LedgerState
+from twofold.privacy.ledger.record import (
+    RESTORE,
+    Chain,
+    Record,
+    Standing,
+    digest,
+    encode,
+    head_of,
+    new_nonce,
+    read_chain,
+    read_head,
+    seal,
+    standing,
+)
+from twofold.privacy.ledger.state import Entry, LedgerState, fold
+from twofold.storage import files as disk
+from twofold.storage.locks import locked
 
-__all__ = ["Writer", "now", "writing"]
+__all__ = ["Reader", "Writer", "now", "writing"]
 
 CRASHED = "the process ended before the release was stored"
 
@@ -165,3 +179,56 @@ class Writer:
         disk.replace(self.files.head, head_of(grown).encode())
         self._chain = grown
         return grown
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """Bytes that were checked, with what they say."""
+
+    content: bytes
+    chain: Chain
+    state: LedgerState | None = None
+
+
+class Reader:
+    """Reads the whole file every time and checks only what it has not seen byte for byte before."""
+
+    def __init__(self, files: Files) -> None:
+        self.files = files
+        self._seen = _Checked(b"", Chain(records=(), ends=()))
+
+    def load(self) -> tuple[Chain, Standing]:
+        """Read file and head without a lock, again if a writer moved the head meanwhile."""
+        try:
+            head = read_head(self.files.head)
+            while True:
+                chain = self._chain()
+                after = read_head(self.files.head)
+                if after == head:
+                    return chain, standing(chain, head)
+                head = after
+        except OSError as error:
+            found = f"{self.files.book.name}: {error.strerror or error}"
+            raise LedgerBroken("the ledger could not be read.", found=found, expected="a readable file") from error
+
+    def state(self, chain: Chain) -> LedgerState:
+        """Replay a chain that was just loaded, starting from the last account."""
+        seen = self._seen
+        try:
+            state = fold(chain.records, known=seen.state)
+        except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+            raise LedgerBroken(
+                "a record does not say what its kind must say.", found=repr(error), fix=RESTORE
+            ) from None
+        self._seen = _Checked(seen.content, seen.chain, state)
+        return state
+
+    def _chain(self) -> Chain:
+        try:
+            content = self.files.book.read_bytes()
+        except FileNotFoundError:
+            raise LedgerBroken("the ledger file is missing.", expected=self.files.book.name, fix=RESTORE) from None
+        seen = self._seen
+        chain = read_chain(content, known=seen.chain if content.startswith(seen.content) else None)
+        self._seen = _Checked(content[: chain.size], Chain(records=chain.records, ends=chain.ends), seen.state)
+        return chain

@@ -16,13 +16,10 @@ All are exact in law: `certified` bounds exponentials in integer arithmetic, `la
 such bounds, `symmetric` and `selection` are the engines.
 """
 
-from twofold.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
-from twofold.privacy.mechanisms.discrete_laplace import DiscreteLaplace
-from twofold.privacy.mechanisms.exponential import ExponentialMechanism
-from twofold.privacy.mechanisms.gaussian_share import DiscreteGaussianShare
-from twofold.privacy.mechanisms.gumbel_top import GumbelTop
-from twofold.privacy.mechanisms.laplace_share import DiscreteLaplaceShare
-from twofold.privacy.mechanisms.released import Released
+from twofold.privacy.events import Released
+from twofold.privacy.mechanisms.gaussian import DiscreteGaussian, DiscreteGaussianShare
+from twofold.privacy.mechanisms.laplace import DiscreteLaplace, DiscreteLaplaceShare
+from twofold.privacy.mechanisms.selection import ExponentialMechanism, GumbelTop
 from twofold.privacy.mechanisms.threshold import PrivateThreshold, least_threshold
 
 __all__ = [

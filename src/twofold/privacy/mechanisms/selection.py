@@ -14,21 +14,30 @@ part of n·2^-53. If u·W stays on the same index when moved by these errors, th
 all weights are bounded in integer arithmetic and as many bits of u are drawn as it takes
 (`twofold.privacy.mechanisms.lazy`). Weights too small for floating point are covered by the absolute part of
 the margin.
+
+Exponential mechanism on integer scores, in log space and exact in law (McSherry and Talwar 2007).
+
+One-shot Gumbel top-s: which s items have the largest scores, at a price of s picks (Durfee and Rogers
+2019).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from twofold.errors import BadPrivacyParameter
-from twofold.privacy.grid import Integers
-from twofold.privacy.mechanisms.certified import exp_minus
-from twofold.privacy.mechanisms.lazy import RELATIVE, exp_filter, resolve
-from twofold.privacy.rng import Source
+from twofold.privacy.budget import Number, PureDP, positive
+from twofold.privacy.events import Released, SelectionEvent
+from twofold.privacy.grid import Grid, Integers, whole
+from twofold.privacy.mechanisms.lazy import RELATIVE, exp_filter, exp_minus, resolve
+from twofold.privacy.rng import Source, source
+from twofold.privacy.unit import Unit
 
-__all__ = ["pick"]
+__all__ = ["ExponentialMechanism", "GumbelTop", "pick"]
 
 
 def pick(scores: Integers, scale: Fraction, picks: int, source: Source) -> Integers:
@@ -92,3 +101,180 @@ def _cumulative(gaps: Integers, scale: Fraction, bits: int) -> tuple[list[int], 
     at_least = [(one << bits) // high for one in lows[:-1]]
     at_most = [min(full, -((-one << bits) // low)) for one in highs[:-1]]
     return [*at_least, full], [*at_most, full]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExponentialMechanism:
+    """Pick one candidate with probability ∝ exp(score/scale).
+
+    Parameters
+    ----------
+    epsilon : number
+        The price of the pick, above 0.
+    sensitivity : number
+        How far one unit can move any one score, in grid units. Public.
+    monotone : bool
+        True when one more unit moves all scores the same way (a sum of losses, a sum of counts). Then
+        scale = sensitivity/ε; otherwise 2·sensitivity/ε.
+    unit : Unit
+        Whose presence is hidden.
+    grid : Grid
+        What one grid unit of a score is worth.
+
+    Privacy
+    -------
+    Monotone, one unit added: every weight is multiplied by a factor in [1, e^(Δ/scale)] (or all in
+    [e^(-Δ/scale), 1]), and so is their sum; the ratio of the two moves by at most e^(±Δ/scale). Otherwise
+    weight and sum may move in opposite ways: e^(±2Δ/scale). Replace-one costs twice the monotone price.
+
+    Examples
+    --------
+    >>> swap = ExponentialMechanism(epsilon=1, sensitivity=4, monotone=True, unit=Unit.person())
+    >>> swap.scale
+    Fraction(4, 1)
+    >>> swap.release([-1000, 0, -2000]).value
+    1
+    """
+
+    epsilon: Fraction
+    sensitivity: Fraction
+    monotone: bool
+    unit: Unit
+    grid: Grid
+
+    def __init__(
+        self, *, epsilon: Number, sensitivity: Number, monotone: bool, unit: Unit, grid: Grid | None = None
+    ) -> None:
+        object.__setattr__(self, "epsilon", positive(epsilon, name="epsilon"))
+        object.__setattr__(self, "sensitivity", positive(sensitivity, name="sensitivity"))
+        object.__setattr__(self, "monotone", monotone)
+        object.__setattr__(self, "unit", unit)
+        object.__setattr__(self, "grid", grid or Grid())
+
+    @property
+    def scale(self) -> Fraction:
+        """Scale of the scores in grid units."""
+        return self.sensitivity * (1 if self.monotone else 2) / self.epsilon
+
+    @property
+    def guarantee(self) -> PureDP:
+        """What one pick promises."""
+        return PureDP(epsilon=self.epsilon)
+
+    def event(self, candidates: int, *, seeded: bool = False) -> SelectionEvent:
+        """Describe a pick among that many candidates, before it is made."""
+        return SelectionEvent(
+            unit=self.unit,
+            seeded=seeded,
+            sensitivity=self.sensitivity,
+            scale=self.scale,
+            picks=1,
+            candidates=candidates,
+            monotone=self.monotone,
+            grid=self.grid.step,
+        )
+
+    def release(self, scores: ArrayLike, *, rng: int | Source | None = None) -> Released[int]:
+        """Pick one index of the scores; with a seed the release is marked not private."""
+        integers, noise = whole(scores), source(rng)
+        check_scores(integers, 1)
+        event = self.event(integers.size, seeded=noise.seeded)
+        return Released(value=int(pick(integers, self.scale, 1, noise)[0]), event=event)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GumbelTop:
+    """Indices of the `picks` largest noisy scores, in order; the law of scores plus Gumbel(scale) noise.
+
+    Parameters
+    ----------
+    epsilon : number
+        The price of all picks together, above 0; one pick costs epsilon/picks.
+    picks : int
+        How many items to pick. Public.
+    sensitivity : number
+        How far one unit can move any one score, in grid units. Public.
+    monotone : bool
+        True when one more unit moves all scores the same way, as sums of non-negative values do.
+    unit : Unit
+        Whose presence is hidden.
+    grid : Grid
+        What one grid unit of a score is worth.
+
+    Paper
+    -----
+    Algorithm 1 line 2. The scale here is s·Δ/ε (monotone) or 2·s·Δ/ε, and depends on public numbers only.
+
+    Deviations
+    ----------
+    The paper types a Gumbel scale proportional to ε·|μ|: data-dependent, zero on zeros and the wrong way up.
+
+    Privacy
+    -------
+    s picks without replacement, each an exponential mechanism at ε/s on what is left; adaptive composition
+    adds them up, and the bound is attained (all weight on s items that the unit has, none of them picked).
+
+    Examples
+    --------
+    >>> top = GumbelTop(epsilon=1, picks=2, sensitivity=1, monotone=True, unit=Unit.person())
+    >>> top.scale
+    Fraction(2, 1)
+    >>> top.release([0, 1000, 2000]).value
+    array([2, 1])
+    """
+
+    epsilon: Fraction
+    picks: int
+    sensitivity: Fraction
+    monotone: bool
+    unit: Unit
+    grid: Grid
+
+    def __init__(
+        self,
+        *,
+        epsilon: Number,
+        picks: int,
+        sensitivity: Number,
+        monotone: bool,
+        unit: Unit,
+        grid: Grid | None = None,
+    ) -> None:
+        if isinstance(picks, bool) or not isinstance(picks, int) or picks < 1:
+            raise BadPrivacyParameter("picks is a whole number from 1.", found=repr(picks))
+        object.__setattr__(self, "epsilon", positive(epsilon, name="epsilon"))
+        object.__setattr__(self, "picks", picks)
+        object.__setattr__(self, "sensitivity", positive(sensitivity, name="sensitivity"))
+        object.__setattr__(self, "monotone", monotone)
+        object.__setattr__(self, "unit", unit)
+        object.__setattr__(self, "grid", grid or Grid())
+
+    @property
+    def scale(self) -> Fraction:
+        """Scale of the Gumbel noise in grid units."""
+        return self.picks * self.sensitivity * (1 if self.monotone else 2) / self.epsilon
+
+    @property
+    def guarantee(self) -> PureDP:
+        """What all picks together promise."""
+        return PureDP(epsilon=self.epsilon)
+
+    def event(self, candidates: int, *, seeded: bool = False) -> SelectionEvent:
+        """Describe the picks among that many candidates, before they are made."""
+        return SelectionEvent(
+            unit=self.unit,
+            seeded=seeded,
+            sensitivity=self.sensitivity,
+            scale=self.scale,
+            picks=self.picks,
+            candidates=candidates,
+            monotone=self.monotone,
+            grid=self.grid.step,
+        )
+
+    def release(self, scores: ArrayLike, *, rng: int | Source | None = None) -> Released[Integers]:
+        """Pick indices of the scores; with a seed the release is marked not private."""
+        integers, noise = whole(scores), source(rng)
+        check_scores(integers, self.picks)
+        event = self.event(integers.size, seeded=noise.seeded)
+        return Released(value=pick(integers, self.scale, self.picks, noise), event=event)

@@ -30,8 +30,7 @@ from numpy.typing import NDArray
 
 from twofold.errors import BadPrivacyParameter
 from twofold.privacy.grid import Integers
-from twofold.privacy.mechanisms.certified import exp_minus, product
-from twofold.privacy.mechanisms.lazy import WORD, LazyTable, bernoulli, exp_filter
+from twofold.privacy.mechanisms.lazy import WORD, LazyTable, bernoulli, exp_filter, exp_minus, product
 from twofold.privacy.rng import Source, Words
 
 __all__ = ["LARGEST_SCALE", "SymmetricNoise"]

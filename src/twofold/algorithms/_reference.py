@@ -1,0 +1,307 @@
+r"""The Lloyd step in plain NumPy: slow, short, and what the compiled kernels are tested against.
+
+Each function has the signature of its namesake in `_kmeans_kernels`.
+
+The slow, plain versions of the kernels: what tests compare with, and what mends a row that would not settle.
+
+Selection of the largest scores in plain NumPy: slow, short, and what the compiled kernels are tested against.
+
+Each function has the signature of its namesake in `_top_items_kernels`.
+
+The swap step in plain NumPy: slow, short, and what the compiled kernels are tested against.
+
+Places of held-out items in plain NumPy: slow, short, and what the compiled kernel is tested against.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+__all__ = [
+    "add_dense_rows",
+    "add_sparse_rows",
+    "add_swap_losses",
+    "collect",
+    "hide",
+    "nearest_of_scores",
+    "nearest_sparse",
+    "nearest_sparse_bounded",
+    "nearest_two",
+    "non_negative_quadratic",
+    "places",
+    "row_system",
+    "select_few",
+    "solve_rows",
+]
+
+Array = Any
+
+
+def nearest_of_scores(scores: Array, bias: Array, labels: Array) -> int:
+    """Label each row of a block of scores; return how many smallest scores were not finite."""
+    scores += bias
+    labels[:] = scores.argmin(axis=1)
+    return int(np.sum(~np.isfinite(scores.min(axis=1))))
+
+
+def nearest_sparse(indptr: Array, indices: Array, data: Array, table: Array, bias: Array, labels: Array) -> int:
+    """Label sparse rows."""
+    span = slice(indptr[0], indptr[-1])
+    shape = (labels.size, table.shape[0])
+    rows = sp.csr_array((data[span], indices[span], indptr - indptr[0]), shape=shape)
+    return nearest_of_scores(rows @ table, bias, labels)
+
+
+def nearest_sparse_bounded(*arguments: Any) -> int:
+    """Label sparse rows; bounds that are always zero never spare a row."""
+    indptr, indices, data, _, table, bias, _, _, _, _, _, lower, labels = arguments
+    lower[:] = 0.0
+    return nearest_sparse(indptr, indices, data, table, bias, labels)
+
+
+def add_sparse_rows(
+    indptr: Array,
+    indices: Array,
+    data: Array,
+    weights: Array,
+    labels: Array,
+    first: int,
+    last: int,
+    sums: Array,
+    counts: Array,
+) -> float:
+    """Add the rows of a range of clusters; return their weighted squares."""
+    row_of = np.repeat(np.arange(labels.size), np.diff(indptr))
+    mine = (labels >= first) & (labels < last)
+    kept = mine[row_of]
+    values, entry_weights = data[kept].astype(np.float64), weights[row_of[kept]]
+    np.add.at(counts, labels[mine], weights[mine])
+    np.add.at(sums, (labels[row_of[kept]], indices[kept]), entry_weights * values)
+    return float(entry_weights @ values**2)
+
+
+def add_dense_rows(rows: Array, weights: Array, labels: Array, centers: Array, sums: Array, counts: Array) -> float:
+    """Add a block of rows to their clusters; return the weighted squared distances to the centers."""
+    wide = rows.astype(np.float64)
+    np.add.at(counts, labels, weights)
+    np.add.at(sums, labels, weights[:, None] * wide)
+    return float(weights @ ((wide - centers[labels]) ** 2).sum(axis=1))
+
+
+Array_nmf_reference = NDArray[Any]
+
+
+def row_system(
+    row: int,
+    starts: Array_nmf_reference,
+    columns: Array_nmf_reference,
+    values: Array_nmf_reference,
+    weights: Array_nmf_reference,
+    factors: Array_nmf_reference,
+    base: Array_nmf_reference,
+    absent_row: Array_nmf_reference,
+    absent_column: Array_nmf_reference,
+    given: Array_nmf_reference,
+) -> tuple[Array_nmf_reference, Array_nmf_reference, float]:
+    """Gram matrix, right-hand side and weighted squares of one row, in float64."""
+    rank = factors.shape[1]
+    gram, rhs = np.zeros((rank, rank)), np.zeros(rank)
+    absent = float(absent_row[row]) if absent_row.size else 0.0
+    if base.size:
+        gram += absent * base.astype(np.float64)
+    if given.size:
+        rhs += given[row]
+    own = slice(starts[row], starts[row + 1])
+    v, x = factors[columns[own]].astype(np.float64), values[own].astype(np.float64)
+    w = weights[own].astype(np.float64) if weights.size else np.ones(x.size)
+    less = absent * absent_column[columns[own]] if absent_column.size else 0.0
+    gram += (v * (w - less)[:, None]).T @ v
+    return gram, rhs + (w * x) @ v, float(w @ x**2)
+
+
+def solve_rows(
+    first: int,
+    last: int,
+    starts: Array_nmf_reference,
+    columns: Array_nmf_reference,
+    values: Array_nmf_reference,
+    weights: Array_nmf_reference,
+    factors: Array_nmf_reference,
+    rank: int,
+    width: int,
+    base: Array_nmf_reference,
+    absent_row: Array_nmf_reference,
+    absent_column: Array_nmf_reference,
+    given: Array_nmf_reference,
+    ridge: Array_nmf_reference,
+    signed: bool,
+    warm: bool,  # noqa: ARG001
+    limit: int,  # noqa: ARG001
+    tiny: float,  # noqa: ARG001
+    slack: float,  # noqa: ARG001
+    out: Array_nmf_reference,
+    energy: Array_nmf_reference,
+    failed: Array_nmf_reference,
+) -> None:
+    """Do what the kernel of the same name does, a row at a time."""
+    tall = factors.reshape(-1, width)[:, :rank]
+    square = base.reshape(-1, width)[:rank, :rank] if base.size else base
+    beside = given.reshape(-1, width)[:, :rank] if given.size else given
+    solutions = out.reshape(-1, width)
+    for row in range(first, last):
+        gram, rhs, squares = row_system(
+            row, starts, columns, values, weights, tall, square, absent_row, absent_column, beside
+        )
+        gram[np.diag_indices(rank)] += ridge[row]
+        u = np.linalg.lstsq(gram, rhs, rcond=None)[0] if signed else non_negative_quadratic(gram, rhs)
+        solutions[row, :rank] = u
+        energy[row] += squares - rhs @ u
+        failed[row] = False
+
+
+def non_negative_quadratic(gram: Array_nmf_reference, rhs: Array_nmf_reference) -> Array_nmf_reference:
+    """Minimise ``x.gram.x / 2 - rhs.x`` over x >= 0 by Lawson and Hanson's active set method.
+
+    Parameters
+    ----------
+    gram : array (n, n)
+        Symmetric, positive semidefinite; may be singular.
+    rhs : array (n,)
+        In the range of `gram`, as for every least-squares problem.
+
+    Examples
+    --------
+    >>> non_negative_quadratic(np.eye(2), np.array([1.0, -1.0]))
+    array([1., 0.])
+    """
+    scale = np.sqrt(np.maximum(np.diag(gram), 0.0))
+    scale[scale == 0] = 1.0
+    gram, rhs = gram / np.outer(scale, scale), rhs / scale
+    x, passive = np.zeros(rhs.size), np.zeros(rhs.size, dtype=bool)
+    tolerance = 4 * np.finfo(np.float64).eps * rhs.size * np.abs(rhs).max(initial=0.0)
+    for _ in range(10 * rhs.size):
+        gain = np.where(passive, -np.inf, rhs - gram @ x)
+        if gain.max() <= tolerance:
+            break
+        entered = _enter(gram, rhs, x, passive, np.argsort(-gain), gain, tolerance)
+        if entered is None:
+            break
+        x, passive = entered
+    return np.asarray(x / scale)
+
+
+def _enter(
+    gram: Array_nmf_reference,
+    rhs: Array_nmf_reference,
+    x: Array_nmf_reference,
+    passive: Array_nmf_reference,
+    order: Array_nmf_reference,
+    gain: Array_nmf_reference,
+    tolerance: float,
+) -> tuple[Array_nmf_reference, Array_nmf_reference] | None:
+    """Let the first column in that gets a positive value, then walk back inside; None when there is none."""
+    for j in order:
+        if gain[j] <= tolerance:
+            return None
+        trial = passive.copy()
+        trial[j] = True
+        if _solve_passive(gram, rhs, trial)[j] > 0:
+            return _walk(gram, rhs, x.copy(), trial)
+    return None
+
+
+def _walk(
+    gram: Array_nmf_reference, rhs: Array_nmf_reference, x: Array_nmf_reference, passive: Array_nmf_reference
+) -> tuple[Array_nmf_reference, Array_nmf_reference]:
+    """Move towards the passive set's solution, dropping columns that would turn negative."""
+    while True:
+        target = _solve_passive(gram, rhs, passive)
+        blocked = passive & (target <= 0)
+        if not blocked.any():
+            return target, passive
+        steps = np.where(blocked, x / np.where(blocked, np.maximum(x - target, 1e-300), 1.0), np.inf)
+        x = np.where(passive, x + min(steps.min(), 1.0) * (target - x), 0.0)
+        x[steps == steps.min()] = 0.0
+        passive = passive & (x > 0)
+
+
+def _solve_passive(
+    gram: Array_nmf_reference, rhs: Array_nmf_reference, passive: Array_nmf_reference
+) -> Array_nmf_reference:
+    x = np.zeros(rhs.size)
+    x[passive] = np.linalg.lstsq(gram[np.ix_(passive, passive)], rhs[passive], rcond=1e-14)[0]
+    return x
+
+
+def hide(scores: Array, indptr: Array, indices: Array, positions: Array) -> None:
+    """Take the stored entries of a CSR block out of the race."""
+    rows = np.repeat(np.arange(len(scores)), np.diff(indptr))
+    columns = positions[indices[indptr[0] : indptr[-1]]]
+    scores[rows[columns >= 0], columns[columns >= 0]] = -np.inf
+
+
+def select_few(scores: Array, items: Array, values: Array) -> None:
+    """Fill each line with its best items, in order."""
+    items[:], values[:] = -1, -np.inf
+    n = min(items.shape[1], scores.shape[1])
+    order = np.argsort(-scores, axis=1, kind="stable")[:, :n]
+    values[:, :n] = np.take_along_axis(scores, order, axis=1)
+    items[:, :n] = np.where(values[:, :n] > -np.inf, order, -1)
+
+
+def collect(scores: Array, floors: Array, items: Array, values: Array) -> None:
+    """Fill each line with the items above its floor and the first ones at it, by item number."""
+    items[:], values[:] = -1, -np.inf
+    for row, floor, who, best in zip(scores, floors, items, values, strict=True):
+        above = np.flatnonzero(row > floor)
+        level = np.flatnonzero((row == floor) & (row > -np.inf))[: items.shape[1] - above.size]
+        chosen = np.sort(np.concatenate([above, level]))
+        who[: chosen.size], best[: chosen.size] = chosen, row[chosen]
+
+
+_BLOCK = 64
+
+
+def nearest_two(points: Array, centers: Array, far: float, near: Array, first: Array, second: Array) -> None:
+    """Nearest center of each point, its squared distance, and that of the second nearest."""
+    distances = ((points[:, None, :] - centers[None, :, :]) ** 2).sum(axis=2)
+    near[:] = distances.argmin(axis=1)
+    everyone = np.arange(len(points))
+    first[:] = distances[everyone, near]
+    distances[everyone, near] = far
+    second[:] = distances.min(axis=1)
+
+
+def add_swap_losses(
+    points: Array, table: Array, near: Array, first: Array, second: Array, base: Array, extra: Array
+) -> None:
+    """Add what each point loses when a candidate joins, and more when its own center leaves."""
+    for start in range(0, table.shape[1], _BLOCK):
+        block = slice(start, start + _BLOCK)
+        distances = ((points[:, :, None] - table[None, :, block]) ** 2).sum(axis=1)
+        kept = np.minimum(distances, first[:, None])
+        base[block] += kept.sum(axis=0)
+        np.add.at(extra[:, block], near, np.minimum(distances, second[:, None]) - kept)
+
+
+def places(scores: Array, indptr: Array, indices: Array, seen_ptr: Array, seen: Array, out: Array) -> None:
+    """Fill `out`, entries x 2, with each held-out item's place among all items and among the unseen ones."""
+    for r, row in enumerate(scores):
+        lines = slice(indptr[r], indptr[r + 1])
+        held = indices[lines]
+        unseen = np.ones(row.size, np.bool_)
+        unseen[seen[seen_ptr[r] : seen_ptr[r + 1]]] = False
+        unseen[held] = True
+        out[lines, 0] = _places(np.sort(row), row[held])
+        out[lines, 1] = _places(np.sort(row[unseen]), row[held])
+
+
+def _places(ordered: Array, scores: Array) -> Array:
+    reached = ordered.size - np.searchsorted(ordered, scores, side="left")
+    above = ordered.size - np.searchsorted(ordered, scores, side="right")
+    # Places above, plus half of the ties other than the item itself.
+    return (above + (reached - above - 1) / 2) / max(ordered.size - 1, 1)

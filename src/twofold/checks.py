@@ -1,0 +1,134 @@
+r"""Numbers of the privacy layer: exact fractions, read from what people type.
+
+A float is taken by its shortest decimal text, so that ``0.1`` means exactly 1/10.
+
+Checks that need nothing but the value: names, whole numbers, hashes.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from decimal import Decimal
+from fractions import Fraction
+from numbers import Rational
+
+from twofold.errors import BadPlan, BadPrivacyParameter
+
+__all__ = ["Number", "check_entity_name", "exact", "is_hash", "number", "positive", "read_delta", "whole"]
+
+Number = Fraction | int | float | str | Decimal
+_DIGITS = 5000
+
+
+def exact(number: Number, *, name: str = "number") -> Fraction:
+    """Read a number as an exact fraction, a float by its shortest decimal text.
+
+    Examples
+    --------
+    >>> exact(0.1), exact("1/3"), exact("1e-6")
+    (Fraction(1, 10), Fraction(1, 3), Fraction(1, 1000000))
+    """
+    try:
+        return _read(number)
+    except (ValueError, TypeError, ArithmeticError):
+        raise BadPrivacyParameter(
+            f"{name} is not a finite number.",
+            found=f"{type(number).__name__}: {number!s:.40}",
+            expected="a finite number, or text such as '0.1', '1/10' or '1e-6'",
+        ) from None
+
+
+def positive(number: Number, *, name: str) -> Fraction:
+    """Read a number that must be above zero.
+
+    Examples
+    --------
+    >>> positive("1/2", name="epsilon")
+    Fraction(1, 2)
+    """
+    value = exact(number, name=name)
+    if value <= 0:
+        raise BadPrivacyParameter(f"{name} must be above zero.", found=str(value), expected=f"{name} > 0")
+    return value
+
+
+def read_delta(number: Number) -> Fraction:
+    """Read a δ, which must lie in [0, 1).
+
+    Examples
+    --------
+    >>> read_delta(1e-6)
+    Fraction(1, 1000000)
+    """
+    value = exact(number, name="delta")
+    if not 0 <= value < 1:
+        raise BadPrivacyParameter("delta is a probability.", found=str(value), expected="0 <= delta < 1")
+    return value
+
+
+def _read(number: Number) -> Fraction:
+    if isinstance(number, bool):
+        raise ValueError
+    if isinstance(number, float):  # numpy.float64 included; its own repr would name its type
+        return Fraction(float.__repr__(number))
+    if isinstance(number, str) and "/" not in number:
+        number = Decimal(number.strip())
+    if isinstance(number, Decimal) and abs(number.adjusted()) > _DIGITS:
+        raise ValueError  # "1e999999999" would be written out in full
+    if isinstance(number, Rational):  # numpy.int64 is one, and would wrap around inside a fraction
+        return Fraction(int(number.numerator), int(number.denominator))
+    return Fraction(number)
+
+
+#: Also a file name on every system, and safe to print.
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_HASH = re.compile("[0-9a-f]{64}")
+#: Size of any other number: its square is still a finite one.
+LARGEST = 1e100
+
+
+def check_entity_name(name: object) -> str:
+    """Refuse a name that is no plain file name; it stands in headers and paths.
+
+    Examples
+    --------
+    >>> check_entity_name("st-anna")
+    'st-anna'
+    >>> check_entity_name("../st-anna")
+    Traceback (most recent call last):
+    twofold.errors.BadPlan: an entity's name is not usable...
+    """
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise BadPlan(
+            "an entity's name is not usable.",
+            expected="1 to 64 letters, digits, '-', '_' or '.', the first a letter or digit",
+        )
+    return name
+
+
+def whole(name: str, value: object, *, least: int = 1, most: int | None = None) -> None:
+    """Refuse what is not a whole number in its range."""
+    fits = isinstance(value, int) and not isinstance(value, bool) and value >= least
+    if not fits or (most is not None and value > most):  # type: ignore[operator]
+        limits = f"a whole number from {least}" + (f" to {most:,}" if most else "")
+        raise BadPlan(f"{name} is out of range.", found=f"{value!r:.40}", expected=limits)
+
+
+def number(name: str, value: object) -> float:
+    """Refuse what is not a finite number."""
+    fits = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if not fits or abs(value) > LARGEST:  # type: ignore[arg-type]
+        raise BadPlan(f"{name} is not a number.", found=f"{value!r:.40}", expected="a finite number")
+    return float(value) + 0.0  # type: ignore[arg-type]  # -0.0 becomes 0.0: equal plans have equal hashes
+
+
+def is_hash(text: object) -> bool:
+    """Say whether something is a SHA-256 in hexadecimal.
+
+    Examples
+    --------
+    >>> is_hash("0" * 64), is_hash("0")
+    (True, False)
+    """
+    return isinstance(text, str) and _HASH.fullmatch(text) is not None

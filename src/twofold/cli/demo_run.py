@@ -1,0 +1,318 @@
+r"""What `twofold demo` does: simulated hospitals, both rounds with real noise, and the same test for every system.
+
+The systems that the demo compares: how each scores, and one measurement for all of them.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from twofold.cli.demo import HELD_OUT_WORDS, NOUNS, REMARKS, added_up, entity_lines, example
+from twofold.data.bounds import Bounds
+from twofold.data.federation import Federation
+from twofold.data.ratings import Ratings
+from twofold.data.sources import hospitals
+from twofold.data.split import Split, holdout
+from twofold.entity.adapt import Adapted, adapt
+from twofold.entity.agent import Entity
+from twofold.entity.model import Model
+from twofold.evaluate.measure import measure
+from twofold.federation.messages import PrototypesMessage
+from twofold.federation.plan import Plan
+from twofold.federation.secure import SecureSum
+from twofold.privacy.ledger import Ledger
+from twofold.report.federation import FederationRun, System
+from twofold.server.factorize import Server
+from twofold.simulation import simulate
+from twofold.simulation.workers import Crew, run_each
+
+__all__ = [
+    "Compared",
+    "Demo",
+    "alone",
+    "common_everywhere",
+    "common_here",
+    "local_models",
+    "measured",
+    "pooled",
+    "run_demo",
+]
+
+Progress = Callable[[str, int, int], object]
+
+SHARE: Final = 0.5  # of the patients have entries held out: at the smallest hospitals that is still twenty
+HELD_OUT: Final = 5
+STAY: Final = Fraction(9, 10)  # of the hospitals must stay until the end of the secure sum
+OPEN: Final = 10**9  # the price at which noise is next to nothing
+
+
+@dataclass(frozen=True, kw_only=True)
+class Demo:
+    """What can be asked of the demo.
+
+    Parameters
+    ----------
+    patients, n_hospitals : int
+        Size of the simulation.
+    seed : int
+        Of the simulation and the split, and the plan's public seed. Never of the noise.
+    epsilon : float
+        Price of the one release of a hospital.
+    ledgers : Path
+        Folder for the hospitals' ledgers.
+    """
+
+    patients: int
+    n_hospitals: int
+    seed: int
+    epsilon: float
+    ledgers: Path
+
+    def data(self) -> Split[Federation]:
+        """Simulated hospitals with some entries held out, values cut as the plan says."""
+        made = hospitals.simulate(n_patients=self.patients, n_hospitals=self.n_hospitals, rng=self.seed).federation
+        cut = Bounds(bound=5)
+        whole = Federation({name: cut.apply(ratings)[0] for name, ratings in made.items()})
+        return holdout(whole, users=SHARE, entries=HELD_OUT, rng=self.seed)
+
+    def plan(self, federation: Federation) -> Plan:
+        """The plan: from the settings of the simulation, nothing counted in its data."""
+        return Plan(
+            catalog=federation.catalog,
+            feedback="counts",
+            bound=5,
+            max_items=60,
+            n_prototypes=10,
+            rank=20,
+            mechanism="gram",
+            secure=SecureSum(survivors=math.ceil(STAY * self.n_hospitals)),
+            epsilon=Fraction(str(self.epsilon)),
+            n_users=self.patients // self.n_hospitals,
+            n_entities=self.n_hospitals,
+            name="demo",
+            seed=self.seed,
+        )
+
+
+@dataclass
+class Clock:
+    """Seconds of each step, told to a progress bar as they pass."""
+
+    tell: Progress
+    seconds: list[tuple[str, float]] = field(default_factory=list)
+
+    @contextmanager
+    def step(self, name: str, *, bar: bool = True) -> Iterator[None]:
+        """Time one step; without a bar where its phases have theirs."""
+        if bar:
+            self.tell(name, 0, 1)
+        start = time.perf_counter()
+        yield
+        self.seconds.append((name, time.perf_counter() - start))
+        if bar:
+            self.tell(name, 1, 1)
+
+    def within(self, name: str) -> Progress:
+        """Name the phases of a simulation after the step they belong to."""
+        return lambda phase, done, total: self.tell(f"{name}: {phase}", done, total)
+
+
+def run_demo(demo: Demo, tell: Progress) -> FederationRun:
+    """Run everything and gather what the report needs.
+
+    Privacy
+    -------
+    The private federation runs exactly as a real one: operating-system noise, a ledger per hospital, a plan that is no
+    simulation. So its numbers differ a little from run to run; everything else repeats with the seed.
+    """
+    clock = Clock(tell)
+    with clock.step("simulated hospitals"):
+        split = demo.data()
+        plan = demo.plan(split.train)
+    with clock.step("private federation", bar=False):
+        private = simulate(
+            split.train,
+            plan,
+            ledgers=demo.ledgers / "private",
+            new_ledgers=True,
+            progress=clock.within("private federation"),
+        )
+    with clock.step("popularity, shared privately"):
+        popular = Server(plan_of_popularity(plan)).factorize(
+            messages(split.train, plan_of_popularity(plan), demo.ledgers / "popularity")
+        )
+    with clock.step("federation without privacy", bar=False):
+        open_plan = plan.with_(epsilon=OPEN, secure=None, simulation=True)
+        told = clock.within("federation without privacy")
+        without = simulate(split.train, open_plan, rng=demo.seed, progress=told)
+    compared: list[Compared] = [common_here(split.train), common_everywhere(split.train, popular.means)]
+    with clock.step("alone", bar=False):
+        compared.append(alone(split.train, plan, lambda done: tell("alone", done, len(split.train))))
+    compared += [local_models("private", private.models), local_models("non_private", without.models)]
+    with clock.step("pooled raw data"):
+        compared.append(pooled(split.train, plan))
+    with clock.step("measured"):
+        systems: tuple[System, ...] = tuple(measured(one, split) for one in compared)
+    return FederationRun(
+        plan=private.plan,
+        private=private.private,
+        entities=entity_lines(split.train, private, demo.ledgers / "private"),
+        systems=systems,
+        received=private.received,
+        together=added_up(private),
+        choice="how often two items go together, summed under masks",
+        timings=tuple(clock.seconds),
+        example=example(private, split),
+        held_out=HELD_OUT_WORDS,
+        remarks=REMARKS,
+        nouns=NOUNS,
+    )
+
+
+def plan_of_popularity(plan: Plan) -> Plan:
+    """The same price spent on one prototype of everybody: which items are common."""
+    return plan.with_(mechanism="popularity", secure=None, name="demo-popularity")
+
+
+def messages(federation: Federation, plan: Plan, ledgers: Path) -> list[PrototypesMessage]:
+    """Round 1 of every hospital; a ledger that has the release hands it out again."""
+    ledgers.mkdir(parents=True, exist_ok=True)
+    sent = []
+    for name, ratings in federation.items():
+        path = ledgers / f"{name}.ledger"
+        if not path.exists():
+            Ledger.create(path, dataset=name, ceiling=plan.budget, unit=plan.unit)
+        sent.append(Entity(name, ratings, plan, ledger=path).prototypes())
+    return sent
+
+
+Scores = Callable[[sparse.csr_array], NDArray[Any]]
+
+#: Key to name, what it is, and what leaves a hospital for it.
+WORDS = {
+    "popularity": (
+        "Popularity here",
+        "The same list for all patients of a hospital: what is common there.",
+        "nothing",
+    ),
+    "shared_popularity": (
+        "Popularity everywhere",
+        "The same list for all: what is common over all hospitals, from noisy sums at the same price as below.",
+        "one private message",
+    ),
+    "alone": ("Alone", "A model of the hospital's own patients, tuned by its own validation.", "nothing"),
+    "private": (
+        "Private federation",
+        "The hospital's own model drawn towards the shared factors as far as its own validation says.",
+        "one private message under masks",
+    ),
+    "non_private": (
+        "Federation, not private",
+        "The same with next to no noise.",
+        "exact sums, which is not allowed",
+    ),
+    "pooled": (
+        "Pooled raw data",
+        "One model of everybody's records, the same for all hospitals.",
+        "every record, which is not allowed",
+    ),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """A system before it is measured: a way to score the patients of each hospital."""
+
+    key: str
+    scores: Mapping[Any, Scores]
+
+
+def common_here(federation: Federation) -> Compared:
+    """Each hospital's own popular items."""
+    return Compared(key="popularity", scores={name: same_for_all(_sums(one)) for name, one in federation.items()})
+
+
+def common_everywhere(federation: Federation, means: NDArray[np.float64]) -> Compared:
+    """What the private sums of all hospitals together call popular."""
+    return Compared(key="shared_popularity", scores=dict.fromkeys(federation, same_for_all(means)))
+
+
+def alone(federation: Federation, plan: Plan, done: Callable[[int], object]) -> Compared:
+    """Each hospital's own model, chosen and tuned as the federated ones are, without the shared factors."""
+    with Crew.of(None, None, len(federation)) as crew:
+        jobs = {name: (federation[name], plan, crew.inner) for name in _largest_first(federation)}
+        models = run_each(own_model, jobs, executor=crew.executor, done=done)
+    return Compared(key="alone", scores={name: models[name].scorer.scores for name in federation})
+
+
+def local_models(key: str, models: Mapping[Any, Model]) -> Compared:
+    """What a federation gave each hospital."""
+    return Compared(key=key, scores={name: model.scorer.scores for name, model in models.items()})
+
+
+def pooled(federation: Federation, plan: Plan) -> Compared:
+    """One model of all records together."""
+    return Compared(key="pooled", scores=dict.fromkeys(federation, own_model(federation.pooled(), plan).scorer.scores))
+
+
+def own_model(ratings: Ratings, plan: Plan, threads: int | None = None) -> Adapted:
+    """Fit a model to one table and nothing else."""
+    return adapt(
+        ratings.matrix,
+        None,
+        feedback=plan.feedback,
+        lower=plan.lower,
+        bound=plan.bound,
+        strength="own",
+        rank=plan.rank,
+        seed=plan.seed,
+        threads=threads,
+    )
+
+
+def _largest_first(federation: Federation) -> list[str]:
+    """So that nobody waits for a late giant."""
+    return sorted(federation, key=lambda name: -federation[name].n_entries)
+
+
+def measured(one: Compared, split: Split[Federation]) -> System:
+    """Measure a system at every hospital, on the entries that were held out for all systems alike."""
+    found = [
+        measure(
+            one.scores[name],
+            split.train[name].matrix,
+            split.test[name].matrix,
+            feedback="counts",
+            metrics=("ndcg", "mean_rank_unseen"),
+        )
+        for name in split.train
+    ]
+    title, about, leaves = WORDS[one.key]
+    return System(
+        key=one.key,
+        name=title,
+        about=about,
+        leaves=leaves,
+        ndcg=tuple(each.overall("ndcg") for each in found),
+        mean_rank=tuple(each.overall("mean_rank_unseen") for each in found),
+    )
+
+
+def same_for_all(scores: NDArray[Any]) -> Scores:
+    """The same scores whoever asks."""
+    return lambda rows: np.tile(np.asarray(scores, dtype=np.float64), (rows.shape[0], 1))
+
+
+def _sums(ratings: Ratings) -> NDArray[Any]:
+    return np.asarray(ratings.matrix.sum(axis=0))

@@ -1,0 +1,248 @@
+r"""Options and inputs that the verbs of the two rounds share.
+
+Options that several verbs share: which file, which columns, how to print.
+
+The agreed plan and what must lie beside it, read and checked before anything is drawn, spent or published.
+
+Progress bars: on a terminal only, on the error stream, gone when done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Literal, cast
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from twofold.cli.render import shell_words
+from twofold.data.catalog import Catalog
+from twofold.data.ratings import Ratings
+from twofold.data.read import DuplicateRule, UnknownRule, read_ratings
+from twofold.errors import CatalogError, DataError, LedgerBroken, PlanMismatch
+from twofold.federation.plan import Plan
+from twofold.federation.plan_file import catalog_path, read_toml
+from twofold.privacy.budget import NotPrivate
+from twofold.privacy.ledger import Ledger
+
+__all__ = [
+    "CatalogFile",
+    "CatalogOption",
+    "DataFile",
+    "DataOption",
+    "Duplicates",
+    "EntityName",
+    "ItemColumn",
+    "Json",
+    "Local",
+    "PlanOption",
+    "Separator",
+    "Strength",
+    "UnknownItems",
+    "UserColumn",
+    "ValueColumn",
+    "agreed_name",
+    "bar",
+    "listed",
+    "missing_features",
+    "open_ledger",
+    "phases",
+    "read_agreed",
+    "read_catalog",
+    "read_table",
+    "refuse_output",
+    "strength_of",
+]
+
+PlanOption = Annotated[Path, typer.Option("--plan", help="The plan all sides agreed on (TOML).")]
+DataOption = Annotated[Path, typer.Option("--data", help="CSV, CSV.gz or Parquet, one row per user and item.")]
+CatalogOption = Annotated[
+    Path | None, typer.Option("--catalog", help="The agreed item list; by default the file the plan names.")
+]
+EntityName = Annotated[
+    str | None, typer.Option("--entity", help="This entity's public name; by default the name of the output file.")
+]
+Duplicates = Annotated[str, typer.Option(help="Several rows for one user and item: error, sum, mean or last.")]
+UnknownItems = Annotated[str, typer.Option(help="Rows whose item is not in the catalog: error or drop.")]
+Local = Annotated[str, typer.Option(help="Local model: auto, factors, item-item, patterns or features.")]
+Strength = Annotated[
+    str, typer.Option(help="How far it is drawn to the shared factors: auto, own, shared or a number.")
+]
+
+
+def read_catalog(plan: Plan, plan_file: Path, catalog: Path | None) -> Catalog:
+    """Read the item list and check that it is the plan's."""
+    path = catalog or catalog_path(plan_file)
+    if path is None:
+        raise CatalogError("the plan names no catalog file.", fix="--catalog items.csv")
+    found = Catalog.read(path)
+    if found.hash != plan.catalog.hash:
+        raise PlanMismatch(
+            "this is another item list than the plan's.",
+            found=f"{len(found):,} items, hash {found.hash[:12]}",
+            expected=f"{plan.n_items:,} items, hash {plan.catalog.hash[:12]}",
+            fix="--catalog FILE with the agreed list, in the agreed order",
+        )
+    return found
+
+
+def read_table(
+    data: Path,
+    plan: Plan,
+    catalog: Catalog,
+    *,
+    user: str,
+    item: str,
+    value: str,
+    duplicates: str,
+    unknown_items: str,
+    separator: str,
+) -> Ratings:
+    """Read an entity's table the way the plan says."""
+    with shell_words():
+        return read_ratings(
+            data,
+            catalog,
+            user=user,
+            item=item,
+            value=None if value == "none" else value,
+            feedback=plan.feedback,
+            duplicates=cast(DuplicateRule, duplicates),
+            unknown_items=cast(UnknownRule, unknown_items),
+            separator=separator,
+        )
+
+
+def refuse_output(output: Path, inputs: Iterable[Path | None], *, ledger: Path | None = None) -> None:
+    """Refuse an output that would write over something that was read, or over the ledger or a file of it."""
+    own = ledger is not None and output.name.startswith(ledger.name) and _same(output.parent, ledger.parent)
+    if own or any(_same(output, one) for one in (*inputs, ledger) if one is not None):
+        raise DataError(
+            "the output would write over a file that is needed.", found=f"-o {output.name}", fix="choose another name"
+        )
+
+
+def _same(one: Path, other: Path) -> bool:
+    return one.resolve() == other.resolve() or (one.exists() and other.exists() and one.samefile(other))
+
+
+def strength_of(text: str) -> float | Literal["auto", "own", "shared"]:
+    """Read a strength: a word, or a number from 0."""
+    if text in ("auto", "own", "shared"):
+        return cast(Literal["auto", "own", "shared"], text)
+    try:
+        strength = float(text)
+    except ValueError:
+        strength = -1.0
+    if not strength >= 0:  # NaN too
+        raise typer.BadParameter("a number from 0, or auto, own, shared", param_hint="--strength")
+    return strength
+
+
+def open_ledger(path: Path, plan: Plan, name: str, *, new: bool) -> Ledger:
+    """Open the ledger; a new one only when asked for, since a second ledger would double a budget."""
+    if new and not path.exists():
+        ceiling = plan.budget if plan.release_mechanism.private else NotPrivate(reason="a simulation")
+        return Ledger.create(path, dataset=name, ceiling=ceiling, unit=plan.unit)
+    try:
+        return Ledger(path)
+    except LedgerBroken as error:
+        if path.exists():
+            raise
+        raise LedgerBroken(
+            error.summary,
+            found=error.found,
+            fix="check the name first: a second ledger for the same people would double their budget. For people who "
+            "have none, add --new-ledger",
+        ) from None
+
+
+DataFile = Annotated[Path, typer.Argument(help="CSV, CSV.gz or Parquet file, one row per user and item.")]
+CatalogFile = Annotated[Path, typer.Option("--catalog", help="The agreed item list, CSV or Parquet.")]
+UserColumn = Annotated[str, typer.Option("--user", help="Column of the user ids.")]
+ItemColumn = Annotated[str, typer.Option("--item", help="Column of the item ids.")]
+ValueColumn = Annotated[str, typer.Option("--value", help="Column of the values; 'none' counts rows.")]
+Separator = Annotated[str, typer.Option("--separator", help="Field separator of a CSV file.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+#: Names that are printed in one line; --json has them all.
+_MOST = 12
+
+
+def read_agreed(path: Path) -> Plan:
+    """Read a plan with the table of features it was made with; without that table all results would be others."""
+    if (name := missing_features(path)) is not None:
+        raise PlanMismatch(
+            "the plan's table of features is missing; nothing was drawn, spent or published.",
+            found=f"no {name} beside {path.name}",
+            expected=f"the table with hash {str(read_toml(path)['features'].get('hash'))[:12]}",
+            fix=f"copy {name} from whoever wrote the plan into the folder of {path.name}, under that name",
+        )
+    return Plan.read(path)
+
+
+def missing_features(path: Path) -> str | None:
+    """Name the file of features that a plan file needs and that is not there; None when nothing is missing.
+
+    Looked for before the plan is read: where the mechanism needs the table, the plan is refused for other words.
+    """
+    table = read_toml(path).get("features")
+    if not isinstance(table, dict):
+        return None
+    named = table.get("file")
+    if not isinstance(named, str) or not named:
+        return f'{path.stem}.features (and no line file = "{path.stem}.features" in the plan)'
+    return None if (path.parent / named).exists() else named
+
+
+def agreed_name(given: str | None, output: Path, plan: Plan) -> str:
+    """The entity's public name, as given or from the output's name; one that the plan does not list is refused."""
+    name = given if given is not None else output.name.split(".")[0]
+    if plan.entities and name not in plan.entities:
+        raise PlanMismatch(
+            "the plan does not name this entity.",
+            found=f"{name}, as given with --entity" if given is not None else f"{name}, taken from -o {output.name}",
+            expected=f"one of {listed(plan.entities)}",
+            fix=f"--entity NAME with the agreed name{'' if given is not None else '; -o may then have any name'}",
+        )
+    return name
+
+
+def listed(names: Sequence[str]) -> str:
+    """Name as many as fit into a line.
+
+    Examples
+    --------
+    >>> listed(["anna", "bern"])
+    'anna, bern'
+    >>> listed([str(number) for number in range(14)])
+    '0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 2 more'
+    """
+    rest = len(names) - _MOST
+    return ", ".join(names[:_MOST]) + (f" and {rest:,} more" if rest > 0 else "")
+
+
+@contextmanager
+def bar(what: str) -> Iterator[Callable[[int, int], None]]:
+    """One bar; call what it gives with how much is done, of how much."""
+    with phases() as step:
+        yield lambda done, total: step(what, done, total)
+
+
+@contextmanager
+def phases() -> Iterator[Callable[[str, int, int], None]]:
+    """A bar per phase; call what it gives with the phase, how much is done, of how much."""
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        tasks = {}
+
+        def step(phase: str, done: int, total: int) -> None:
+            if phase not in tasks:
+                tasks[phase] = progress.add_task(phase, total=total)
+            progress.update(tasks[phase], completed=done, total=total)
+
+        yield step

@@ -1,0 +1,140 @@
+"""One door for every kind of table: files, frames of any library, DuckDB relations, SQL queries.
+
+Frames go through narwhals, so pandas, polars, Arrow and DuckDB share one path; files and queries become polars frames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import polars as pl
+
+from twofold.data.files import read_file, require_columns, text_in_values
+from twofold.data.identifiers import id_column
+from twofold.errors import DataError, MissingExtra, TwofoldError, UnreadableSource
+
+__all__ = ["open_table"]
+
+
+def open_table(
+    source: Any,
+    *,
+    ids: Sequence[str],
+    value: str | None,
+    query: str | None = None,
+    separator: str = ",",
+) -> dict[str, pl.Series]:
+    """Bring the named columns of any source into polars, ids untouched.
+
+    Parameters
+    ----------
+    source : path, frame, relation, connection or database URL
+        Where the rows are.
+    ids : sequence of str
+        Columns of ids.
+    value : str or None
+        Column of values.
+    query : str, optional
+        SQL, needed for a database.
+    separator : str
+        Field separator of a CSV file.
+    """
+    columns = [*ids, *([] if value is None else [value])]
+    if query is not None or _is_url(source):
+        return _columns(_query(source, query), columns, value)
+    if isinstance(source, (str, Path)):
+        numbers = [] if value is None else [value]
+        frame = read_file(Path(source), columns, separator=separator, text=ids, numbers=numbers)
+        return {name: frame[name] for name in columns}
+    return _columns(source, columns, value)
+
+
+def _is_url(source: Any) -> bool:
+    return isinstance(source, str) and "://" in source
+
+
+def _columns(native: Any, columns: Sequence[str], value: str | None) -> dict[str, pl.Series]:
+    try:
+        frame = nw.from_native(native)
+        if isinstance(frame, nw.LazyFrame):
+            require_columns(frame.collect_schema().names(), columns)
+            frame = frame.select(*dict.fromkeys(columns)).collect("polars")
+        require_columns(frame.columns, columns)
+        return {name: _to_polars(frame[name], is_value=name == value) for name in columns}
+    except TypeError:
+        raise UnreadableSource(
+            "this kind of source is not known.",
+            found=f"a {type(native).__name__}",
+            expected="a path, a pandas, polars or Arrow table, a DuckDB relation, or a database with query=",
+        ) from None
+    except ImportError:
+        raise needs_extra("pandas,duckdb", "reading this kind of table") from None
+    except (nw.exceptions.NarwhalsError, pl.exceptions.PolarsError) as error:
+        raise UnreadableSource(
+            "the table cannot be used.",
+            found=f"{type(error).__name__}",
+            expected="a table whose columns have different names and plain types",
+        ) from None
+
+
+def _to_polars(column: nw.Series[Any], *, is_value: bool) -> pl.Series:
+    """Ids that pandas keeps as objects are taken one by one: a conversion could change or refuse them."""
+    if column.dtype != nw.Object:
+        return column.to_polars()
+    if is_value:
+        raise text_in_values(column.name)
+    native = [None if _is_missing(value) else value for value in column.to_list()]
+    return id_column(native, column.name)
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, (float, np.floating)) and bool(np.isnan(value)))
+
+
+def _query(source: Any, query: str | None) -> pl.DataFrame:
+    if query is None:
+        raise DataError("a database needs a query.", fix='pass query="SELECT patient, code, count FROM visits"')
+    connection = _engine(source) if _is_url(source) else source
+    try:
+        return pl.read_database(query, connection)
+    except TwofoldError:
+        raise
+    except ModuleNotFoundError:
+        raise needs_extra("sql", "reading from this database") from None
+    except Exception as error:
+        # The driver's own text may quote rows or the password of a URL, so only its type is shown.
+        raise UnreadableSource(
+            "the database did not answer the query.",
+            found=type(error).__name__,
+            expected="a SQLAlchemy engine or URL, or an ADBC connection, and a query it can run",
+            fix="run the query with the database's own client first",
+        ) from None
+    finally:
+        if connection is not source:
+            connection.dispose()
+
+
+def _engine(url: str) -> Any:
+    if url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///").split("?")[0]).is_file():
+        raise UnreadableSource("there is no such SQLite file.", fix="mind the path; SQLite would make an empty one")
+    try:
+        import sqlalchemy
+    except ModuleNotFoundError:
+        raise needs_extra("sql", "a database URL") from None
+    try:
+        return sqlalchemy.create_engine(url)
+    except Exception as error:
+        raise UnreadableSource(
+            "this database URL cannot be used.",
+            found=type(error).__name__,
+            expected="dialect+driver://user@host/database, and its driver installed",
+        ) from None
+
+
+def needs_extra(extra: str, what: str) -> MissingExtra:
+    """The error for an optional package that is not there."""
+    return MissingExtra(f"{what} needs an optional package.", fix=f"pip install 'twofold[{extra}]'")

@@ -1,0 +1,307 @@
+r"""Recommendations for many users in blocks: exact, in bounded memory, as frames or streamed into one Parquet file.
+
+The numbers of a model for other programs: .npz or .parquet, with ids, without pickle.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from polars.io.plugins import register_io_source
+from scipy import sparse
+
+from twofold.algorithms._jit import Workers, one_blas_thread
+from twofold.algorithms.top_items import TopItems, top_items, top_scores
+from twofold.data.identifiers import Identifiers
+from twofold.entity.models.blend import Scorer
+from twofold.entity.models.factors import FactorScorer
+from twofold.entity.models.item_item import ItemItemScorer
+from twofold.errors import BadIdentifier, BadParameter, TransportError
+from twofold.storage.files import write_whole
+
+if TYPE_CHECKING:
+    from twofold.entity.model import Model
+
+__all__ = ["BLOCK", "Everyone", "export_model", "id_array", "row_block", "write_parquet"]
+
+#: Users whose lists are made before they are handed on.
+BLOCK = 16_384
+#: Bytes of scores a thread holds at once.
+SCORE_BYTES = 1 << 22
+
+Positions = NDArray[np.int64]
+Progress = Callable[[int, int], object]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Everyone:
+    """Everything that lists for many users need.
+
+    Parameters
+    ----------
+    scorer : Scorer
+        The local model.
+    rows : csr array (users, items)
+        Histories, cut to the plan's bounds.
+    usual : array (items,)
+        Scores of a history that tells nothing.
+    user_ids, item_ids : Identifiers
+        Ids of rows and columns.
+    user_factors : array (users, rank), optional
+        Where they are known already.
+    """
+
+    scorer: Scorer
+    rows: sparse.csr_array
+    usual: NDArray[np.float32]
+    user_ids: Identifiers
+    item_ids: Identifiers
+    user_factors: NDArray[np.float32] | None = None
+
+    def frames(
+        self,
+        n: int,
+        users: Positions,
+        *,
+        exclude_seen: bool,
+        allowed: Positions | None,
+        block: int,
+        threads: int | None,
+        progress: Progress | None,
+    ) -> Iterator[pl.DataFrame]:
+        """Give one frame per block of users: user, rank, item, score."""
+        names, items = id_series(self.user_ids), id_series(self.item_ids)
+        for start in range(0, len(users), block):
+            chosen = users[start : start + block]
+            found = self.top(n, chosen, exclude_seen=exclude_seen, allowed=allowed, threads=threads)
+            yield _frame(found, chosen, names, items)
+            if progress is not None:
+                progress(min(start + block, len(users)), len(users))
+
+    def schema(self) -> dict[str, Any]:
+        """Names and types of the columns."""
+        users, items = id_series(self.user_ids).dtype, id_series(self.item_ids).dtype
+        return {"user": users, "rank": pl.Int32, "item": items, "score": pl.Float32}
+
+    def top(
+        self, n: int, users: Positions, *, exclude_seen: bool, allowed: Positions | None, threads: int | None = None
+    ) -> TopItems:
+        """Find the best columns of the users in these rows; -1 fills a short list."""
+        rows = row_block(self.rows, users)
+        seen = rows if exclude_seen else None
+        n = min(n, self.scorer.n_items)
+        if isinstance(self.scorer, FactorScorer):
+            return self._by_factors(n, users, rows, seen, allowed, threads)
+        return self._by_scores(n, rows, seen, allowed, threads)
+
+    def _by_factors(
+        self,
+        n: int,
+        users: Positions,
+        rows: sparse.csr_array,
+        seen: sparse.csr_array | None,
+        allowed: Positions | None,
+        threads: int | None,
+    ) -> TopItems:
+        assert isinstance(self.scorer, FactorScorer)
+        known = self.user_factors
+        factors = self.scorer.user_factors(rows) if known is None else known[users]
+        items, scores = top_items(factors, self.scorer.factors, n, exclude=seen, allowed=allowed, threads=threads)
+        silent = np.flatnonzero(~factors.any(axis=1))
+        for start in range(0, silent.size, self._part):
+            some = silent[start : start + self._part]
+            lines = np.broadcast_to(self.usual, (some.size, self.usual.size))
+            items[some], scores[some] = top_scores(
+                lines, n, exclude=None if seen is None else seen[some], allowed=allowed
+            )
+        return TopItems(items, scores)
+
+    def _by_scores(
+        self,
+        n: int,
+        rows: sparse.csr_array,
+        seen: sparse.csr_array | None,
+        allowed: Positions | None,
+        threads: int | None,
+    ) -> TopItems:
+        n_users = int(rows.shape[0])
+        items, scores = np.full((n_users, n), -1, np.intp), np.full((n_users, n), -np.inf, np.float32)
+
+        def fill(part: int) -> None:
+            span = np.arange(part * self._part, min(n_users, (part + 1) * self._part))
+            some = row_block(rows, span)
+            lines = np.asarray(self.scorer.scores(some), dtype=np.float32)
+            lines[~lines.any(axis=1) | (np.diff(some.indptr) == 0)] = self.usual
+            items[span], scores[span] = top_scores(lines, n, exclude=None if seen is None else some, allowed=allowed)
+
+        with Workers(threads) as workers, one_blas_thread():
+            workers.run(fill, -(-n_users // self._part))
+        return TopItems(items, scores)
+
+    @property
+    def _part(self) -> int:
+        """Users scored at once, by public sizes only."""
+        return max(16, min(4096, SCORE_BYTES // (4 * self.scorer.n_items)))
+
+
+def row_block(rows: sparse.csr_array, users: Positions) -> sparse.csr_array:
+    """Give some rows; neighbours without copying their entries.
+
+    Examples
+    --------
+    >>> rows = sparse.csr_array(np.array([[1.0, 0.0], [0.0, 2.0], [3.0, 4.0]]))
+    >>> row_block(rows, np.array([1, 2])).toarray().tolist(), row_block(rows, np.array([2, 0])).toarray().tolist()
+    ([[0.0, 2.0], [3.0, 4.0]], [[3.0, 4.0], [1.0, 0.0]])
+    """
+    if users.size == 0 or users[-1] - users[0] != users.size - 1 or (np.diff(users) != 1).any():
+        return sparse.csr_array(rows[users])
+    starts = rows.indptr[users[0] : users[-1] + 2]
+    entries = slice(starts[0], starts[-1])
+    parts: Any = (rows.data[entries], rows.indices[entries], starts - starts[0])
+    return sparse.csr_array(parts, shape=(users.size, rows.shape[1]))
+
+
+def id_series(ids: Identifiers) -> pl.Series:
+    """Ids as a column of their own type; as text where a table has no type for them.
+
+    Examples
+    --------
+    >>> id_series(Identifiers([3, 5])).dtype, id_series(Identifiers([(1, "a")])).to_list()
+    (Int64, ["(1, 'a')"])
+    """
+    series = ids.to_polars()
+    return pl.Series(ids.texts(), dtype=pl.String) if series.dtype == pl.Object else series
+
+
+def _frame(found: TopItems, users: Positions, names: pl.Series, items: pl.Series) -> pl.DataFrame:
+    there = found.items >= 0
+    rank = np.broadcast_to(np.arange(1, there.shape[1] + 1, dtype=np.int32), there.shape)
+    who = np.broadcast_to(users[:, None], there.shape)
+    columns = [
+        names.gather(pl.Series(who[there])).alias("user"),
+        pl.Series("rank", rank[there]),
+        items.gather(pl.Series(found.items[there])).alias("item"),
+        pl.Series("score", found.scores[there]),
+    ]
+    return pl.DataFrame(columns)
+
+
+def write_parquet(frames: Iterator[pl.DataFrame], schema: dict[str, Any], path: Path) -> None:
+    """Stream frames into one Parquet file, whole or not at all; only its owner may read it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "lists.parquet"
+    ...     write_parquet(iter([pl.DataFrame({"a": [1]}), pl.DataFrame({"a": [2]})]), {"a": pl.Int64}, path)
+    ...     pl.read_parquet(path)["a"].to_list()
+    [1, 2]
+    """
+    temporary = path.with_name(f".{path.name[:80]}.{secrets.token_hex(6)}.part")
+    try:
+        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        lazy = register_io_source(lambda *_: frames, schema=schema)
+        lazy.sink_parquet(temporary, sync_on_close="all", engine="streaming")
+        temporary.replace(path)
+    except (OSError, pl.exceptions.ComputeError) as error:
+        raise TransportError(
+            f"{path.name} cannot be written.",
+            found=getattr(error, "strerror", None) or type(error).__name__,
+            fix="check the folder, its rights and its free space; nothing was left behind",
+        ) from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def export_model(model: Model, path: str | PathLike[str], *, what: Literal["items", "users"] = "items") -> Path:
+    """Write item factors or item-item weights, or user factors, whole or not at all, readable by the owner only.
+
+    Parameters
+    ----------
+    model : Model
+        Either kind; only a model of factors has user factors.
+    path : path
+        Ends in .npz: arrays ``items`` with ``item_factors``, or with ``weights`` (entry (j, i): what a unit of item j
+        adds to item i) and ``means``; or ``users`` with ``user_factors``. Ends in .parquet: the same as a table, a row
+        per item or user, columns ``factor_1`` ... or ``weight_to_1`` ... in the order of the catalog.
+    what : {"items", "users"}
+        Which side. Users are never written unless asked for.
+
+    Privacy
+    -------
+    Both were fitted to the entity's own data without noise: keep them where the data is.
+    """
+    target = Path(path)
+    if what not in ("items", "users"):
+        raise BadParameter("what is unknown.", found=f"{what!r:.40}", expected="'items' or 'users'")
+    writers = {".npz": _npz, ".parquet": _parquet, ".pq": _parquet}
+    if target.suffix not in writers:
+        raise BadParameter(
+            "a model is exported as .npz or .parquet.",
+            found=f"a name that ends in {target.suffix or 'nothing'!r}",
+            fix="model.save(path) keeps the whole model",
+        )
+    ids, arrays = _items(model) if what == "items" else _users(model)
+    write_whole(target, writers[target.suffix](ids, what, arrays), mode=0o600)
+    return target
+
+
+def _items(model: Model) -> tuple[Identifiers, dict[str, NDArray[Any]]]:
+    if isinstance(model.scorer, ItemItemScorer):
+        whole = model.scorer.weights.apply(np.eye(model.scorer.n_items, dtype=np.float32))
+        return model.catalog.items, {"weights": whole, "means": model.scorer.means}
+    names = {"factors": "item_factors"}
+    arrays = {names.get(name, name): part for name, part in model.scorer.arrays().items()}
+    return model.catalog.items, arrays
+
+
+def _users(model: Model) -> tuple[Identifiers, dict[str, NDArray[Any]]]:
+    return model.history.user_ids, {"user_factors": model.user_factors}
+
+
+def _npz(ids: Identifiers, name: str, arrays: dict[str, NDArray[Any]]) -> bytes:
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **{name: id_array(ids)}, **arrays)
+    return buffer.getvalue()
+
+
+def _parquet(ids: Identifiers, name: str, arrays: dict[str, NDArray[Any]]) -> bytes:
+    columns = [id_series(ids).alias(name.removesuffix("s"))]
+    for part, values in arrays.items():
+        if values.ndim == 1:
+            columns.append(pl.Series(part.removesuffix("s"), values))
+        else:
+            word = "weight_to" if part == "weights" else "factor"
+            columns += [pl.Series(f"{word}_{at + 1}", values[:, at]) for at in range(values.shape[1])]
+    buffer = io.BytesIO()
+    pl.DataFrame(columns).write_parquet(buffer)
+    return buffer.getvalue()
+
+
+def id_array(ids: Identifiers) -> NDArray[Any]:
+    """Ids as an array without objects: 64-bit integers where they are integers, else text.
+
+    Examples
+    --------
+    >>> id_array(Identifiers(["b", "a"])), id_array(Identifiers([7, 2]))
+    (array(['b', 'a'], dtype='<U1'), array([7, 2]))
+    """
+    series = ids.to_polars()
+    if series.dtype.is_integer() and series.dtype not in (pl.Int128, pl.UInt128):
+        return series.to_numpy()
+    texts = ids.texts()
+    array = np.array(texts, dtype=np.str_)
+    if array.tolist() != texts:  # NumPy drops zero characters at the end of a text
+        raise BadIdentifier("an id ends in a zero character, which .npz cannot hold.", fix="export to .parquet")
+    return array

@@ -1,0 +1,1 @@
+"""The local models an entity chooses among, one file each."""

@@ -1,0 +1,338 @@
+r"""A local model of items alone: the score of an item is a weighted sum of the history, in closed form.
+
+Item-item weights from an entity's own Gram matrix plus the weighted shared one.
+
+Counts. Values are damped, and the Gram matrix is that of all users. The shared one is ``V moments Vᵀ`` per user; it
+lacks what users differ by inside a prototype. On the diagonal that is known: the mean square of a damped count (power
+1/2) is the mean of the count, which the server sends. Off the diagonal the entity's own Gram matrix has to speak.
+Where the server sends second moments of damped counts (patterns), these are used instead, brought to the entity's own
+mean squares: entities differ in what they use at all far more than in what goes with what (`ridge`).
+
+Ratings. What is left of a rating after the item's mean and the user's offset. The shared factors are centred likewise,
+and an item counts by the share of users who rated it, as it does in the entity's own sums. Absent ratings are unknown,
+not zero, so weights fitted to sums over all users are too small by a factor that validation finds (`gain`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from twofold.csr import damped, damped_rows
+from twofold.entity.models.blend import damping_of_items, rating_means, shares, spread_rows
+from twofold.entity.models.ridge import (
+    UNEXPLAINED,
+    DenseWeights,
+    LowRankWeights,
+    Weights,
+    feature_prior,
+    pattern_prior,
+    weights_from_gram,
+    weights_from_rows,
+)
+from twofold.errors import BadModel, BadParameter, BadShape
+from twofold.features import Features
+from twofold.federation.factors import ItemFactors
+
+__all__ = ["MAX_ITEMS", "ItemItemFit", "ItemItemScorer"]
+
+Floats = NDArray[np.floating[Any]]
+Columns = NDArray[np.integer[Any]]
+
+#: Longest catalog for which item-item weights are offered: as a whole matrix they take 4 bytes x items².
+MAX_ITEMS = 6_000
+
+
+class ItemItemScorer:
+    """Scores from weights between items, zero from an item to itself.
+
+    For counts the score of item i is ``mean_i + Σ_j (x_j - mean_j) B_ji`` over all items. For ratings only observed
+    items speak, and a user has an offset o, the mean of what they gave above the items' means, drawn to 0:
+    ``mean_i + o + Σ_j (x_j - mean_j - o) B_ji``. Scores of ratings are predicted ratings.
+
+    Parameters
+    ----------
+    weights : DenseWeights or LowRankWeights
+        B, as a matrix or as the product it comes from.
+    means : array (items,)
+        What an item gets without knowing anything of the user.
+    feedback : {"ratings", "counts"}
+        Absent entries are unknown, or zeros.
+    shrinkage : float
+        For ratings: with how many ratings of no surprise a user's offset is averaged.
+    power : float
+        Values are raised to it before anything else, keeping their sign; 0.5 damps counts.
+
+    Examples
+    --------
+    >>> weights = DenseWeights(matrix=np.array([[0.0, 0.5], [0.25, 0.0]]))
+    >>> scorer = ItemItemScorer(weights, means=np.zeros(2), feedback="counts")
+    >>> scorer.one(np.array([0]), np.array([4.0])).tolist()
+    [0.0, 2.0]
+    >>> scorer.reasons(np.array([0]), np.array([4.0]), 1).tolist()
+    [2.0]
+    """
+
+    def __init__(
+        self, weights: Weights, *, means: Floats, feedback: str, shrinkage: float = 0.0, power: float = 1.0
+    ) -> None:
+        if feedback not in ("counts", "ratings"):
+            raise BadParameter("feedback is unknown.", found=repr(feedback), expected="'counts' or 'ratings'")
+        self.weights = _rounded(weights)
+        self.means = np.array(means, dtype=np.float32)
+        if any(part.shape[-1] != self.means.size for part in self.weights.arrays().values()):
+            raise BadShape("weights and means do not have the same items.")
+        self.feedback, self.shrinkage, self.power = feedback, float(shrinkage), float(power)
+        # For counts, what is left when the history is empty: the means of items nobody mentioned speak too.
+        self._constant = self.means - self.weights.apply(self.means[None, :])[0] if self._counts else self.means
+
+    @property
+    def _counts(self) -> bool:
+        return self.feedback == "counts"
+
+    @property
+    def kind(self) -> str:
+        """How an artefact names it."""
+        return "item-item"
+
+    @property
+    def n_items(self) -> int:
+        """Length of the catalog."""
+        return int(self.means.size)
+
+    def scores(self, rows: sparse.csr_array) -> NDArray[np.float32]:
+        """Score every item for every history; see `Scorer`."""
+        rows = damped_rows(rows, self.power)
+        if self._counts:
+            return np.asarray(self._constant + self.weights.apply(rows), dtype=np.float32)
+        residuals, offsets = residual_rows(rows, self.means, self.shrinkage)
+        return np.asarray(self.means + offsets[:, None] + self.weights.apply(residuals), dtype=np.float32)
+
+    def one(self, columns: Columns, values: Floats) -> NDArray[np.float32]:
+        """Score every item for one history; see `Scorer`."""
+        parts: Any = (np.asarray(values, dtype=np.float32), np.asarray(columns), np.array([0, len(columns)]))
+        return np.asarray(self.scores(sparse.csr_array(parts, shape=(1, self.n_items)))[0])
+
+    def reasons(self, columns: Columns, values: Floats, item: int) -> NDArray[np.float64]:
+        """How much each entry added to the score of one item, above the item's own mean (or, for counts, constant)."""
+        pull = self.weights.column(item)[columns].astype(np.float64)
+        given = damped(values, self.power)
+        if self._counts or not len(columns):
+            return np.asarray(pull * given)
+        share = 1.0 / (len(columns) + self.shrinkage)
+        return np.asarray((pull + share * (1.0 - pull.sum())) * (given - self.means[columns]))
+
+    def constant(self, item: int) -> float:
+        """What no entry explains: the score less its `reasons`."""
+        return float(self._constant[item])
+
+    def similar(self, item: int) -> NDArray[np.float64]:
+        """Partial correlation: how two items go together when all others are held fixed."""
+        one, other = (np.asarray(part, np.float64) for part in (self.weights.row(item), self.weights.column(item)))
+        likeness = np.sign(one) * np.sqrt(np.maximum(one * other, 0.0))
+        likeness = np.minimum(likeness, 1.0)
+        likeness[item] = -np.inf
+        return np.asarray(likeness)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Weights and means."""
+        return {**self.weights.arrays(), "means": self.means}
+
+    def settings(self) -> dict[str, Any]:
+        """What the numbers mean."""
+        return {"feedback": self.feedback, "shrinkage": self.shrinkage, "power": self.power}
+
+    @classmethod
+    def rebuild(cls, arrays: dict[str, NDArray[Any]], settings: dict[str, Any]) -> ItemItemScorer:
+        """Make it again from `arrays` and `settings`."""
+        parts = dict(arrays)
+        means = parts.pop("means", None)
+        if means is None or set(settings) != {"feedback", "shrinkage", "power"}:
+            raise BadModel("the parts of an item-item model are not complete.", expected="means, weights and settings")
+        if set(parts) == {"weights"}:
+            return cls(DenseWeights(matrix=parts["weights"]), means=means, **settings)
+        if set(parts) == {"basis", "left", "right"}:
+            return cls(LowRankWeights(**parts), means=means, **settings)
+        raise BadModel("the weights of an item-item model are not complete.", expected="weights, or a basis")
+
+
+def residual_rows(
+    rows: sparse.csr_array, means: Floats, shrinkage: float
+) -> tuple[sparse.csr_array, NDArray[np.float32]]:
+    """Ratings less the items' means and less each user's offset, and the offsets.
+
+    Examples
+    --------
+    >>> rows = sparse.csr_array(np.array([[5.0, 3.0], [0.0, 2.0]]))
+    >>> residuals, offsets = residual_rows(rows, np.array([3.0, 3.0]), 0.0)
+    >>> offsets.tolist(), residuals.toarray().tolist()
+    ([1.0, -1.0], [[1.0, -1.0], [0.0, 0.0]])
+    """
+    lengths = np.diff(rows.indptr)
+    above = rows.data - means[rows.indices]
+    sums = np.add.reduceat(np.append(above, 0.0), rows.indptr[:-1]) * (lengths > 0) if len(lengths) else np.zeros(0)
+    offsets = sums / np.maximum(lengths + shrinkage, 1e-12)
+    parts: Any = ((above - np.repeat(offsets, lengths)).astype(np.float32), rows.indices, rows.indptr)
+    return sparse.csr_array(parts, shape=rows.shape), offsets.astype(np.float32)
+
+
+def _rounded(weights: Weights) -> Weights:
+    """Numbers as an artefact keeps them, so that a model read back gives the same bits."""
+    parts = {name: np.ascontiguousarray(part, dtype=np.float32) for name, part in weights.arrays().items()}
+    if isinstance(weights, DenseWeights):
+        return DenseWeights(matrix=parts["weights"])
+    return LowRankWeights(**parts)
+
+
+Floats_item_item_fit = NDArray[np.float64]
+
+POWER = {"counts": 0.5, "ratings": 1.0}
+#: Ridge of every item, in entries of average size.
+RIDGE = {"counts": 75.0, "ratings": 300.0}
+#: Ratings of no surprise a user's offset is averaged with.
+OFFSET_RATINGS = 5.0
+
+
+class ItemItemFit:
+    """One entity's rows, made ready for item-item weights of any strength.
+
+    Parameters
+    ----------
+    rows : csr array (users, items)
+        Private.
+    shared : ItemFactors or None
+        What the server sent.
+    feedback : {"counts", "ratings"}
+        Absent entries are zeros, or unknown.
+    features : Features, optional
+        What is public about the items.
+    """
+
+    def __init__(
+        self,
+        rows: sparse.csr_array,
+        shared: ItemFactors | None,
+        *,
+        feedback: str,
+        features: Features | None = None,
+    ) -> None:
+        self.rows, self.shared, self.feedback, self.features = rows, shared, feedback, features
+        self.power = POWER[feedback]
+        self._own = lru_cache(maxsize=None)(self._own_part)
+        self._grams: dict[str, Floats_item_item_fit] = {}
+
+    def scorer(self, strength: float, *, gain: float = 1.0, public: float = 0.0) -> ItemItemScorer:
+        """Weights for one strength of the shared model and, for counts, one of what public features say, in users."""
+        values, means, square = self._own(self._stage(strength))
+        own, theirs = (0.0 if math.isinf(strength) else 1.0), self._weight(strength)
+        ridge = np.full(self.rows.shape[1], RIDGE[self.feedback] * square)
+        extra = np.zeros((0, self.rows.shape[1]))
+        if theirs:
+            extra, rest = self._shared_part(square, math.isinf(strength))
+            extra, ridge = extra * math.sqrt(theirs), ridge + theirs * rest
+        if public:
+            more, rest = self._public_part
+            extra, ridge = np.vstack([extra, more * math.sqrt(public)]), ridge + public * rest
+        weights = self._weights(strength, values, own, extra, ridge)
+        shrinkage = OFFSET_RATINGS if self.feedback == "ratings" else 0.0
+        return ItemItemScorer(
+            _scaled(weights, gain), means=means, feedback=self.feedback, shrinkage=shrinkage, power=self.power
+        )
+
+    def _stage(self, strength: float) -> str:
+        return "own" if strength == 0 else "shared" if math.isinf(strength) else "both"
+
+    def _weight(self, strength: float) -> float:
+        if self.shared is None:
+            return 0.0
+        return max(self.shared.users, 1.0) if math.isinf(strength) else strength
+
+    def _own_part(self, stage: str) -> tuple[sparse.csr_array, Floats_item_item_fit, float]:
+        """Values the Gram matrix is made of, the items' means, and the mean square of an entry."""
+        if self.feedback == "counts":
+            values, means = damped_rows(self.rows, self.power), np.zeros(self.rows.shape[1])
+        else:
+            means = rating_means(self.rows, self.shared, {"own": 0.0, "both": 1.0, "shared": math.inf}[stage])
+            values, _ = residual_rows(self.rows, means.astype(np.float32), OFFSET_RATINGS)
+        square = float(np.mean(values.data.astype(np.float64) ** 2)) if values.nnz else 1.0
+        return values, means, max(square, 1e-6)
+
+    def _weights(
+        self,
+        strength: float,
+        values: sparse.csr_array,
+        own: float,
+        extra: Floats_item_item_fit,
+        ridge: Floats_item_item_fit,
+    ) -> Weights:
+        users, items = values.shape
+        if users + len(extra) < items // 2:
+            dense = values.toarray().astype(np.float64) if own else np.zeros((0, items))
+            return weights_from_rows(np.vstack([dense, extra]), ridge)
+        gram = self._gram(self._stage(strength), values) if own else np.zeros((items, items))
+        return weights_from_gram(gram + extra.T @ extra, ridge)
+
+    def _gram(self, stage: str, values: sparse.csr_array) -> Floats_item_item_fit:
+        if stage not in self._grams:
+            product = (values.T @ values).toarray()
+            self._grams[stage] = product.astype(np.float64)
+        return self._grams[stage]
+
+    def _shared_part(self, square: float, as_sent: bool = False) -> tuple[Floats_item_item_fit, Floats_item_item_fit]:
+        """Rows of one shared user, and what they leave unexplained of each item."""
+        if self.feedback == "ratings":
+            return self._shared_ratings(square)
+        return self._shared_counts if self.shared is None or self.shared.patterns is None else self._second(as_sent)
+
+    def _second(self, as_sent: bool) -> tuple[Floats_item_item_fit, Floats_item_item_fit]:
+        """From the shared second moments; brought to the entity's own items unless nothing of its own is to count."""
+        assert self.shared is not None
+        return pattern_prior(self.shared, None if as_sent else self._own_squares, self.rows.shape[0])
+
+    @cached_property
+    def _public_part(self) -> tuple[Floats_item_item_fit, Floats_item_item_fit]:
+        assert self.features is not None
+        return feature_prior(damped_rows(self.rows, self.power), self.features.matrix)
+
+    @cached_property
+    def _own_squares(self) -> Floats_item_item_fit:
+        """Sum of squares of each item's damped counts: of the counts themselves."""
+        values = damped_rows(self.rows, self.power)
+        return np.asarray(np.bincount(values.indices, values.data.astype(np.float64) ** 2, values.shape[1]))
+
+    @cached_property
+    def _shared_counts(self) -> tuple[Floats_item_item_fit, Floats_item_item_fit]:
+        assert self.shared is not None
+        shrink = damping_of_items(self.rows, self.power)
+        rows = spread_rows(self.shared.factors * shrink[:, None], self.shared.moments)
+        squares, explained = np.maximum(self.shared.means, 0.0), (rows**2).sum(axis=0)
+        return rows, np.maximum(squares - explained, UNEXPLAINED * np.maximum(squares, explained))
+
+    def _shared_ratings(self, square: float) -> tuple[Floats_item_item_fit, Floats_item_item_fit]:
+        assert self.shared is not None
+        share = shares(self.shared)
+        rows = _centred_rows(self.shared, share)
+        explained = (rows**2).sum(axis=0)
+        return rows * share, share * square + share * (1 - share) * explained
+
+
+def _centred_rows(shared: ItemFactors, share: Floats_item_item_fit) -> Floats_item_item_fit:
+    """Rows of one shared user less the items' means and the user's own mean over what users rate."""
+    V = shared.factors.astype(np.float64)
+    weighted = V * share[:, None]
+    usual = np.linalg.lstsq(weighted.T @ V, weighted.T @ shared.means, rcond=1e-6)[0]
+    rows = spread_rows(V, shared.moments - np.outer(usual, usual))
+    total = share.sum()
+    return np.asarray(rows - (rows @ share / total if total else np.zeros(len(rows)))[:, None])
+
+
+def _scaled(weights: Weights, gain: float) -> Weights:
+    if isinstance(weights, DenseWeights):
+        return DenseWeights(matrix=weights.matrix * np.float32(gain))
+    return replace(weights, right=weights.right * np.float32(gain))

@@ -1,0 +1,6 @@
+r"""What the sides agree on: the plan, the two messages, and their bytes. Sees no ratings.
+
+Ways to carry the two messages. A transport sees bytes, never ratings; it may be replaced without anyone noticing.
+"""
+
+from __future__ import annotations

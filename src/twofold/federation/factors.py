@@ -1,0 +1,341 @@
+r"""Item factors: what the server sends back once, never changed afterwards.
+
+Round 2: the server's item factors as bytes and back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twofold.errors import BadMessage, BadNumber, BadShape, FactorsChanged, NotForRealUse, PlanMismatch
+from twofold.federation.expected import expected
+from twofold.federation.header import FACTORS, check_header, common_record, note_of
+from twofold.federation.plan import Plan
+from twofold.storage.container import (
+    LARGEST_HEADER,
+    Container,
+    Layout,
+    as_bytes,
+    check_seal,
+    field,
+    finite,
+    open_container,
+    pack_sealed,
+    unpack,
+)
+from twofold.storage.files import read_limited, write_whole
+
+__all__ = [
+    "MOST_PATTERNS",
+    "MOST_USERS",
+    "ItemFactors",
+    "decode_factors",
+    "encode_factors",
+    "factors_limit",
+    "load_factors",
+    "save_factors",
+]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ItemFactors:
+    """The shared item factors and the few public numbers an entity needs to draw its own model towards them.
+
+    Parameters
+    ----------
+    plan, catalog : str
+        Hashes of the plan and of the catalog they belong to.
+    factors : float32 array (items, rank)
+        V of the paper, at least 0.
+    moments : float64 array (rank, rank)
+        Mean of u uᵀ over the users the prototypes stand for: ``factors @ moments @ factors.T`` is what the federation
+        knows of how items go together, per user.
+    means : float64 array (items,)
+        Mean value of each item over all messages: for counts per user, for ratings per observation.
+    support : float64 array (items,)
+        How much each mean can be trusted: users (counts) or observations (ratings) less what the noise takes away.
+    users : float
+        How many users the messages speak for, less what the noise takes away.
+    entities : int
+        How many entities answered; their names are not in here.
+    private : bool
+        False when any message came from a simulation, from seeded noise, or from a mechanism without a proof.
+    note : str
+        What the server decided from public numbers, in words.
+    patterns : float32 array (items, patterns), optional
+        Directions of the users' common second moments that rose above the noise; signed, columns of unit length. None
+        where the messages held no second moments (prototypes).
+    strengths : float64 array (patterns,), optional
+        Mean square along each pattern, per user: ``patterns @ diag(strengths) @ patterns.T`` is the denoised mean of
+        x xᵀ, x a user's row as the mechanism measures it (`twofold.release.bilinear`).
+    squares : float64 array (items,), optional
+        Diagonal of that mean before anything was left out: mean square of each item, at least 0.
+
+    Privacy
+    -------
+    Post-processing of released messages: costs nothing more.
+
+    Paper
+    -----
+    V̂ of Algorithm 2, line 4.
+    """
+
+    plan: str
+    catalog: str
+    factors: NDArray[np.float32]
+    moments: NDArray[np.float64]
+    means: NDArray[np.float64]
+    support: NDArray[np.float64]
+    users: float
+    entities: int
+    private: bool
+    note: str = ""
+    patterns: NDArray[np.float32] | None = None
+    strengths: NDArray[np.float64] | None = None
+    squares: NDArray[np.float64] | None = None
+
+    def __post_init__(self) -> None:
+        items, rank = self.factors.shape if self.factors.ndim == 2 else (-1, -1)
+        shapes = (self.moments.shape, self.means.shape, self.support.shape)
+        if shapes != ((rank, rank), (items,), (items,)):
+            raise BadShape(
+                "the parts of the item factors do not fit together.", found=f"factors of {self.factors.shape}"
+            )
+        arrays: tuple[NDArray[Any], ...] = (self.factors, self.moments, self.means, self.support, *self._second(items))
+        if not all(np.isfinite(part).all() for part in arrays) or not np.isfinite(self.users):
+            raise BadNumber("the item factors hold NaN or infinity.", expected="finite numbers")
+        for part in arrays:
+            part.flags.writeable = False
+
+    def _second(self, items: int) -> tuple[NDArray[Any], ...]:
+        """The parts of the second moments: all or none of them."""
+        given = (self.patterns, self.strengths, self.squares)
+        if all(part is None for part in given):
+            return ()
+        parts = tuple(np.asarray(part) for part in given if part is not None)
+        width = parts[0].shape[1] if len(parts) == 3 and parts[0].ndim == 2 else -1
+        if [part.shape for part in parts] != [(items, width), (width,), (items,)]:
+            raise BadShape("the second moments of the item factors do not fit together.")
+        return parts
+
+    @property
+    def n_items(self) -> int:
+        """Length of the catalog."""
+        return int(self.factors.shape[0])
+
+    @property
+    def rank(self) -> int:
+        """Number of factors."""
+        return int(self.factors.shape[1])
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of every number, to show that a local fit left them as they came."""
+        state = hashlib.sha256(f"twofold factors 1 {self.plan} {self.catalog}\n".encode())
+        for part, kind in (
+            (self.factors, "<f4"),
+            (self.moments, "<f8"),
+            (self.means, "<f8"),
+            (self.support, "<f8"),
+            (np.array([self.users, self.entities]), "<f8"),
+        ):
+            state.update(np.ascontiguousarray(part, dtype=kind).tobytes())
+        for second in self._second(self.n_items):
+            state.update(np.ascontiguousarray(second, dtype=second.dtype.newbyteorder("<")).tobytes())
+        return state.hexdigest()
+
+    def check_unchanged(self, before: str) -> None:
+        """Refuse to go on when the numbers are not those of `before`, an earlier `hash`."""
+        if self.hash != before:
+            raise FactorsChanged(
+                "the shared item factors were changed by a local fit.",
+                found=f"hash {self.hash[:12]}",
+                expected=f"hash {before[:12]}",
+                fix="copy them before changing them; personalize and adapt never write to them",
+            )
+
+
+#: Patterns of second moments; of a thousand items at ε = 1 some hundred rise above the noise.
+MOST_PATTERNS: Final = 256
+#: Of users, and of the weight behind an item: what messages of 10,000 entities can add up to.
+MOST_USERS: Final = 1e15
+# Times the largest value of the plan. Noise takes honest means far outside the bounds, never so far; and squares, sums
+# and products of numbers below it stay finite.
+_FARTHEST: Final = 1e9
+_MOST_ENTITIES: Final = 10_000_000
+# Of the largest moment: what summation in another order leaves between the two halves of a symmetric matrix.
+_ROUNDING: Final = 1e-6
+
+
+def encode_factors(factors: ItemFactors, plan: Plan) -> bytes:
+    """Write the item factors; equal content gives equal bytes.
+
+    Examples
+    --------
+    >>> from twofold.federation.plan import CatalogKey
+    >>> key = CatalogKey(hash="0" * 64, n_items=3)
+    >>> plan = Plan(catalog=key, feedback="counts", bound=5, max_items=2, rank=2, mechanism="popularity")
+    >>> ones = np.ones(3)
+    >>> made = ItemFactors(
+    ...     plan=plan.hash, catalog=plan.catalog.hash, factors=np.ones((3, 2), dtype=np.float32), moments=np.eye(2),
+    ...     means=ones, support=ones, users=9.0, entities=1, private=True,
+    ... )
+    >>> decode_factors(encode_factors(made, plan), plan).hash == made.hash
+    True
+    """
+    if (factors.plan, factors.catalog) != (plan.hash, plan.catalog.hash):
+        raise PlanMismatch(
+            "the item factors belong to another plan or catalog.",
+            found=f"plan {factors.plan[:12]}, catalog {factors.catalog[:12]}",
+            expected=f"plan {plan.hash[:12]}, catalog {plan.catalog.hash[:12]}",
+        )
+    record = common_record(FACTORS, plan) | {
+        "users": float(factors.users),
+        "entities": int(factors.entities),
+        "private": bool(factors.private),
+        "note": factors.note,
+    }
+    arrays: dict[str, NDArray[Any]] = {
+        "factors": np.asarray(factors.factors, dtype=np.float32),
+        "moments": np.asarray(factors.moments, dtype=np.float64),
+        "means": np.asarray(factors.means, dtype=np.float64),
+        "support": np.asarray(factors.support, dtype=np.float64),
+    }
+    if factors.patterns is not None and factors.strengths is not None and factors.squares is not None:
+        arrays |= {"patterns": factors.patterns, "strengths": factors.strengths, "squares": factors.squares}
+    data = pack_sealed(record, arrays)
+    decode_factors(data, plan)
+    return data
+
+
+def decode_factors(data: bytes, plan: Plan) -> ItemFactors:
+    """Read the item factors, if they are whole and sound and belong to this plan.
+
+    Examples
+    --------
+    >>> from twofold.federation.plan import CatalogKey
+    >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=3), feedback="counts", bound=5, max_items=2)
+    >>> decode_factors(bytes(1000), plan)
+    Traceback (most recent call last):
+    twofold.errors.BadMessage: this is not a message of twofold...
+    """
+    data = as_bytes(data, factors_limit(plan))
+    container = open_container(data)
+    record = container.record
+    check_header(record, plan, schema=FACTORS)
+    private, note = _check_private(field(record, "private", bool), plan), note_of(record)
+    users, entities = _counts(record)
+    arrays = unpack(data, container, _layouts(container, plan))
+    check_seal(data, record)
+    _check_values(arrays, plan)
+    return ItemFactors(
+        plan=plan.hash,
+        catalog=plan.catalog.hash,
+        **arrays,
+        users=users,
+        entities=entities,
+        private=private,
+        note=note,
+    )
+
+
+def save_factors(factors: ItemFactors, path: str | PathLike[str], plan: Plan) -> None:
+    """Write the item factors to a file, whole or not at all."""
+    write_whole(path, encode_factors(factors, plan))
+
+
+def load_factors(path: str | PathLike[str], plan: Plan) -> ItemFactors:
+    """Read the item factors from a file; one larger than the plan allows is not read at all."""
+    return decode_factors(read_limited(path, factors_limit(plan)), plan)
+
+
+def factors_limit(plan: Plan) -> int:
+    """Most bytes a round-2 message of a plan can have.
+
+    Examples
+    --------
+    >>> from twofold.federation.plan import CatalogKey
+    >>> factors_limit(Plan(catalog=CatalogKey(hash="0" * 64, n_items=457), feedback="counts", bound=5, max_items=60))
+    112616
+    """
+    second = plan.n_items * (4 * MOST_PATTERNS + 8) + 8 * MOST_PATTERNS if expected(plan).length else 0
+    return 8 + LARGEST_HEADER + plan.n_items * (4 * plan.rank + 16) + 8 * plan.rank**2 + second
+
+
+def _check_private(private: bool, plan: Plan) -> bool:
+    if private and plan.simulation:
+        raise BadMessage("the item factors of a simulation call themselves private.", fix="twofold factorize again")
+    if not private and not plan.simulation:
+        raise NotForRealUse(
+            "the item factors say that they are not private.",
+            expected="factors made from private messages only",
+            fix="ask the server why; non-private factors are for plans with simulation = true",
+        )
+    return private
+
+
+def _counts(record: Mapping[str, Any]) -> tuple[float, int]:
+    users, entities = finite(record, "users"), int(field(record, "entities", int))
+    if not 0 <= users <= MOST_USERS or not 0 <= entities <= _MOST_ENTITIES:
+        raise BadMessage("the item factors speak for an impossible number of users or entities.")
+    return users, entities
+
+
+def _layouts(container: Container, plan: Plan) -> dict[str, Layout]:
+    shape = container.layouts["factors"].shape if "factors" in container.layouts else ()
+    rank = shape[1] if len(shape) == 2 else 0
+    if not 1 <= rank <= plan.rank:
+        raise BadMessage("the rank of the item factors does not fit the plan.", expected=f"1 to {plan.rank}")
+    per_item = Layout(dtype="F64", shape=(plan.n_items,))
+    second = _second_layouts(container, plan) if expected(plan).length else {}
+    return second | {
+        "factors": Layout(dtype="F32", shape=(plan.n_items, rank)),
+        "moments": Layout(dtype="F64", shape=(rank, rank)),
+        "means": per_item,
+        "support": per_item,
+    }
+
+
+def _second_layouts(container: Container, plan: Plan) -> dict[str, Layout]:
+    """Of the second moments, where the plan's messages hold any; there may be no pattern at all."""
+    shape = container.layouts["patterns"].shape if "patterns" in container.layouts else ()
+    width = shape[1] if len(shape) == 2 else -1
+    if not 0 <= width <= MOST_PATTERNS:
+        raise BadMessage("the number of patterns is out of range.", expected=f"0 to {MOST_PATTERNS}")
+    return {
+        "patterns": Layout(dtype="F32", shape=(plan.n_items, width)),
+        "strengths": Layout(dtype="F64", shape=(width,)),
+        "squares": Layout(dtype="F64", shape=(plan.n_items,)),
+    }
+
+
+def _check_values(arrays: Mapping[str, NDArray[Any]], plan: Plan) -> None:
+    for name in ("factors", "support", "strengths", "squares"):
+        if name in arrays and (arrays[name] < 0).any():
+            raise BadMessage(f"the {name} of the message is negative somewhere.", expected="numbers from 0")
+    most = _FARTHEST * max(1.0, abs(plan.bound), abs(plan.lower))
+    limits = {"factors": most, "means": most, "moments": most**2, "support": MOST_USERS}
+    limits |= {"patterns": 1.001, "strengths": most**2, "squares": most**2}
+    for name, limit in limits.items():
+        if name in arrays and float(np.abs(arrays[name]).max(initial=0.0)) > limit:
+            raise BadMessage(
+                f"the {name} of the message is too large somewhere.", expected=f"numbers within {limit:.3g}"
+            )
+    _check_moments(arrays["moments"])
+
+
+def _check_moments(moments: NDArray[Any]) -> None:
+    """Refuse what is no mean of u uᵀ."""
+    largest = float(np.abs(moments).max())
+    if not np.allclose(moments, moments.T, rtol=0.0, atol=_ROUNDING * largest):
+        raise BadMessage("the moments of the message are not symmetric.")
+    # Divided first: eigenvalues of very large or very small numbers are not reliable.
+    if largest and float(np.linalg.eigvalsh(moments / largest)[0]) < -_ROUNDING * len(moments):
+        raise BadMessage("the moments of the message are not those of any users.", expected="eigenvalues from 0")

@@ -1,0 +1,269 @@
+r"""The key messages of a secure sum: they carry shares of masks and lists of names, and no data.
+
+::
+
+    entity: shares ──> server: roll          who shared, and everybody's sealed shares
+    entity: round 1 (masked) ──> server: survivors    whose messages are in the sum
+    entity: answer ──> server: round 2       the item factors, once the masks are off
+
+The body of each is canonical JSON in an array of bytes: with two hundred entities it is longer than a header may be.
+
+The terms of a plan's secure sum: keys, numbers and the modulus, all from public numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+
+from twofold.errors import BadMessage, BadPlan, PlanMismatch
+from twofold.federation.expected import cannot_be_summed, chosen_mechanism
+from twofold.federation.header import ANSWER, ROLL, SHARES, SURVIVORS, check_entity, check_header, common_record
+from twofold.federation.plan import Plan
+from twofold.release.bilinear.layout import BilinearLayout
+from twofold.release.bilinear.mechanism import Bilinear, noise_deviation
+from twofold.release.content import Kind
+from twofold.release.contract import Public
+from twofold.secure_sum import SharesMessage, UnmaskMessage, check_shares
+from twofold.secure_sum.terms import Terms
+from twofold.storage.container import LARGEST_HEADER, Layout, as_bytes, check_seal, open_container, pack_sealed, unpack
+from twofold.storage.strict_json import canonical_json, parse_json
+
+__all__ = [
+    "Answer",
+    "Roll",
+    "Shares",
+    "Survivors",
+    "body_limit",
+    "decode_answer",
+    "decode_roll",
+    "decode_shares",
+    "decode_survivors",
+    "encode_answer",
+    "encode_roll",
+    "encode_shares",
+    "encode_survivors",
+    "modulus_bits",
+    "secure_terms",
+]
+
+# A sealed pair of shares, or a share, with the name it is for, in JSON.
+_PER_PAIR: Final = 512
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shares:
+    """An entity's sealed shares, decoded."""
+
+    entity: str
+    content: SharesMessage = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Roll:
+    """Who shared keys, in order, with everybody's sealed shares."""
+
+    shares: Mapping[str, SharesMessage] = field(repr=False)
+
+    @property
+    def present(self) -> tuple[str, ...]:
+        """Names, sorted."""
+        return tuple(sorted(self.shares))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Survivors:
+    """Who shared keys, and whose messages are in the sum."""
+
+    present: tuple[str, ...]
+    survivors: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """An entity's shares of what takes the masks off, decoded."""
+
+    entity: str
+    content: UnmaskMessage = field(repr=False)
+
+
+def encode_shares(content: SharesMessage, plan: Plan) -> bytes:
+    """Write an entity's shares."""
+    return _encode(SHARES, plan, content.to_record(), entity=content.sender)
+
+
+def decode_shares(data: bytes, plan: Plan) -> Shares:
+    """Read an entity's shares, if they are whole and for this plan."""
+    record, body = _decode(data, plan, SHARES)
+    content = SharesMessage.from_record(body)
+    check_shares(content, secure_terms(plan))
+    return Shares(entity=_same(check_entity(record, plan), content.sender), content=content)
+
+
+def encode_roll(shares: Mapping[str, SharesMessage], plan: Plan) -> bytes:
+    """Write who shared, with the sealed shares of each."""
+    return _encode(ROLL, plan, {"shares": [shares[name].to_record() for name in sorted(shares)]})
+
+
+def decode_roll(data: bytes, plan: Plan) -> Roll:
+    """Read who shared; too few, or somebody the plan does not know, is refused."""
+    body, terms = _decode(data, plan, ROLL)[1], secure_terms(plan)
+    every = [SharesMessage.from_record(one) for one in _listed(body, "shares")]
+    for one in every:
+        check_shares(one, terms)
+    terms.check_present([one.sender for one in every])
+    return Roll(shares={one.sender: one for one in every})
+
+
+def encode_survivors(present: Sequence[str], survivors: Sequence[str], plan: Plan) -> bytes:
+    """Write whose messages are in the sum."""
+    return _encode(SURVIVORS, plan, {"present": sorted(present), "survivors": sorted(survivors)})
+
+
+def decode_survivors(data: bytes, plan: Plan) -> Survivors:
+    """Read whose messages are in the sum; a list below the plan's floor is refused."""
+    body = _decode(data, plan, SURVIVORS)[1]
+    present, survivors = (tuple(_listed(body, name)) for name in ("present", "survivors"))
+    secure_terms(plan).check_survivors(present, survivors)
+    return Survivors(present=present, survivors=survivors)
+
+
+def encode_answer(content: UnmaskMessage, plan: Plan) -> bytes:
+    """Write an entity's answer."""
+    return _encode(ANSWER, plan, content.to_record(), entity=content.sender)
+
+
+def decode_answer(data: bytes, plan: Plan) -> Answer:
+    """Read an entity's answer; whether its shares are right shows when masks are taken off."""
+    record, body = _decode(data, plan, ANSWER)
+    content = UnmaskMessage.from_record(body)
+    return Answer(entity=_same(check_entity(record, plan), content.sender), content=content)
+
+
+def body_limit(plan: Plan, *, everybody: bool = False) -> int:
+    """Most bytes of a key message: of one entity, or of all of them in one.
+
+    Examples
+    --------
+    >>> from twofold.federation.plan import CatalogKey
+    >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=3), feedback="counts", bound=5, max_items=2)
+    >>> body_limit(plan.with_(n_entities=205)) < body_limit(plan.with_(n_entities=205), everybody=True)
+    True
+    """
+    entities = len(plan.entities) or plan.n_entities
+    return 8 + LARGEST_HEADER + _PER_PAIR * (entities + 8) * (entities if everybody else 1)
+
+
+def _encode(schema: str, plan: Plan, body: Mapping[str, Any], *, entity: str | None = None) -> bytes:
+    record = common_record(schema, plan) | ({} if entity is None else {"entity": entity})
+    text = canonical_json(body).encode()
+    return pack_sealed(record, {"body": np.frombuffer(text, dtype=np.uint8)})
+
+
+def _decode(data: bytes, plan: Plan, schema: str) -> tuple[Mapping[str, Any], dict[str, Any]]:
+    data = as_bytes(data, body_limit(plan, everybody=schema == ROLL))
+    container = open_container(data)
+    check_header(container.record, plan, schema=schema)
+    shape = container.layouts["body"].shape if "body" in container.layouts else ()
+    layout = Layout(dtype="U8", shape=(shape[0] if len(shape) == 1 else 0,))
+    arrays = unpack(data, container, {"body": layout})
+    check_seal(data, container.record)
+    try:
+        return container.record, parse_json(arrays["body"].tobytes().decode())
+    except UnicodeDecodeError:
+        raise BadMessage("the body of the message is no text.") from None
+
+
+def _listed(body: Mapping[str, Any], name: str) -> list[Any]:
+    found = body.get(name)
+    fields = {"shares"} if name == "shares" else {"present", "survivors"}
+    if set(body) != fields or not isinstance(found, list):
+        raise BadMessage("the body of the message has another form.", expected=f"a list of {name}")
+    return found
+
+
+def _same(entity: str, sender: str) -> str:
+    if entity != sender:
+        raise BadMessage("the message carries two names.", found=f"{entity} and {sender}", expected="one sender")
+    return entity
+
+
+#: An entity may have so many times the promised users before its numbers could leave the modulus; it is refused then.
+ROOM: Final = 1_000
+#: Standard deviations of noise that fit beside; a Gaussian passes them once in 10^80 draws.
+_FAR: Final = 20
+#: The same for a share of a Laplace, in deviations of the whole noise: the tail of a share is as long as that of all of
+#: it (by symmetry P(|share| > t) is at most 2 P(|sum| > t)), however small its own deviation is.
+_FAR_LAPLACE: Final = 150
+
+
+@lru_cache(maxsize=16)
+def modulus_bits(plan: Plan) -> int:
+    """Bits of the modulus: the fewest whole bytes in which no sum of the plan can wrap around.
+
+    Examples
+    --------
+    >>> from twofold.federation.plan import CatalogKey
+    >>> from twofold.federation.secure import SecureSum
+    >>> key = CatalogKey(hash="0" * 64, n_items=457)
+    >>> plan = Plan(catalog=key, feedback="counts", bound=5, max_items=60, mechanism="gram", n_entities=205,
+    ...             secure=SecureSum(survivors=185))
+    >>> modulus_bits(plan)
+    56
+    """
+    mechanism, public = chosen_mechanism(plan)[0], plan.public
+    if not isinstance(mechanism, Bilinear):
+        raise cannot_be_summed(mechanism)
+    layout = BilinearLayout.of(public, mechanism.kind)
+    one = max(layout.norm * (layout.norm if layout.gram else layout.profile_norm), layout.count_weight)
+    one = max(one, layout.base_weight * layout.norm, layout.base_weight * layout.mark)
+    entities = len(plan.entities) or plan.n_entities
+    most = (ROOM * plan.n_users * one + _farthest_noise(public, mechanism.kind)) * entities
+    bits = max(16, -(-(most.bit_length() + 1) // 8) * 8)
+    if bits > 64:
+        raise BadPlan(
+            "the sums of this plan do not fit into 64 bits.",
+            found=f"{bits} bits",
+            fix="lower n_users or max_items, or raise epsilon",
+        )
+    return bits
+
+
+def _farthest_noise(public: Public, kind: Kind) -> int:
+    deviation = noise_deviation(public, kind)
+    if public.law == "laplace":
+        return math.ceil(_FAR_LAPLACE * deviation * math.sqrt(max(1, public.honest))) + 1
+    return math.ceil(_FAR * deviation) + 1
+
+
+@lru_cache(maxsize=16)
+def secure_terms(plan: Plan) -> Terms:
+    """Give the terms that all sides of a plan compute alike.
+
+    Raises
+    ------
+    PlanMismatch
+        The plan has no secure sum, or the list of keys is not at hand.
+    """
+    if plan.secure is None:
+        raise PlanMismatch("the plan has no secure sum.", fix="Plan(..., secure=SecureSum(survivors=...))")
+    if plan.secure.keys is None:
+        raise PlanMismatch(
+            "the list of public keys is missing.",
+            expected=f"the list with hash {plan.secure.roster[:12]}" if plan.secure.roster else "enrolled keys",
+            fix="put the list of keys where the plan file names it; twofold plan new --public-key makes one",
+        )
+    return Terms(
+        context=bytes.fromhex(plan.hash),
+        roster=plan.secure.keys,
+        threshold=plan.secure.answers,
+        floor=plan.secure.survivors,
+        least_present=plan.secure.least_present(len(plan.secure.keys)),
+        colluders=plan.secure.colluders,
+        bits=modulus_bits(plan),
+    )

@@ -1,0 +1,371 @@
+"""A plan as a file a person can read, write and argue about: TOML, one comment per field.
+
+How the file is written (order, spaces, comments, ``0.1`` or ``"1/10"``) does not change the plan, nor its hash. Every
+field must be there, so that a plan never depends on the defaults of a version; only `centre`, `l1_cap`, `l2_cap`,
+`deadline` and the tables `features` and `secure` may be left out, which means "none". The file may also say where the
+item list is (``catalog.file``, seen from the plan's folder), the table of features and the list of keys; that differs
+from place to place and is no part of the plan: their hashes are.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import fields
+from datetime import datetime
+from fractions import Fraction
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from twofold.errors import BadPlan, PlanMismatch, TwofoldError, UnreadableSource
+from twofold.features import Features
+from twofold.federation.fields import check_names
+from twofold.federation.plan import SCHEMA, Plan
+from twofold.federation.secure import SecureSum
+from twofold.federation.tables import load_features, save_features
+from twofold.privacy.unit import ADJACENCY
+from twofold.storage.files import write_whole
+
+if TYPE_CHECKING:
+    from twofold.identity.roster import Roster
+
+__all__ = ["catalog_path", "parse_plan", "plan_text", "read_plan", "read_toml", "with_tables", "write_plan"]
+
+_LARGEST: Final = 1_000_000
+_OPTIONAL: Final = ("centre", "l1_cap", "l2_cap", "deadline", "features", "secure")
+#: Files beside a plan: what they hold and how they end. Not .keys, which is how secret ones are called.
+_TABLES: Final = {"features": "table of features", "secure": "list of keys"}
+_ENDINGS: Final = {"features": ".features", "secure": ".roster"}
+_SECURE: Final = ("survivors", "present", "colluders", "threshold", "roster")
+_TOP: Final = """\
+# Plan of a federation: every public parameter, the same file at every entity and at the server.
+# Nothing in here may come from looking at private data: a bound chosen by the data tells something about the people
+# in it. Whoever changes a field makes another plan; messages of the two do not mix.
+# "twofold plan explain" says what would leave and how large the noise is; "twofold plan show" prints the hash.
+"""
+#: Fields in the order of the file, with what each means.
+_COMMENTS: Final[tuple[tuple[str, str], ...]] = (
+    ("schema", "Format of this file."),
+    ("name", "Public name of the federation: letters, digits, '-', '_' and '.'."),
+    ("feedback", '"counts": what is absent is a zero. "ratings": what is absent is unknown.'),
+    ("lower", "Smallest value of an entry; smaller ones are raised to it."),
+    ("bound", "Largest value of an entry; larger ones are cut. Noise grows with it."),
+    ("max_items", "Most items one user contributes. Noise grows with it, or with its root where delta is above 0."),
+    ("centre", "Value ratings are centred at; without it the middle of lower and bound."),
+    ("l1_cap", "Largest sum of the sizes of one user's (centred) values, if below what max_items and bound imply."),
+    ("l2_cap", "Largest Euclidean norm of one user's (centred) values, if below what max_items and bound imply."),
+    ("n_prototypes", "Prototypes of an entity: groups of similar users it speaks of."),
+    ("rank", "Most factors the server looks for."),
+    ("regularization", "Penalty of the server's factorization; the noise adds to it by itself."),
+    ("epsilon", 'Price of the one release, per unit; smaller is more private. Exact: 0.1, or "1/3".'),
+    ("delta", "Allowed failure of that promise; 0 for pure epsilon. Well below one over the number of users."),
+    (
+        "mechanism",
+        '"auto" chooses by public numbers. By name: gram, sketch, features, balcan, sulq, buckets, popularity.',
+    ),
+    ("n_users", "Users an entity promises to have. Never count them for this: a wrong number costs accuracy only."),
+    ("n_entities", "Entities expected to answer."),
+    ("quorum", "Fewest entities with whose messages the server goes on."),
+    ("deadline", "Until when the server waits for the others."),
+    ("entities", "Names that may take part; an empty list lets any."),
+    ("seed", "Public seed of projections and starts. Never a seed of noise."),
+    (
+        "simulation",
+        "true allows seeds and missing ledgers and marks everything as not private. Never true with people.",
+    ),
+)
+_EXAMPLES: Final = {"centre": "3.0", "l1_cap": "100.0", "l2_cap": "20.0", "deadline": '"2027-01-31T12:00:00Z"'}
+
+
+def read_plan(path: str | PathLike[str]) -> Plan:
+    """Read a plan file; an unknown or missing field is refused by name.
+
+    Examples
+    --------
+    >>> read_plan("no-such-plan.toml")
+    Traceback (most recent call last):
+    twofold.errors.UnreadableSource: the plan could not be read...
+    """
+    record = read_toml(path)
+    return with_tables(parse_plan(record), record, Path(path).parent)
+
+
+def write_plan(
+    plan: Plan,
+    path: str | PathLike[str],
+    *,
+    catalog_file: str | PathLike[str] | None = None,
+    features_file: str | PathLike[str] | None = None,
+    keys_file: str | PathLike[str] | None = None,
+) -> None:
+    """Write a plan file with a comment at every field, whole or not at all.
+
+    Parameters
+    ----------
+    plan : Plan
+        What.
+    path : path
+        Where.
+    catalog_file, features_file, keys_file : path, optional
+        The item list, the table of features and the list of keys, to be named in the file as seen from its folder.
+        A table of features or a list of keys that the plan holds, and no path is given for, is written beside it
+        (plan.features and plan.roster for plan.toml): without them nobody can take part.
+
+    Raises
+    ------
+    BadPlan
+        Another kind of file has that name; nothing is written then.
+    """
+    file = Path(path)
+    named = {"catalog": catalog_file, "features": features_file, "secure": keys_file}
+    beside = {table: file.with_suffix(_ENDINGS[table]) for table in _held(plan) if named[table] is None}
+    for table, target in beside.items():
+        _refuse_other(table, target, file)
+    for table, target in beside.items():  # before the plan, which names them
+        _write_table(plan, table, target)
+    seen = {table: _seen_from(Path(one), file.parent) for table, one in (named | beside).items() if one is not None}
+    write_whole(file, plan_text(plan, files=seen).encode())
+
+
+def _held(plan: Plan) -> list[str]:
+    """Tables that this plan was made with, not only with their hashes."""
+    keys = None if plan.secure is None else plan.secure.keys
+    return [table for table, held in (("features", plan.features_table), ("secure", keys)) if held is not None]
+
+
+def _write_table(plan: Plan, table: str, target: Path) -> None:
+    if table == "features" and plan.features_table is not None:
+        save_features(plan.features_table, target)
+    elif plan.secure is not None and plan.secure.keys is not None:
+        plan.secure.keys.write(target)
+
+
+def _refuse_other(table: str, target: Path, file: Path) -> None:
+    """Write over an older table of the same plan file, and over nothing else."""
+    if target != file:
+        if not target.exists():
+            return
+        try:
+            _read_table(table, target)
+        except TwofoldError:
+            pass
+        else:
+            return
+    raise BadPlan(
+        f"the name of the plan's {_TABLES[table]} is taken by another file.",
+        found=target.name,
+        fix="write the plan under another name, as plan.toml",
+    )
+
+
+def _read_table(table: str, path: Path) -> Features | Roster:
+    if table == "features":
+        return load_features(path)
+    from twofold.identity.roster import Roster  # loads the library of ciphers, which other plans do without
+
+    return Roster.read(path)
+
+
+def catalog_path(path: str | PathLike[str]) -> Path | None:
+    """Say where a plan file says the item list is; None when it does not say."""
+    return _named(read_toml(path), "catalog", Path(path).parent)
+
+
+def with_tables(plan: Plan, record: Mapping[str, Any], folder: Path) -> Plan:
+    """Give a plan the public tables that its file names: features and keys, if they are there and have its hashes."""
+    changes: dict[str, Any] = {}
+    table, keys = _named(record, "features", folder), _named(record, "secure", folder)
+    if plan.features is not None and table is not None and table.exists():
+        changes["features"] = _read_table("features", table)
+        _check_hash(_TABLES["features"], table, changes["features"].hash, plan.features.hash)
+    if plan.secure is not None and keys is not None and keys.exists():
+        roster = _read_table("secure", keys)
+        _check_hash(_TABLES["secure"], keys, roster.hash, plan.secure.roster)
+        changes["secure"] = plan.secure.with_(roster=roster)
+    return plan.with_(**changes) if changes else plan
+
+
+def _check_hash(what: str, path: Path, found: str, due: str) -> None:
+    if found != due:
+        raise PlanMismatch(
+            f"this is another {what} than the plan's.",
+            found=f"{path.name}, hash {found[:12]}",
+            expected=f"hash {due[:12]}",
+            fix="put the agreed file there",
+        )
+
+
+def _named(record: Mapping[str, Any], table: str, folder: Path) -> Path | None:
+    given = record.get(table)
+    named = given.get("file") if isinstance(given, dict) else None
+    return folder / named if isinstance(named, str) and named else None
+
+
+def read_toml(path: str | PathLike[str]) -> dict[str, Any]:
+    """Read a TOML file; what is wrong with it is said with the line."""
+    file = Path(path)
+    try:
+        with file.open("rb") as opened:
+            content = opened.read(_LARGEST + 1)
+    except OSError as error:
+        raise UnreadableSource(
+            "the plan could not be read.",
+            found=f"{file.name}: {error.strerror}",
+            fix="twofold plan new writes one",
+        ) from None
+    if len(content) > _LARGEST:
+        raise UnreadableSource("the plan is too large.", found=file.name, expected=f"at most {_LARGEST:,} bytes")
+    try:
+        return tomllib.loads(content.decode("utf-8-sig"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        reason = str(error)[:120] if isinstance(error, tomllib.TOMLDecodeError) else "no text in UTF-8, or too deep"
+        raise UnreadableSource(
+            "the plan is not TOML.", found=f"{file.name}: {reason}", expected="lines such as max_items = 60"
+        ) from None
+
+
+def parse_plan(record: Mapping[str, Any]) -> Plan:
+    """Make a plan of what a TOML file holds.
+
+    Examples
+    --------
+    >>> parse_plan({"schema": "twofold.plan/1", "max_itemz": 3})
+    Traceback (most recent call last):
+    twofold.errors.BadPlan: the plan has a field that is not known.
+      Found: max_itemz
+      Expected: perhaps max_items
+      See docs/errors.md#bad-plan
+    """
+    if record.get("schema") == SCHEMA:  # any other is refused further on
+        check_names(record, [one.name for one in fields(Plan)] + ["schema"], optional=_OPTIONAL)
+        _check_table(record, "catalog", ("hash", "n_items"), optional=("file",))
+        _check_table(record, "unit", ("holder", "entities"), optional=("adjacency",))
+        if record.get("features") is not None:
+            _check_table(record, "features", ("hash", "n_features"), optional=("file",))
+        if record.get("secure") is not None:
+            _check_table(record, "secure", _SECURE, optional=("most_alone", "share_deadline", "file"))
+    given = {**dict.fromkeys(_OPTIONAL), **record}
+    for table in ("catalog", "features", "secure"):  # where a list lies is no part of what was agreed
+        if isinstance(given.get(table), dict):
+            given[table] = {name: value for name, value in given[table].items() if name != "file"}
+    if isinstance(given["secure"], dict) and isinstance(given["secure"].get("share_deadline"), datetime):
+        given["secure"]["share_deadline"] = given["secure"]["share_deadline"].isoformat()
+    if isinstance(given["deadline"], datetime):
+        given["deadline"] = given["deadline"].isoformat()
+    if isinstance(given.get("unit"), dict):
+        given["unit"] = {"adjacency": ADJACENCY, **given["unit"]}
+    return Plan.from_dict(given)
+
+
+def plan_text(plan: Plan, *, files: Mapping[str, str | None] | None = None) -> str:
+    """Write a plan as TOML, with what each field means.
+
+    Examples
+    --------
+    >>> from twofold.federation.plan import CatalogKey
+    >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=457), feedback="counts", bound=5, max_items=60)
+    >>> parse_plan(tomllib.loads(plan_text(plan))) == plan
+    True
+    """
+    named = dict(files or {})
+    record = plan.as_dict() | {"epsilon": plan.epsilon, "delta": plan.delta}
+    parts = [_TOP] + [_lines(name, comment, record[name]) for name, comment in _COMMENTS]
+    parts.append(
+        "# The item list all sides agreed on, in its order: hash and length. Where it lies, seen from this file, may\n"
+        "# differ from place to place and is no part of the plan.\n"
+        f"[catalog]\nhash = {_literal(plan.catalog.hash)}\nn_items = {plan.n_items}\n"
+        f"{_file_line(named.get('catalog'))}\n"
+    )
+    parts.append(
+        '# Whose presence is hidden: a "person" with everything recorded about them, or one "visit" only; and in how\n'
+        "# many entities the same one may be found (each of them spends the price again; in a secure sum, where all\n"
+        "# meet one noise, they cost more than that together: `twofold plan explain` has the figure).\n"
+        f"[unit]\nholder = {_literal(plan.unit.holder)}\nentities = {plan.unit.entities}\n"
+    )
+    if plan.features is not None:
+        parts.append(_features_text(plan, named.get("features")))
+    if plan.secure is not None:
+        parts.append(_secure_text(plan.secure, named.get("secure")))
+    return "\n".join(parts)
+
+
+def _features_text(plan: Plan, file: str | None) -> str:
+    assert plan.features is not None
+    return (
+        "# Public table of what the items are, in the catalog's order: hash and width.\n"
+        f"[features]\nhash = {_literal(plan.features.hash)}\nn_features = {plan.features.n_features}\n"
+        f"{_file_line(file, 'items.features')}\n"
+    )
+
+
+def _secure_text(secure: SecureSum, file: str | None) -> str:
+    """Write the table of the secure sum."""
+    alone = "# most_alone = 30" if secure.most_alone is None else f"most_alone = {_literal(secure.most_alone)}"
+    until = secure.share_deadline
+    deadline = '# share_deadline = "2027-01-15T12:00:00Z"' if until is None else f"share_deadline = {_literal(until)}"
+    return (
+        "# Secure sum: the server sees only the sum of at least so many messages (survivors); each entity adds its\n"
+        "# share of one common noise. present: entities that share keys first, 0 for all. colluders: entities\n"
+        "# that may work with the server. threshold: answers that take the masks off, 0 for as many as survivors.\n"
+        "# most_alone: largest epsilon of one entity's message seen alone, should all others collude.\n"
+        "# roster: hash of everybody's public keys. share_deadline: until when key shares are waited for.\n"
+        f"[secure]\nsurvivors = {secure.survivors}\npresent = {secure.present}\n"
+        f"colluders = {secure.colluders}\nthreshold = {secure.threshold}\n"
+        f"{alone}\n{deadline}\nroster = {_literal(secure.roster)}\n{_file_line(file, 'plan.roster')}\n"
+    )
+
+
+def _check_table(
+    record: Mapping[str, Any], name: str, known: tuple[str, ...], *, optional: tuple[str, ...] = ()
+) -> None:
+    table = record[name]
+    if not isinstance(table, dict):
+        raise BadPlan(
+            f"{name} is a table of the plan.", found=f"{name} = {table!r:.40}", expected=f"[{name}] {', '.join(known)}"
+        )
+    dotted = [f"{name}.{one}" for one in (*known, *optional)]
+    check_names([f"{name}.{one}" for one in table], dotted, optional=[f"{name}.{one}" for one in optional])
+
+
+def _seen_from(file: Path, folder: Path) -> str | None:
+    try:
+        name = Path(os.path.relpath(file, folder)).as_posix()
+        name.encode()
+    except ValueError:  # another drive on Windows, or a name that is no text
+        return None
+    return name
+
+
+def _file_line(file: str | None, example: str = "items.csv") -> str:
+    # JSON writes a text with escapes that TOML reads alike.
+    return f'# file = "{example}"' if file is None else f"file = {json.dumps(file, ensure_ascii=False)}"
+
+
+def _lines(name: str, comment: str, value: object) -> str:
+    if value is None:
+        return f"# {comment}\n# {name} = {_EXAMPLES[name]}\n"
+    return f"# {comment}\n{name} = {_literal(value)}\n"
+
+
+def _literal(value: object) -> str:
+    """A TOML literal; texts in a plan are checked names, which need no escapes."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Fraction):
+        return _fraction(value)
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, list):
+        return f"[{', '.join(_literal(one) for one in value)}]"
+    return repr(value)
+
+
+def _fraction(value: Fraction) -> str:
+    """As a number where its shortest text is exactly that number, else as a text in quotes."""
+    if value.denominator == 1 and value.numerator < 10**15:
+        return str(value.numerator)
+    text = repr(float(value))
+    return text if Fraction(text) == value else f'"{value}"'

@@ -1,0 +1,1 @@
+"""Who takes part: secret keys on disk and the public roster."""

@@ -1,0 +1,182 @@
+"""An entity's secret keys on disk, bound to one plan, with the one list of survivors it has answered."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
+
+from twofold.checks import check_entity_name
+from twofold.errors import LedgerBroken, PlanMismatch, PrivacyError, TransportError, UnreadableSource
+from twofold.identity.roster import Roster
+from twofold.secure_sum import Keys
+from twofold.storage.files import put_once, read_limited
+from twofold.storage.locks import locked
+
+__all__ = ["KeyStore", "new_keys"]
+
+_LARGEST = 4 * 1024 * 1024
+#: What is written beside the keys, each once and for all.
+_BESIDE = ("plan", "roll", "message", "answer")
+#: Seconds to wait for another process of the same entity, which holds the lock for one small file.
+_PATIENCE = 10.0
+
+
+def new_keys(path: str | PathLike[str], entity: str) -> Roster:
+    """Make the secret keys of an entity for one plan; gives the public ones, for whoever writes the plan.
+
+    Parameters
+    ----------
+    path : path
+        File for the secret keys, readable by this user alone. One that is there is kept: its public keys are given.
+    entity : str
+        Public name.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     new_keys(f"{folder}/st-anna.keys", "st-anna") == new_keys(f"{folder}/st-anna.keys", "st-anna")
+    True
+    """
+    file, name = Path(path), check_entity_name(entity)
+    if not os.path.lexists(file):
+        _refuse_left(file)
+        put_once(file, Keys.new().to_bytes(), mode=0o600)
+    return Roster({name: _read(file).public})
+
+
+class KeyStore:
+    """Secret keys of an entity: in a file, or in memory for a simulation.
+
+    Parameters
+    ----------
+    keys : path or Keys
+        What `new_keys` wrote.
+
+    Privacy
+    -------
+    Keys serve one plan and one version of the data: which ones is written beside them, once, before anything is shared.
+    So is the list of those the message is masked for, which message was masked, and the answer that takes masks off,
+    before it is sent. A second message under the same masks would tell its difference from the first, and a second list
+    of survivors could lay single messages open: neither is ever made, and that is what the proof rests on. Whoever puts
+    back an old copy of these files breaks it, as with a ledger.
+    """
+
+    def __init__(self, keys: str | PathLike[str] | Keys) -> None:
+        self._path = None if isinstance(keys, Keys) else Path(keys)
+        self.keys = keys if isinstance(keys, Keys) else _read(Path(keys))
+        self._held: dict[str, bytes] = {}
+
+    @property
+    def plan_hash(self) -> str | None:
+        """Hash of the plan that the keys are tied to, if they are."""
+        data = self._stored("plan")
+        return None if data is None else data.decode(errors="replace").partition(" ")[0]
+
+    @property
+    def masked(self) -> bool:
+        """Whether a masked message was ever handed out."""
+        return self._stored("message") is not None
+
+    def bind(self, plan_hash: str, version: str = "1") -> None:
+        """Tie the keys to a plan and a version of the data, or refuse others than they are tied to."""
+        tied = f"{plan_hash} {version}".encode(errors="backslashreplace")
+        if self._once("plan", tied) == tied:
+            return
+        if self.plan_hash == plan_hash:
+            raise PrivacyError(
+                "these keys serve another version of the data; nothing was drawn.",
+                expected="the version they were first used with: two messages under the same masks tell a difference",
+                fix="the same version again; for another one start a new plan with new keys",
+            )
+        raise PlanMismatch(
+            "these keys belong to another plan.",
+            expected=f"new keys for the plan with hash {plan_hash[:12]}",
+            fix="twofold enroll with another file for the keys; a drop-out's key becomes known, so none is used twice",
+        )
+
+    def keep_roll(self, digest: str) -> None:
+        """Write down which list this entity masks for, before it does; another one is refused ever after."""
+        if self._once("roll", digest.encode()) != digest.encode():
+            raise PlanMismatch(
+                "the server published another list of those who shared keys before.",
+                expected="the one list this entity has masked its message for",
+                fix="ask the server why there are two; another list needs another plan and new keys",
+            )
+
+    def keep_message(self, receipt: str) -> None:
+        """Write down which message leaves under the masks, before it does; another one is refused ever after."""
+        if self._once("message", receipt.encode()) != receipt.encode():
+            raise PrivacyError(
+                "these keys have masked another message before; this one is not handed out.",
+                expected="one message under these masks: two of them tell their difference",
+                fix="the ledger that holds the first message, or a new plan with new keys",
+            )
+
+    def answered(self) -> bytes | None:
+        """Give the answer of earlier, if there was one."""
+        return self._stored("answer")
+
+    def keep_answer(self, data: bytes) -> bytes:
+        """Store the answer before it is sent; gives the stored one, which may be that of another process."""
+        if self._once("answer", data) != data:
+            raise PrivacyError("another answer was stored meanwhile; nothing is sent.", fix="run the same again")
+        return data
+
+    def _beside(self, what: str) -> Path:
+        assert self._path is not None
+        return self._path.with_name(f"{self._path.name}.{what}")
+
+    def _stored(self, what: str) -> bytes | None:
+        if self._path is None:
+            return self._held.get(what)
+        file = self._beside(what)
+        return read_limited(file, _LARGEST, links=False) if os.path.lexists(file) else None
+
+    def _once(self, what: str, data: bytes) -> bytes:
+        """Store something once and for all; gives what is stored."""
+        if self._path is None:
+            return self._held.setdefault(what, data)
+        with self._locked():  # a stick without hard links has no other way to agree on one winner
+            put_once(self._beside(what), data, mode=0o600)
+            return read_limited(self._beside(what), _LARGEST, links=False)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        try:
+            with locked(self._beside("lock"), wait=_PATIENCE):
+                yield
+        except LedgerBroken as error:
+            raise TransportError(
+                "another process works with these keys.", found=error.found, fix="let it finish, or end it"
+            ) from None
+        except OSError as error:
+            raise TransportError(
+                "the folder of the keys cannot be written to; nothing was sent.",
+                found=error.strerror or type(error).__name__,
+                fix="check its rights and its free space, then run the same again",
+            ) from None
+
+
+def _refuse_left(path: Path) -> None:
+    """Refuse to make keys where those of earlier ones left their memory: they would be tied to that plan."""
+    left = [name for what in _BESIDE if os.path.lexists(path.with_name(name := f"{path.name}.{what}"))]
+    if left:
+        raise PlanMismatch(
+            "the secret keys are gone, and what was written beside them is still there.",
+            found=", ".join(left),
+            fix="put the keys back, or make new ones under another name; lost keys make this entity a drop-out",
+        )
+
+
+def _read(path: Path) -> Keys:
+    if not path.exists():
+        raise UnreadableSource(
+            "there is no file of secret keys.",
+            found=path.name,
+            fix=f"the file that this entity enrolled with; for a new plan twofold enroll --keys {path.name}",
+        )
+    return Keys.from_bytes(read_limited(path, _LARGEST))

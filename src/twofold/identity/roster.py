@@ -1,0 +1,119 @@
+"""The public keys of a federation whose server sees only sums: who takes part, and under which keys."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from os import PathLike
+from typing import Any, Final
+
+from twofold.checks import check_entity_name
+from twofold.errors import BadPlan, ProtocolError
+from twofold.secure_sum.keys import PublicKeys
+from twofold.storage.files import read_limited, write_whole
+from twofold.storage.strict_json import canonical_json, parse_json
+
+__all__ = ["Roster"]
+
+_SCHEMA: Final = "twofold.keys/1"
+_LARGEST: Final = 4 * 1024 * 1024
+#: Every pair of entities has a mask of its own, so the work of all grows with the square of their number.
+MOST_ENTITIES: Final = 2_000
+
+
+class Roster(Mapping[str, PublicKeys]):
+    """Names and public keys of everybody who takes part; its hash stands in the plan, so nobody can swap a key.
+
+    Parameters
+    ----------
+    keys : mapping of str to PublicKeys
+        No key twice. Of one entity: what it sends to whoever writes the plan.
+
+    Examples
+    --------
+    >>> from twofold.secure_sum.keys import Keys
+    >>> roster = Roster({"st-anna": Keys.new().public, "st-bern": Keys.new().public})
+    >>> list(roster), Roster.from_text(roster.text) == roster
+    (['st-anna', 'st-bern'], True)
+    """
+
+    def __init__(self, keys: Mapping[str, PublicKeys]) -> None:
+        self._keys = {check_entity_name(name): keys[name] for name in sorted(keys)}
+        if not 1 <= len(self._keys) <= MOST_ENTITIES:
+            raise BadPlan(
+                "this is not a list of keys.", found=f"{len(self._keys)} keys", expected=f"1 to {MOST_ENTITIES:,}"
+            )
+        every = [part for one in self._keys.values() for part in (one.mask, one.seal)]
+        if len(set(every)) != len(every):
+            raise BadPlan("a public key is listed twice.", expected="keys of its own for every entity")
+
+    def __getitem__(self, name: str) -> PublicKeys:
+        return self._keys[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    @property
+    def text(self) -> str:
+        """Canonical JSON; what `from_text` reads."""
+        return canonical_json({"schema": _SCHEMA, "keys": {name: _hex(one) for name, one in self.items()}})
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the text."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    @classmethod
+    def from_text(cls, text: str) -> Roster:
+        """Read a list of keys, or the one key of an entity."""
+        try:
+            record: Any = parse_json(text)
+            if set(record) != {"schema", "keys"} or record["schema"] != _SCHEMA:
+                raise ValueError("another format")
+            found = {name: _keys(one) for name, one in record["keys"].items()}
+        except (ProtocolError, ValueError, KeyError, TypeError, AttributeError):
+            raise BadPlan(
+                "this is not a list of public keys.",
+                expected="what twofold enroll wrote, or twofold plan new joined",
+                fix="twofold enroll --entity st-anna --keys st-anna.keys",
+            ) from None
+        return cls(found)
+
+    @classmethod
+    def joined(cls, parts: Iterable[Mapping[str, PublicKeys]]) -> Roster:
+        """Join the keys that entities sent; a name twice is refused."""
+        every: dict[str, PublicKeys] = {}
+        for part in parts:
+            for name, keys in part.items():
+                if every.get(name, keys) != keys:
+                    raise BadPlan("an entity has two different keys.", found=name, fix=f"ask {name} which one it keeps")
+                every[name] = keys
+        return cls(every)
+
+    @classmethod
+    def read(cls, path: str | PathLike[str]) -> Roster:
+        """Read a file of keys."""
+        try:
+            return cls.from_text(read_limited(path, _LARGEST).decode())
+        except UnicodeDecodeError:
+            raise BadPlan("this is not a list of public keys.", found="no text") from None
+
+    def write(self, path: str | PathLike[str]) -> None:
+        """Write a file of keys, whole or not at all."""
+        write_whole(path, self.text.encode())
+
+
+def _hex(keys: PublicKeys) -> dict[str, str]:
+    return {"mask": keys.mask.hex(), "seal": keys.seal.hex()}
+
+
+def _keys(record: Mapping[str, str]) -> PublicKeys:
+    if set(record) != {"mask", "seal"}:
+        raise ValueError("another form")
+    return PublicKeys(mask=bytes.fromhex(record["mask"]), seal=bytes.fromhex(record["seal"]))

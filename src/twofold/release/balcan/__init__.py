@@ -1,0 +1,151 @@
+"""The paper's chain, sound: `twofold.release.balcan.chain` as a release mechanism. Pure ε."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import scipy.sparse as sp
+
+from twofold.privacy.events import Event, Released, SequentialEvent
+from twofold.privacy.rng import Source, source
+from twofold.release.balcan.chain import (
+    PrivateKMeansConfig,
+    PrivateKMeansResult,
+    choose_mode,
+    planned_event,
+    private_kmeans,
+)
+from twofold.release.buckets import Buckets
+from twofold.release.cells import CellNoise, laplace_deviation
+from twofold.release.combine import stacked
+from twofold.release.content import Noise, Prototypes, Units, WeightedRows
+from twofold.release.contract import Public
+from twofold.release.records import centred_rows, check_rows
+from twofold.release.sulq import noisy_step
+
+__all__ = ["Balcan"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Balcan:
+    """Projection, private tree, private swaps, noisy sums and counts (Balcan et al. 2017, as the paper uses it).
+
+    Paper
+    -----
+    Algorithms 1 and 3 to 6, with the constants of the audit's section 3.
+
+    Privacy
+    -------
+    For counts the proof is that of `private_kmeans`. For ratings half of the budget finds the centres, which are then
+    released, and one `CellNoise` at the other half gives the sums, observation counts and counts of the users nearest
+    to each. Always pure ε: a δ in the plan is not used. When public numbers say that the tree cannot open or that noise
+    would drown the centres, it falls back to `Buckets`, and the message says so.
+
+    Examples
+    --------
+    >>> public = Public(n_items=3, n_users=9000, max_items=1, bound=1, n_prototypes=3, epsilon=20)
+    >>> Balcan().size(public), Balcan().price(public).kind
+    (3, 'sequential/1')
+    """
+
+    @property
+    def name(self) -> str:
+        """How a plan names it."""
+        return "balcan"
+
+    @property
+    def private(self) -> bool:
+        """Yes."""
+        return True
+
+    def size(self, public: Public) -> int | None:
+        """As many as the plan asks for, or as the fallback has."""
+        fallback = self._fallback(public)
+        return public.n_prototypes if fallback is None else fallback.size(_pure(public))
+
+    def price(self, public: Public, *, seeded: bool = False) -> Event:
+        """The events of the chain, and for ratings one more."""
+        fallback = self._fallback(public)
+        if fallback is not None:
+            return fallback.price(_pure(public), seeded=seeded)
+        chain = planned_event(_config(public), public.n_items, seeded=seeded)
+        if public.feedback == "counts":
+            return chain
+        return SequentialEvent.of(chain, _last(public).event(seeded=seeded))
+
+    def release(self, rows: Any, public: Public, *, rng: int | Source | None = None) -> Released[Prototypes]:
+        """Release sums and counts of the clusters the chain finds."""
+        fallback = self._fallback(public)
+        if fallback is not None:
+            return fallback.release(rows, _pure(public), rng=rng)
+        matrix, words, config = check_rows(rows, public), source(rng), _config(public)
+        found = private_kmeans(centred_rows(matrix, _pure(public)), config, rng=words)
+        if public.feedback == "counts":
+            return Released(value=_message(found.value, config), event=found.event)
+        return _rated(matrix, found, public, words)
+
+    def combine(self, messages: Iterable[Prototypes], public: Public) -> WeightedRows:
+        """Put the rows under one another: every entity has its own clusters. After a fallback, as that one does."""
+        fallback = self._fallback(public)
+        return stacked(messages, public) if fallback is None else fallback.combine(messages, public)
+
+    def _fallback(self, public: Public) -> Buckets | None:
+        mode, reason = choose_mode(_config(public), public.n_items)
+        if mode == "chain" or public.n_prototypes == 1:
+            return None if mode == "chain" else Buckets(name=self.name, cells_per_prototype=1)
+        return Buckets(name=self.name, note=f"no tree and no swaps: {reason}")
+
+
+def _pure(public: Public) -> Public:
+    return public.with_(delta=0)
+
+
+def _config(public: Public) -> PrivateKMeansConfig:
+    budget = Fraction(public.epsilon)
+    return PrivateKMeansConfig(
+        n_clusters=public.n_prototypes,
+        epsilon=budget if public.feedback == "counts" else budget / 2,
+        promised_users=public.n_users,
+        bound=public.value_cap,
+        max_items=public.row_items,
+        l1_bound=public.row_l1,
+        l2_bound=public.row_l2,
+        signed=public.lower < public.centre,
+        seed=public.seed,
+        most_candidates=max(1024, public.n_prototypes),
+        unit=public.unit,
+    )
+
+
+def _last(public: Public) -> CellNoise:
+    pure = _pure(public)
+    return CellNoise(
+        public=pure, budget=pure.with_(epsilon=Fraction(public.epsilon) / 2).budget, cells=public.n_prototypes
+    )
+
+
+def _rated(
+    rows: sp.csr_array, found: Released[PrivateKMeansResult], public: Public, words: Source
+) -> Released[Prototypes]:
+    last = noisy_step(rows, found.value.centers, _last(public), words, name="balcan")
+    return Released(value=last.value, event=SequentialEvent.of(found.event, last.event))
+
+
+def _message(found: PrivateKMeansResult, config: PrivateKMeansConfig) -> Prototypes:
+    step = float(config.grid.step)
+    return Prototypes(
+        mechanism="balcan",
+        sums=config.grid.put(found.sums),
+        counts=found.counts.astype("int64"),
+        units=Units(values=step, observed=1.0, counts=1.0),
+        noise=Noise(
+            law="laplace",
+            values=laplace_deviation(found.sums_scale / step) * step,
+            observed=0.0,
+            counts=laplace_deviation(found.counts_scale),
+        ),
+        seeded=found.seeded,
+    )

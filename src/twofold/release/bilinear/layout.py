@@ -1,0 +1,360 @@
+r"""Where the numbers of a bilinear release stand, what they are worth, and how far one user can move them.
+
+A user's record is one vector of whole numbers in four parts, side by side:
+
+* *sums*: the row, times a weight (for ratings shortened together with the next part, by one factor);
+* *observed* (ratings only): a mark for every observed item, times the same weight;
+* *count*: a weight, always;
+* *pairs*: all products of the row z with a second vector s: the row itself (gram, the upper triangle with the
+  diagonal), a public random map of it (sketch), or its profile over public features (features).
+
+Privacy
+-------
+With :math:`\|z\|_2^2 \le L`, :math:`|z_i| \le E` and :math:`\|s\|_2^2 \le L_s`, which `rows` and `profiles` enforce in
+integer arithmetic:
+
+.. math:: \sum_{i \le j} (z_i z_j)^2 = \frac{1}{2} \Big(\big(\sum_i z_i^2\big)^2 + \sum_i z_i^4\Big)
+          \le \frac{L^2 + E^2 L}{2}, \qquad
+          \sum_{i, j} (z_i s_j)^2 = \|z\|_2^2 \|s\|_2^2 \le L L_s .
+
+The first is about half of L² where no single entry can fill the row, which takes a quarter off the noise. The base
+record (row and marks) has a squared norm of at most :math:`L_0` before its weight w, so the whole has at most
+:math:`w^2 L_0 + w_c^2` plus the bound of the pairs: a whole number, `BilinearLayout.sensitivity`. In l1, with
+:math:`\|z\|_1 \le B`, :math:`\|z\|_2^2 \le L` and :math:`\|s\|_1 \le B_s`:
+
+.. math:: \sum_{i \le j} |z_i z_j| = (\|z\|_1^2 + \|z\|_2^2)/2 \le (B^2 + L)/2, \qquad
+          \sum_{i, j} |z_i s_j| \le B B_s .
+
+All products are exact: no rounding happens after the caps.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+from twofold.errors import BadParameter
+from twofold.privacy.budget import Number, exact, positive
+from twofold.release.content import Kind
+from twofold.release.contract import Public
+
+__all__ = ["KINDS", "MOST_NUMBERS", "BilinearLayout", "deviation_scale", "largest_entry", "row_cap", "typical_items"]
+
+KINDS: Final[tuple[Kind, ...]] = ("gram", "sketch", "features")
+#: Numbers of one message; a Gram matrix of about 8,000 items.
+MOST_NUMBERS: Final = 1 << 25
+
+# An entry of a full row of equal entries fills about 7 bits: rounding it costs below half a percent.
+_ENTRY: Final = 128
+# But no more than this for the whole row, so that products have 24 bits and sums over 2^30 people fit.
+_LARGEST_NORM: Final = 1 << 12
+# Longer rows are shortened to the norm of so many entries. Noise grows with the cap and long rows gain little: with
+# 44 (hospitals) and 91 (films) entries in the middle row, caps of 6 to 10 did alike and 20 far worse.
+_TYPICAL_ITEMS: Final = 64
+# A cap further than this from the largest entry has no use, and numbers that overflow only where there are users.
+_CAP_RANGE: Final = 1_000_000
+# Share of the squared norm (of the norm, in l1) that is not for pairs. Sums are far clearer than pairs, so counts leave
+# them a tenth; ratings need them as item biases, and research found half to be good.
+_BASE_SHARE: Final = {"counts": Fraction(1, 10), "ratings": Fraction(1, 2)}
+# Of the base, for the number of users: one number that many others are divided by.
+_COUNT_SHARE: Final = Fraction(1, 10)
+# A mark's size in units of a typical rating deviation. The error of a mean S/O is least at the root of its own size.
+_MARK: Final = Fraction(1, 2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BilinearLayout:
+    """Places, units and bound of a bilinear release; a function of public numbers alone.
+
+    Parameters
+    ----------
+    kind : {"gram", "sketch", "features"}
+        What the second vector is.
+    l2 : bool
+        True for Gaussian noise: limits are squared l2 norms. Else l1 norms.
+    n_items, columns : int
+        Items, and length of the second vector (for gram the items).
+    cap : float
+        Largest norm of a row x; a longer one is shortened to it.
+    norm : int
+        Whole number that `cap` becomes: the row z has a squared norm of at most norm².
+    entry_limit : int
+        Largest size of an entry of z before the row is shortened, by the bounds of the values; afterwards ``norm`` is
+        one as well.
+    row_limit : int
+        Largest l1 norm of z; enforced where noise is Laplace.
+    profile_norm : int
+        Largest norm of the second vector (l1 where noise is Laplace); 1 for gram, which has none of its own.
+    mark : int
+        What an observed item counts in the base record; 0 for counts.
+    base_limit, base_weight, count_weight : int
+        Limit of the base record before its weight; the weights.
+
+    Examples
+    --------
+    >>> public = Public(n_items=4, n_users=9, max_items=4, bound=1, epsilon=1, delta=1e-6)
+    >>> layout = BilinearLayout.of(public, "gram")
+    >>> layout.length, layout.pairs, layout.norm, layout.cap
+    (15, slice(5, 15, None), 256, 2.0)
+    >>> layout.entry_limit, layout.pair_limit == (layout.norm**4 + 128**2 * layout.norm**2) // 2
+    (128, True)
+    >>> layout.sensitivity == layout.pair_limit + layout.base_weight**2 * layout.norm**2 + layout.count_weight**2
+    True
+    """
+
+    kind: Kind
+    l2: bool
+    n_items: int
+    columns: int
+    cap: float
+    norm: int
+    entry_limit: int
+    row_limit: int
+    profile_norm: int
+    mark: int
+    base_limit: int
+    base_weight: int
+    count_weight: int
+
+    @classmethod
+    def of(
+        cls, public: Public, kind: Kind, *, base_share: Number | None = None, cap: float | None = None
+    ) -> BilinearLayout:
+        """Lay out a release.
+
+        Parameters
+        ----------
+        public : Public
+            The release.
+        kind : {"gram", "sketch", "features"}
+            What the pairs are.
+        base_share : number, optional
+            Share of the squared norm (l1: of the norm) for sums, observations and count; 1/10 for counts, 1/2 for
+            ratings.
+        cap : float, optional
+            Largest norm of a row x, by default `row_cap`.
+
+        Examples
+        --------
+        >>> public = Public(n_items=4, n_users=9, max_items=4, bound=5, lower=1, centre=3, feedback="ratings")
+        >>> BilinearLayout.of(public, "sketch").length
+        49
+        """
+        columns = _columns(public, kind)
+        l2, items = public.law == "gaussian", public.row_items
+        norm = min(_LARGEST_NORM, _power_of_two(_ENTRY * (math.isqrt(items - 1) + 1)))
+        length = row_cap(public) if cap is None else float(positive(cap, name="cap"))
+        _check_cap(length, largest_entry(public))
+        row_limit = math.isqrt(typical_items(public) * norm**2)
+        profile = 1 if kind == "gram" else _profile_norm(columns, l2=l2)
+        mark, base_limit = _base(public, norm, norm**2 if l2 else row_limit, length)
+        entry = max(1, min(math.ceil(exact(largest_entry(public)) * norm / exact(length)), norm << 20))
+        pairs = _pair_limit(norm, entry, row_limit, profile, l2=l2, gram=kind == "gram")
+        share = _share(public, base_share)
+        room = pairs * share / (1 - share)
+        root = math.isqrt if l2 else int
+        return cls(
+            kind=kind,
+            l2=l2,
+            n_items=public.n_items,
+            columns=columns,
+            cap=length,
+            norm=norm,
+            entry_limit=entry,
+            row_limit=row_limit,
+            profile_norm=profile,
+            mark=mark,
+            base_limit=base_limit,
+            base_weight=max(1, root(math.floor(room * (1 - _COUNT_SHARE) / base_limit))),
+            count_weight=max(1, root(math.floor(room * _COUNT_SHARE))),
+        )
+
+    @property
+    def gram(self) -> bool:
+        """Whether pairs are the upper triangle of a square."""
+        return self.kind == "gram"
+
+    @property
+    def pair_limit(self) -> int:
+        """Largest squared l2 norm (l1 norm) of the pairs of one user."""
+        return _pair_limit(self.norm, self.entry_limit, self.row_limit, self.profile_norm, l2=self.l2, gram=self.gram)
+
+    @property
+    def sensitivity(self) -> int:
+        """Largest squared l2 norm (l1 norm) of one user's whole record, exact."""
+        power = 2 if self.l2 else 1
+        base = int(self.base_weight**power) * self.base_limit + int(self.count_weight**power)
+        return self.pair_limit + base
+
+    @property
+    def sums(self) -> slice:
+        """Where the sums stand."""
+        return slice(0, self.n_items)
+
+    @property
+    def observed(self) -> slice:
+        """Where the observations stand; nowhere for counts."""
+        return slice(self.n_items, self.n_items * (2 if self.mark else 1))
+
+    @property
+    def count(self) -> slice:
+        """Where the number of users stands."""
+        return slice(self.observed.stop, self.observed.stop + 1)
+
+    @property
+    def pairs(self) -> slice:
+        """Where the pairs stand."""
+        return slice(self.count.stop, self.length)
+
+    @property
+    def length(self) -> int:
+        """How many numbers there are."""
+        return _base_length(self.n_items, marked=bool(self.mark)) + _pair_length(self.n_items, self.columns, self.kind)
+
+    @property
+    def sums_unit(self) -> float:
+        """What one whole number of the sums is worth, in units of x."""
+        return self.cap / (self.norm * self.base_weight)
+
+    @property
+    def observed_unit(self) -> float:
+        """What one whole number of the observations is worth, in users; 0 for counts."""
+        return 1 / (self.mark * self.base_weight) if self.mark else 0.0
+
+    @property
+    def count_unit(self) -> float:
+        """What one whole number of the count is worth, in users."""
+        return 1 / self.count_weight
+
+    @property
+    def pairs_unit(self) -> float:
+        """What one whole number of the pairs is worth, in units of x·x (gram) or x·s with s of norm at most 1."""
+        step = self.cap / self.norm
+        return step * step if self.gram else step / self.profile_norm
+
+
+def _check_cap(cap: float, largest: float) -> None:
+    """Refuse a cap so far from the values that whole numbers overflow or vanish, whatever the data."""
+    if not (math.isfinite(cap) and largest / _CAP_RANGE <= cap <= largest * _CAP_RANGE):
+        raise BadParameter(
+            "the largest norm of a row does not fit the bounds of its values.",
+            found=f"{cap:g} for entries of size up to {largest:g}",
+            expected=f"within a factor of {_CAP_RANGE:,} of the largest entry",
+            fix="leave l2_cap out, or mend the bounds",
+        )
+
+
+def row_cap(public: Public) -> float:
+    """Largest norm of a row x when no other is asked for: ``l2_cap``, else that of `typical_items` typical entries.
+
+    Examples
+    --------
+    >>> row_cap(Public(n_items=500, n_users=9, max_items=457, bound=5))
+    8.0
+    """
+    if public.l2_cap is not None:
+        return float(public.l2_cap)
+    return math.sqrt(typical_items(public)) * deviation_scale(public)
+
+
+def typical_items(public: Public) -> int:
+    """Entries of a row that is not shortened: three times the root of the catalog, 10 to 64, never above `row_items`.
+
+    Examples
+    --------
+    >>> typical_items(Public(n_items=3883, n_users=9, max_items=4000, bound=5))
+    64
+    """
+    return min(public.row_items, max(10, 3 * math.isqrt(public.n_items)), _TYPICAL_ITEMS)
+
+
+def deviation_scale(public: Public) -> float:
+    """Typical size of an entry of x: 1 for counts, a quarter of the range for ratings.
+
+    Examples
+    --------
+    >>> deviation_scale(
+    ...     Public(n_items=9, n_users=9, max_items=9, bound=5, lower=1, centre=3, feedback="ratings")
+    ... )
+    1.0
+    """
+    return (public.bound - public.lower) / 4 if public.feedback == "ratings" else 1.0
+
+
+def largest_entry(public: Public) -> float:
+    """Largest size of an entry of x: the root of the bound for counts, the whole range for ratings.
+
+    Examples
+    --------
+    >>> largest_entry(Public(n_items=9, n_users=9, max_items=9, bound=9))
+    3.0
+    """
+    if public.feedback == "ratings":
+        return public.bound - public.lower
+    return math.sqrt(max(abs(public.lower), abs(public.bound)))
+
+
+def _columns(public: Public, kind: Kind) -> int:
+    if kind not in KINDS:
+        raise BadParameter("this kind of pairs is not known.", found=repr(kind), expected=", ".join(KINDS))
+    if kind == "features" and public.features is None:
+        raise BadParameter(
+            "the mechanism 'features' needs a public table of what the items are.",
+            found="none",
+            expected="one row of whole numbers per item of the catalog",
+            fix="give the plan a table of features, or use mechanism 'gram' or 'sketch'",
+        )
+    if kind == "features" and public.features is not None:
+        columns = public.features.n_features
+    else:
+        columns = public.n_items if kind == "gram" else public.n_prototypes
+    numbers = _pair_length(public.n_items, columns, kind)
+    if numbers > MOST_NUMBERS:
+        raise BadParameter(
+            f"a message of kind {kind!r} would be too large.",
+            found=f"{numbers:,} numbers",
+            expected=f"at most {MOST_NUMBERS:,}",
+            fix="use mechanism 'features' or 'sketch' with fewer prototypes",
+        )
+    return columns
+
+
+def _profile_norm(columns: int, *, l2: bool) -> int:
+    """Norm of a second vector; in l1 all its entries share it, so it is larger."""
+    return _power_of_two(_ENTRY * (math.isqrt(columns - 1) + 1 if l2 else columns))
+
+
+def _power_of_two(least: int) -> int:
+    return 1 << (least - 1).bit_length()
+
+
+def _base(public: Public, norm: int, limit: int, cap: float) -> tuple[int, int]:
+    """Give the mark of an observation and the limit of row and marks together."""
+    if public.feedback == "counts":
+        return 0, limit
+    mark = max(1, round(_MARK * exact(deviation_scale(public)) * norm / exact(cap)))
+    return mark, math.floor(limit * (1 + (_MARK**2 if public.law == "gaussian" else _MARK)))
+
+
+def _pair_limit(norm: int, entry: int, row_limit: int, profile: int, *, l2: bool, gram: bool) -> int:
+    """Proven in the module's docstring; norms of whole vectors are whole, so halves may be dropped."""
+    if gram:
+        return (norm**4 + min(entry, norm) ** 2 * norm**2) // 2 if l2 else (row_limit**2 + norm**2) // 2
+    return norm**2 * profile**2 if l2 else row_limit * profile
+
+
+def _base_length(items: int, *, marked: bool) -> int:
+    return items * (2 if marked else 1) + 1
+
+
+def _pair_length(items: int, columns: int, kind: Kind) -> int:
+    return items * (items + 1) // 2 if kind == "gram" else items * columns
+
+
+def _share(public: Public, given: Number | None) -> Fraction:
+    share = _BASE_SHARE[public.feedback] if given is None else exact(given, name="base_share")
+    if not 0 < share < 1:
+        raise BadParameter("base_share is out of range.", found=str(share), expected="above 0 and below 1")
+    return share

@@ -1,0 +1,272 @@
+r"""Exact sums of bilinear records, some thousand users at a time.
+
+Whole numbers only, so the sums do not depend on the order of users nor on how they are cut into blocks. Where a dense
+product is faster it is taken in doubles, and is exact all the same: every product of two entries is a whole number of
+at most N² <= 2^24, a block has at most 2^15 users, so every partial sum is a whole number below 2^53 whatever the order
+of addition.
+
+From a user's entries to the row x on a whole-number grid, capped in integer arithmetic.
+
+x is a public function of the user's own entries:
+
+* counts: the root of the bounded count, sign kept; absent is 0;
+* ratings: the rating minus the user's own mean, where the mean is that of the ratings and of five more at the public
+  centre; observed items only, 0 elsewhere.
+
+x becomes z, the nearest whole numbers to :math:`x N/C`, held to ``entry_limit`` in size (the bounds of the values imply
+it; a clip makes it a fact), and z is shortened to :math:`\|z\|_2^2 \le N^2` by `twofold.privacy.grid`, which only
+makes entries smaller. Everything a user's z depends on is that user's entries: sums over a row are taken in whole
+numbers, the rest is done entry by entry, so z is the same to the last unit whoever else is there.
+
+The second vector of a pair: a public linear map of the row, brought to one norm in integer arithmetic.
+
+t = zᵀM is exact in 64-bit integers for a public whole matrix M. It is brought *up or down* to the norm S:
+
+* l2: with :math:`f = \lfloor \sqrt{\lfloor S^2 2^{64} / \|t\|_2^2 \rfloor} \rfloor` an entry becomes
+  :math:`\lfloor |t_j| f / 2^{32} \rfloor` in size, and the sum of squares is at most
+  :math:`\|t\|_2^2 f^2 / 2^{64} \le S^2`;
+* l1: with :math:`f = \lfloor S\,2^{32} / \|t\|_1 \rfloor` the sum is at most :math:`\|t\|_1 f / 2^{32} \le S`.
+
+The products fit 64 bits: :math:`|t_j| f \le S\,2^{32}`, and S is below 2^20. A t of zeros stays one. Whatever s is, the
+bound holds, so nothing else about it matters for privacy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import scipy.sparse as sp
+
+from twofold.privacy.grid import Grid, cap_l1, cap_l2
+from twofold.release.bilinear.layout import BilinearLayout
+from twofold.release.content import Floats, Integers
+from twofold.release.contract import Public
+
+__all__ = ["OWN_RATINGS", "RowBlock", "exact_sums", "profiles", "public_map", "random_signs", "row_blocks"]
+
+# Squared share of stored entries from which a dense product is faster than a sparse one; it steers speed alone.
+_DENSE: Final = 0.0015
+
+
+def exact_sums(rows: sp.csr_array, public: Public, layout: BilinearLayout) -> Integers:
+    """Sum of the records of all users, in the places of the layout. Private until noise is added.
+
+    Parameters
+    ----------
+    rows : csr array (users, items)
+        As `twofold.release.records.check_rows` gives them.
+    public : Public
+        The release.
+    layout : BilinearLayout
+        Places and limits.
+
+    Privacy
+    -------
+    Adding a user to the rows adds that user's record, ``exact_sums`` of the one row, exactly; its norm is at most
+    ``layout.sensitivity``.
+
+    Examples
+    --------
+    >>> public = Public(n_items=2, n_users=9, max_items=2, bound=9, delta=1e-6)
+    >>> layout = BilinearLayout.of(public, "gram")
+    >>> both, one, other = (exact_sums(sp.csr_array(r), public, layout) for r in ([[1, 0], [9, 9]], [[1, 0]], [[9, 9]]))
+    >>> (both == one + other).all(), int((one**2).sum()) <= layout.sensitivity
+    (np.True_, True)
+    """
+    total = np.zeros(layout.length, dtype=np.int64)
+    pairs = np.zeros((layout.n_items, layout.columns), dtype=np.int64)
+    mapping = None if layout.gram else public_map(public, layout)
+    for block in row_blocks(rows, public, layout):
+        total[layout.sums] += _by_item(block, block.base) * layout.base_weight
+        if block.marks is not None:
+            total[layout.observed] += _by_item(block, block.marks) * layout.base_weight
+        total[layout.count] += block.n_users * layout.count_weight
+        pairs += _gram(block) if mapping is None else _products(block, mapping, layout)
+    total[layout.pairs] = pairs[np.triu_indices(layout.n_items)] if layout.gram else pairs.ravel()
+    return total
+
+
+def _by_item(block: RowBlock, amounts: Integers) -> Integers:
+    """Totals per item; exact in doubles as in the module's note."""
+    return np.bincount(block.columns, weights=amounts.astype(np.float64), minlength=block.n_items).astype(np.int64)
+
+
+def _gram(block: RowBlock) -> Integers:
+    matrix = block.matrix
+    if matrix.nnz**2 > _DENSE * (block.n_users * block.n_items) ** 2:
+        dense = matrix.astype(np.float64).toarray()
+        return np.asarray(dense.T @ dense).astype(np.int64)
+    product: Any = matrix.T @ matrix
+    return np.asarray(product.toarray(), dtype=np.int64)
+
+
+def _products(block: RowBlock, mapping: Integers, layout: BilinearLayout) -> Integers:
+    matrix = block.matrix
+    return np.asarray(matrix.T @ profiles(matrix, mapping, layout), dtype=np.int64)
+
+
+#: Ratings at the public centre that a user's own mean is shrunk with.
+OWN_RATINGS: Final = 5
+# Dense doubles of a block: 32 megabytes.
+_BLOCK_ENTRIES: Final = 1 << 22
+_RATING_BITS: Final = 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowBlock:
+    """Whole rows of some users, by rows.
+
+    Parameters
+    ----------
+    values : int64 array
+        z, capped: what pairs are made of.
+    base, marks : int64 arrays, marks None for counts
+        Row and marks of the base record, capped together.
+    columns, starts : int64 arrays
+        Item of every entry; where each user begins.
+    n_items : int
+        Length of the catalog.
+    """
+
+    values: Integers
+    base: Integers
+    marks: Integers | None
+    columns: Integers
+    starts: Integers
+    n_items: int
+
+    @property
+    def n_users(self) -> int:
+        """How many users the block holds."""
+        return len(self.starts) - 1
+
+    @property
+    def matrix(self) -> sp.csr_array:
+        """The rows z, users by items."""
+        parts: Any = (self.values, self.columns, self.starts)
+        return sp.csr_array(parts, shape=(self.n_users, self.n_items))
+
+
+def row_blocks(rows: sp.csr_array, public: Public, layout: BilinearLayout) -> Iterator[RowBlock]:
+    """Turn rows (as `twofold.release.records.check_rows` gives them) into whole ones, some thousand at a time.
+
+    Examples
+    --------
+    >>> public = Public(n_items=2, n_users=9, max_items=2, bound=9, delta=1e-6)
+    >>> layout = BilinearLayout.of(public, "gram")
+    >>> next(row_blocks(sp.csr_array([[1, 0], [9, 9]]), public, layout)).values.tolist(), layout.norm
+    ([181, 181, 181], 256)
+    """
+    users = max(1, min(_BLOCK_ENTRIES // layout.columns, 1 << 15))
+    for start in range(0, rows.shape[0], users):
+        edges = rows.indptr[start : start + users + 1].astype(np.int64)
+        span = slice(int(edges[0]), int(edges[-1]))
+        starts = edges - edges[0]
+        entries = np.clip(rows.data[span].astype(np.float64), public.lower, public.bound)
+        columns = rows.indices[span].astype(np.int64)
+        yield _block(_whole(_x(entries, starts, public), layout), columns, starts, layout)
+
+
+def _x(entries: Floats, starts: Integers, public: Public) -> Floats:
+    if public.feedback == "counts":
+        return np.asarray(np.sign(entries) * np.sqrt(np.abs(entries)))
+    # Whole numbers first, so that a user's sum does not depend on the order of addition.
+    grid = Grid(exponent=int(np.frexp(public.value_cap)[1]) - _RATING_BITS)
+    ratings, sizes = grid.put(entries - public.centre), np.diff(starts)
+    running = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(ratings)])
+    number = np.repeat(sizes + OWN_RATINGS, sizes)
+    total = np.repeat(running[starts[1:]] - running[starts[:-1]], sizes)
+    return np.asarray((ratings * number - total) / number * float(grid.step))
+
+
+def _whole(x: Floats, layout: BilinearLayout) -> Integers:
+    scaled = np.rint(x * (layout.norm / layout.cap))
+    return np.clip(scaled, -layout.entry_limit, layout.entry_limit).astype(np.int64)
+
+
+def _block(whole: Integers, columns: Integers, starts: Integers, layout: BilinearLayout) -> RowBlock:
+    values = cap_l2(whole, starts, limit_squared=layout.norm**2)
+    if not layout.l2:
+        values = cap_l1(values, starts, limit=layout.row_limit)
+    base, marks = _base(whole, starts, layout) if layout.mark else (values, None)
+    return RowBlock(values=values, base=base, marks=marks, columns=columns, starts=starts, n_items=layout.n_items)
+
+
+def _base(whole: Integers, starts: Integers, layout: BilinearLayout) -> tuple[Integers, Integers]:
+    """Cap every user's row and marks as one record, entry and mark in turn."""
+    joint = np.empty(2 * whole.size, dtype=np.int64)
+    joint[0::2], joint[1::2] = whole, layout.mark
+    if layout.l2:
+        capped = cap_l2(joint, 2 * starts, limit_squared=layout.base_limit)
+    else:
+        capped = cap_l1(joint, 2 * starts, limit=layout.base_limit)
+    return capped[0::2], capped[1::2]
+
+
+_SHIFT: Final = 32
+_ROOM_BITS: Final = 30  # ‖t‖ below 2^30, so its square fits with room to spare
+
+
+def random_signs(*, n_items: int, columns: int, seed: int) -> Integers:
+    """Public matrix of +1 and -1, the same on any machine and with any library.
+
+    Examples
+    --------
+    >>> sorted(set(random_signs(n_items=40, columns=3, seed=0).ravel().tolist()))
+    [-1, 1]
+    """
+    number = n_items * columns
+    name = f"twofold signs 1 {n_items} {columns} {seed}".encode()
+    stream = np.frombuffer(hashlib.shake_256(name).digest(-(-number // 8)), dtype=np.uint8)
+    return 2 * np.unpackbits(stream)[:number].reshape(n_items, columns).astype(np.int64) - 1
+
+
+def public_map(public: Public, layout: BilinearLayout) -> Integers:
+    """Matrix M of the second vectors: random signs for a sketch, the table of features for features.
+
+    Examples
+    --------
+    >>> public = Public(n_items=5, n_users=9, max_items=2, bound=1, n_prototypes=3)
+    >>> public_map(public, BilinearLayout.of(public, "sketch")).shape
+    (5, 3)
+    """
+    if layout.kind == "features" and public.features is not None:
+        return public.features.matrix
+    return random_signs(n_items=public.n_items, columns=layout.columns, seed=public.seed)
+
+
+def profiles(rows: sp.csr_array, mapping: Integers, layout: BilinearLayout) -> Integers:
+    """Second vectors of whole rows, one per user, of norm at most ``layout.profile_norm``.
+
+    Examples
+    --------
+    >>> public = Public(n_items=2, n_users=9, max_items=2, bound=1, n_prototypes=2, delta=1e-6)
+    >>> layout = BilinearLayout.of(public, "sketch")
+    >>> found = profiles(sp.csr_array(np.array([[3, 4], [0, 0]])), np.eye(2, dtype=np.int64), layout)
+    >>> found.tolist(), layout.profile_norm
+    ([[153, 204], [0, 0]], 256)
+    """
+    raw = np.asarray(rows @ mapping, dtype=np.int64)
+    sizes = np.abs(raw) >> _spare_bits(mapping, layout)
+    if layout.l2:
+        norms = (sizes * sizes).sum(axis=1)
+        factors = np.array([_factor(int(norm), layout.profile_norm) for norm in norms], dtype=np.int64)
+    else:
+        factors = (layout.profile_norm << _SHIFT) // np.maximum(sizes.sum(axis=1), 1)
+    return np.asarray(np.sign(raw) * (sizes * factors[:, None] >> _SHIFT))
+
+
+def _factor(norm: int, limit: int) -> int:
+    return math.isqrt((limit * limit << 2 * _SHIFT) // norm) if norm else 0
+
+
+def _spare_bits(mapping: Integers, layout: BilinearLayout) -> int:
+    """Low bits that no norm has room for, by public numbers: ‖t‖₁ is at most ‖z‖₁ times the largest row of M."""
+    row = layout.norm * (math.isqrt(layout.n_items) + 1)
+    largest = row * int(np.abs(mapping).sum(axis=1).max(initial=0))
+    return max(0, largest.bit_length() - _ROOM_BITS)

@@ -1,0 +1,210 @@
+r"""Noise on the sums of records, cell by cell, with its event: the one place of this package where anything leaves.
+
+Centres from noisy sums and counts, knowing the noise. Post-processing: it may look at anything already released.
+
+Three steps, each of which a noisy k-means needs and none of which costs anything:
+
+1. *mean*: S/n where the noisy count stands out from its noise; cells that do not are left out;
+2. *shrink*: towards the mean of all, by the positive-part rule of James and Stein: of a distance d² of which the noise
+   alone explains v, the part 1 - v/d² is kept. Where noise explains everything, one common mean is left;
+3. *merge*: more cells than centres are put together by a weighted k-means with a public seed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from twofold.algorithms.kmeans import kmeans
+from twofold.privacy.budget import ZCDP, PureDP
+from twofold.privacy.events import DiscreteGaussianEvent, DiscreteLaplaceEvent, Released
+from twofold.privacy.mechanisms.gaussian import DiscreteGaussian
+from twofold.privacy.mechanisms.laplace import DiscreteLaplace
+from twofold.privacy.rng import Source
+from twofold.release.content import Floats, Noise, Prototypes
+from twofold.release.contract import Public
+from twofold.release.records import RecordPlan, Statistic, public_points
+
+__all__ = ["CellNoise", "centres", "laplace_deviation", "padded", "shrunk_means"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellNoise:
+    """Noise for a number of cells that every user is in exactly one of.
+
+    Parameters
+    ----------
+    public : Public
+        The release.
+    budget : PureDP or ZCDP
+        What this noise may spend: all of the release, or a part of it.
+    cells : int
+        How many cells.
+    observed : bool, optional
+        Whether observation counts are released; by default for ratings.
+
+    Privacy
+    -------
+    A user's record is in one cell, chosen by that user's own row and by what is public or was released before. The
+    whole table of cells is one vector, and adding or removing a user moves it by that record: l1 norm (squared l2
+    norm) at most `RecordPlan.sensitivity`. So one event with that sensitivity covers all cells.
+
+    Examples
+    --------
+    >>> public = Public(n_items=9, n_users=9, max_items=4, bound=1, epsilon=1)
+    >>> noise = CellNoise(public=public, budget=public.budget, cells=2)
+    >>> noise.event().coordinates
+    20
+    """
+
+    public: Public
+    budget: PureDP | ZCDP
+    cells: int
+    observed: bool | None = None
+
+    @property
+    def plan(self) -> RecordPlan:
+        """How records are made."""
+        return RecordPlan.of(self.public, observed=self.observed)
+
+    @property
+    def mechanism(self) -> DiscreteLaplace | DiscreteGaussian:
+        """What draws the noise."""
+        plan = self.plan
+        if isinstance(self.budget, PureDP):
+            return DiscreteLaplace(
+                epsilon=self.budget.epsilon, sensitivity=plan.sensitivity, unit=self.public.unit, grid=plan.grid
+            )
+        return DiscreteGaussian(
+            rho=self.budget.rho, sensitivity_squared=plan.sensitivity, unit=self.public.unit, grid=plan.grid
+        )
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the noise in grid units; that of the continuous law, an upper bound for Gaussians."""
+        mechanism = self.mechanism
+        if isinstance(mechanism, DiscreteGaussian):
+            return math.sqrt(mechanism.variance)
+        return laplace_deviation(float(mechanism.scale))
+
+    @property
+    def noise(self) -> Noise:
+        """Noise of each part in its own unit."""
+        units, deviation = self.plan.units, self.deviation
+        return Noise(
+            law=self.public.law,
+            values=deviation * units.values,
+            observed=deviation * units.observed if self.plan.observed_weight else 0.0,
+            counts=deviation * units.counts,
+        )
+
+    def event(self, *, seeded: bool = False) -> DiscreteLaplaceEvent | DiscreteGaussianEvent:
+        """Describe the release before it is made; marked when its noise will come from a seed."""
+        tables = 2 if self.plan.observed_weight else 1
+        return self.mechanism.event(self.cells * (tables * self.public.n_items + 1), seeded=seeded)
+
+    def release(self, exact: Statistic, *, name: str, rng: Source, note: str = "") -> Released[Prototypes]:
+        """Add noise to exact sums and counts."""
+        parts = [exact.sums, exact.counts] + ([] if exact.observed is None else [exact.observed])
+        drawn = self.mechanism.release(np.concatenate([part.ravel() for part in parts]), rng=rng)
+        edges = np.cumsum([part.size for part in parts])[:-1]
+        noisy = [one.reshape(part.shape) for one, part in zip(np.split(drawn.value, edges), parts, strict=True)]
+        message = Prototypes(
+            mechanism=name,
+            sums=noisy[0],
+            counts=noisy[1],
+            observed=noisy[2] if len(noisy) > 2 else None,
+            units=self.plan.units,
+            noise=self.noise,
+            seeded=rng.seeded,
+            note=note,
+        )
+        return Released(value=message, event=drawn.event)
+
+
+def laplace_deviation(scale: float) -> float:
+    """Standard deviation of discrete Laplace noise of a scale, in grid units.
+
+    Examples
+    --------
+    >>> round(laplace_deviation(100.0), 1), laplace_deviation(0.001) < 1e-200
+    (141.4, True)
+    """
+    inverse = min(1 / scale, 1400.0)
+    return math.sqrt(2) * math.exp(-inverse / 2) / -math.expm1(-inverse)
+
+
+# A cell counts as occupied when its noisy count exceeds this many standard deviations of the count's noise.
+_STANDS_OUT = 3.0
+_STARTS = 10
+
+
+def shrunk_means(message: Prototypes, public: Public) -> tuple[Floats, Floats]:
+    """Shrunk mean and size of every cell that stands out; at least one, the mean of all.
+
+    Returns
+    -------
+    means : array of shape (cells kept, items)
+        Within the l2 ball of the bounded rows.
+    sizes : array of shape (cells kept,)
+        Noisy numbers of users.
+
+    Examples
+    --------
+    >>> from twofold.release.buckets import Popularity
+    >>> public = Public(n_items=2, n_users=2, max_items=2, bound=1, epsilon=10**6)
+    >>> shrunk_means(Popularity().release(np.array([[1, 0], [1, 1]]), public).value, public)[0].round(2)
+    array([[1. , 0.5]])
+    """
+    sums, sizes, noise = message.value_sums(), message.user_counts(), message.noise
+    kept = sizes > max(0.5, _STANDS_OUT * noise.counts)
+    total = max(float(sizes[kept].sum() if kept.any() else sizes.sum()), 1.0, noise.counts)
+    common = (sums[kept] if kept.any() else sums).sum(axis=0) / total
+    if not kept.any():
+        return _in_ball(common[None], public), np.array([total])
+    away = sums[kept] / sizes[kept][:, None] - common
+    explained = public.n_items * noise.values**2 / sizes[kept] ** 2
+    distances = np.maximum((away**2).sum(axis=1), 1e-300)
+    keep = np.maximum(0.0, 1.0 - explained / distances)
+    return _in_ball(common + keep[:, None] * away, public), sizes[kept]
+
+
+def centres(message: Prototypes, public: Public, *, count: int | None = None) -> Floats:
+    """At most `count` centres (by default the plan's number of prototypes) for the users of one message.
+
+    Examples
+    --------
+    >>> from studies.not_private.kmeans import KMeans
+    >>> public = Public(n_items=2, n_users=4, max_items=2, bound=9, n_prototypes=2)
+    >>> message = KMeans().release(np.array([[1, 0], [1, 2], [9, 0], [9, 2]]), public).value
+    >>> centres(message, public, count=1)
+    array([[5., 1.]])
+    """
+    most = public.n_prototypes if count is None else count
+    means, sizes = shrunk_means(message, public)
+    if len(means) <= most:
+        return means
+    merged = kmeans(means, most, weights=sizes, n_init=_STARTS, dtype=np.float64, threads=1, rng=public.seed)
+    return np.asarray(merged.centers, dtype=np.float64)
+
+
+def padded(points: Floats, public: Public, *, count: int) -> Floats:
+    """Fill up to `count` centres with public points around the mean of those there are.
+
+    Examples
+    --------
+    >>> padded(np.zeros((1, 3)), Public(n_items=3, n_users=9, max_items=3, bound=1), count=4).shape
+    (4, 3)
+    """
+    missing = count - len(points)
+    if missing <= 0:
+        return points
+    extra = public_points(count=missing, n_items=public.n_items, seed=public.seed, radius=public.row_l2 / 2)
+    return np.concatenate([points, points.mean(axis=0) + extra])
+
+
+def _in_ball(points: Floats, public: Public) -> Floats:
+    norms = np.sqrt((points**2).sum(axis=1, keepdims=True))
+    return np.asarray(points * np.minimum(1.0, public.row_l2 / np.maximum(norms, 1e-300)))

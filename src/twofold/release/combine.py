@@ -1,0 +1,302 @@
+r"""The server's side: many noisy messages to one table of weighted rows. All of it is post-processing.
+
+Two ways. Where the cells mean the same at every entity (public buckets, popularity) the messages are *added up*: the
+signal grows with the number of entities H, the noise with √H only. Where every entity has its own clusters the rows are
+*stacked*. Both take messages in any order and give identical results. One message with seeded noise among them marks
+the whole as seeded, which is not private.
+
+Weights. The mean of a prototype of n users has variance v/n from its users, who differ, and σ²/n² from the noise of
+its sum; v is taken as the largest a bounded row allows, (l2 cap)²/items. Its weight is the inverse, in units of users:
+w = n/(1 + σ²/(n·v)). Without noise that is n. Where noise rules it falls with n², so that a cell with hardly
+anyone in it says hardly anything.
+
+Both ways believe a message only as far as public numbers allow (`claims`): one sender cannot speak for any number.
+
+What one message may weigh: a sender can write any number, and a liar must not drown everybody else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from twofold.errors import BadParameter, BadShape
+from twofold.release.content import Floats, Integers, Noise, Prototypes, WeightedRows
+from twofold.release.contract import Public
+
+__all__ = ["MOST_MESSAGES", "MOST_TIMES", "MOST_USERS", "added_up", "believed", "joined", "stacked", "weighted_rows"]
+
+#: So many messages of the largest numbers that decode add up in 64 bits (`twofold.federation.expected.LARGEST_NUMBER`).
+MOST_MESSAGES: Final = 10_000
+
+
+def added_up(messages: Iterable[Prototypes], public: Public) -> WeightedRows:
+    """Combine messages whose cells mean the same at every entity: add whole numbers, one message at a time.
+
+    Examples
+    --------
+    >>> from twofold.release.buckets import Popularity
+    >>> public = Public(n_items=3, n_users=2, max_items=3, bound=1, epsilon=10**6)
+    >>> message = Popularity().release(np.eye(3), public).value
+    >>> added_up([message, message], public).sizes.round(3)
+    array([6.])
+    """
+    total: Prototypes | None = None
+    for number, message in enumerate(messages):
+        _check_message(message, public)
+        _check_number(number)
+        counted = believed(message, public)
+        total = counted if total is None else _sum(total, counted)
+    if total is None:
+        raise BadParameter("no message came in.", fix="wait for at least one entity")
+    return _rows(total, public)
+
+
+def stacked(messages: Iterable[Prototypes], public: Public) -> WeightedRows:
+    """Combine messages whose prototypes are each entity's own: put the rows under one another.
+
+    Examples
+    --------
+    >>> from studies.not_private.kmeans import KMeans
+    >>> public = Public(n_items=3, n_users=3, max_items=3, bound=1, n_prototypes=2)
+    >>> message = KMeans().release(np.eye(3), public).value
+    >>> stacked([message, message], public).n_rows
+    4
+    """
+    kept = list(messages)
+    for message in kept:
+        _check_message(message, public)
+    if not kept:
+        raise BadParameter("no message came in.", fix="wait for at least one entity")
+    return weighted_rows(sorted(kept, key=Prototypes.digest), public)
+
+
+def weighted_rows(messages: Sequence[Prototypes], public: Public) -> WeightedRows:
+    """Means, weights and noise of the rows of some messages, in their order.
+
+    One message at a time is how a server goes through more rows than its memory holds.
+
+    Examples
+    --------
+    >>> from studies.not_private.kmeans import KMeans
+    >>> public = Public(n_items=3, n_users=3, max_items=3, bound=1, n_prototypes=2)
+    >>> message = KMeans().release(np.eye(3), public).value
+    >>> weighted_rows([message], public).row_weights.sum()
+    np.float64(3.0)
+    """
+    return joined([_rows(believed(message, public), public) for message in messages])
+
+
+def joined(parts: Sequence[WeightedRows]) -> WeightedRows:
+    """Put tables of rows under one another, in their order; at least one.
+
+    Examples
+    --------
+    >>> one = np.ones(1)
+    >>> rows = WeightedRows(values=np.ones((1, 3)), row_weights=one, noise=one, sizes=one, seeded=False)
+    >>> joined([rows, rows]).n_rows
+    2
+    """
+    if len(parts) == 1:
+        return parts[0]
+    weights = [part.entry_weights for part in parts if part.entry_weights is not None]
+    return WeightedRows(
+        values=np.concatenate([part.values for part in parts]),
+        row_weights=np.concatenate([part.row_weights for part in parts]),
+        noise=np.concatenate([part.noise for part in parts]),
+        sizes=np.concatenate([part.sizes for part in parts]),
+        seeded=any(part.seeded for part in parts),
+        entry_weights=np.concatenate(weights) if weights else None,
+    )
+
+
+def _rows(message: Prototypes, public: Public) -> WeightedRows:
+    sizes = np.maximum(message.user_counts(), 0.0)
+    divisors = np.maximum(sizes, max(1.0, message.noise.counts))
+    variance = public.row_l2**2 / public.n_items
+    weights = _weights(sizes, message.noise.values, variance)
+    noise = message.noise.values / divisors
+    if message.observed is None:
+        means = message.value_sums() / divisors[:, None]
+        return WeightedRows(values=means, row_weights=weights, noise=noise, sizes=sizes, seeded=message.seeded)
+    means, entry_weights = _observed_means(message, public)
+    return WeightedRows(
+        values=means,
+        row_weights=weights,
+        noise=noise,
+        sizes=sizes,
+        seeded=message.seeded,
+        entry_weights=entry_weights,
+    )
+
+
+def _observed_means(message: Prototypes, public: Public) -> tuple[Floats, Floats]:
+    """Mean of the observed entries, and its weight in observations.
+
+    S/O with O noisy explodes where few observed; S·O/(O² + σ²) is the same where many did and goes to the centre where
+    hardly anyone did. The weight counts the noise of the sum and that of the count times the mean.
+    """
+    observed = np.maximum(message.observation_counts(), 0.0)
+    spread = message.noise.observed**2
+    ratio = message.value_sums() * observed / np.maximum(observed**2 + spread, 1e-300)
+    centred = np.clip(ratio, public.lower - public.centre, public.bound - public.centre)
+    noise = np.sqrt(message.noise.values**2 + spread * centred**2)
+    return centred + public.centre, _weights(observed, noise, public.value_cap**2)
+
+
+def _weights(sizes: Floats, noise: Floats | float, variance: float) -> Floats:
+    return np.asarray(sizes**2 / np.maximum(sizes + np.square(noise) / variance, 1e-300))
+
+
+def _sum(total: Prototypes, message: Prototypes) -> Prototypes:
+    same = total.units == message.units and total.sums.shape == message.sums.shape
+    if not same or (total.observed is None) != (message.observed is None):
+        raise BadShape("two messages were not made by the same public numbers.", fix="let both use the same plan")
+    one, two = total.noise, message.noise
+    added = Noise(
+        law=one.law,
+        values=math.hypot(one.values, two.values),
+        observed=math.hypot(one.observed, two.observed),
+        counts=math.hypot(one.counts, two.counts),
+    )
+    observed = None
+    if total.observed is not None and message.observed is not None:
+        observed = total.observed + message.observed
+    return replace(
+        total,
+        sums=total.sums + message.sums,
+        counts=total.counts + message.counts,
+        observed=observed,
+        noise=added,
+        seeded=total.seeded or message.seeded,
+    )
+
+
+def _check_number(before: int) -> None:
+    if before >= MOST_MESSAGES:
+        raise BadParameter(
+            "more messages came in than can be added up without overflow.",
+            expected=f"at most {MOST_MESSAGES:,} messages",
+            fix="add up groups of entities in federations of their own",
+        )
+
+
+def _check_message(message: Prototypes, public: Public) -> None:
+    if message.sums.shape[1] != public.n_items:
+        raise BadShape(
+            "a message has another catalog.", found=f"{message.sums.shape[1]} items", expected=f"{public.n_items}"
+        )
+    if (message.observed is None) != (public.feedback == "counts"):
+        raise BadParameter("a message is about another kind of feedback.", expected=public.feedback)
+
+
+#: A message speaks for at most this many times the users that the plan promises of an entity.
+MOST_TIMES: Final = 100
+#: And for no more than this, whatever was promised: ten times as many people as there are.
+MOST_USERS: Final = 1e11
+# Standard deviations. Laplace noise goes further about once in 10^12 draws, Gaussian noise never.
+_FAR: Final = 20.0
+# Of a norm: what adding up in floating point may lose.
+_ROUNDING: Final = 1e-9
+
+
+def believed(message: Prototypes, public: Public) -> Prototypes:
+    r"""Scale down what no honest entity could have sent; everything else stays as it is, bit for bit.
+
+    Parameters
+    ----------
+    message : Prototypes
+        As it arrived.
+    public : Public
+        The plan's numbers.
+
+    Notes
+    -----
+    Three public limits, each with room for noise of twenty standard deviations:
+
+    1. A count is not below what noise makes of zero.
+    2. The values of n users have a norm of at most n times that of one bounded row (`Public.row_l1` under Laplace
+       noise, `Public.row_l2` under Gaussian noise: the records are capped at it), their observations a sum of at most
+       n times `Public.row_items`. A prototype beyond it is divided by the smallest whole number that brings it back.
+    3. All counts together are at most 100 times the plan's ``n_users``. A message beyond it is divided as a whole, so
+       its means stay and its weight falls.
+
+    The noise is counted in full. Nothing is refused: an entity with far more users than promised loses weight, not
+    budget. Messages without noise, which only simulations have, are left as they are.
+
+    Privacy
+    -------
+    Post-processing.
+
+    Examples
+    --------
+    >>> from twofold.release.buckets import Popularity
+    >>> public = Public(n_items=3, n_users=2, max_items=3, bound=1, epsilon=10**6)
+    >>> sent = Popularity().release(np.eye(3), public).value
+    >>> believed(sent, public) is sent
+    True
+    >>> boasting = replace(sent, sums=sent.sums * 10**6, counts=sent.counts * 10**6)
+    >>> believed(boasting, public).user_counts().round()
+    array([200.])
+    """
+    if message.noise.law == "none":
+        return message
+    return _light(_consistent(message, public), public)
+
+
+def _consistent(message: Prototypes, public: Public) -> Prototypes:
+    """Bring counts, sums and observations of every prototype into proportion."""
+    far = _FAR * message.noise.counts
+    least = -math.ceil(far / message.units.counts)
+    counts = message.counts if message.counts.min(initial=0) >= least else np.maximum(message.counts, least)
+    users = np.maximum(counts * message.units.counts, 0.0) + far
+    return _changed(message, _sums(message, public, users), counts, _observed(message, public, users))
+
+
+def _sums(message: Prototypes, public: Public, users: Floats) -> Integers:
+    l2 = message.noise.law == "gaussian"
+    norms = np.linalg.norm(message.sums.astype(np.float64), ord=2 if l2 else 1, axis=1) * message.units.values
+    of_noise = message.noise.values * _noise_norm(public.n_items, l2=l2)
+    return _divided(message.sums, norms, users * (public.row_l2 if l2 else public.row_l1) + of_noise)
+
+
+def _observed(message: Prototypes, public: Public, users: Floats) -> Integers | None:
+    if message.observed is None:
+        return None
+    norms = np.abs(message.observed.astype(np.float64)).sum(axis=1) * message.units.observed
+    of_noise = message.noise.observed * _noise_norm(public.n_items, l2=False)
+    return _divided(message.observed, norms, users * public.row_items + of_noise)
+
+
+def _noise_norm(number: int, *, l2: bool) -> float:
+    """Norm that this many numbers of standard deviation 1 do not reach."""
+    root = math.sqrt(number)
+    return root + _FAR if l2 else number + _FAR * root
+
+
+def _light(message: Prototypes, public: Public) -> Prototypes:
+    """Take weight off a message that speaks for too many."""
+    most = min(MOST_TIMES * public.n_users, MOST_USERS) + message.noise.counts * _noise_norm(
+        len(message.counts), l2=False
+    )
+    by = math.ceil(float(np.maximum(message.user_counts(), 0.0).sum()) / most * (1 - _ROUNDING))
+    if by <= 1:
+        return message
+    observed = None if message.observed is None else message.observed // by
+    return _changed(message, message.sums // by, message.counts // by, observed)
+
+
+def _divided(table: Integers, norms: Floats, most: Floats) -> Integers:
+    by = np.maximum(np.ceil(norms / np.maximum(most, 1e-300) * (1 - _ROUNDING)), 1.0)
+    # 64-bit numbers that would have to be divided by more than they hold become 0 or -1 either way.
+    return table if (by == 1).all() else table // np.minimum(by, 2.0**62).astype(np.int64)[:, None]
+
+
+def _changed(message: Prototypes, sums: Integers, counts: Integers, observed: Integers | None) -> Prototypes:
+    if sums is message.sums and counts is message.counts and observed is message.observed:
+        return message
+    return replace(message, sums=sums, counts=counts, observed=observed)

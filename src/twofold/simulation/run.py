@@ -1,0 +1,405 @@
+r"""simulate: every entity's round 1, the server, every entity's round 2, here.
+
+What a simulation gives back.
+
+From labels of any kind to names that a plan, a message header and a file can hold.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from twofold.checks import check_entity_name
+from twofold.data.federation import Federation
+from twofold.data.ratings import Ratings
+from twofold.entity.model import Model
+from twofold.entity.recommend import Recommendation
+from twofold.errors import BadIdentifier, BadParameter, BadPlan, DataError, NotForRealUse, TooFewMessages
+from twofold.federation.factors import ItemFactors
+from twofold.federation.messages import encode_factors
+from twofold.federation.plan import Plan
+from twofold.server.factorize import Server
+from twofold.simulation.members import (
+    Local,
+    Member,
+    Strength,
+    check_new_ledgers,
+    first_round,
+    ledger_paths,
+    second_round,
+    settle_missing,
+)
+from twofold.simulation.workers import Crew, run_each
+
+if TYPE_CHECKING:
+    from twofold.simulation.members import Summed
+
+__all__ = [
+    "Manner",
+    "Progress",
+    "Simulated",
+    "plan_name",
+    "plan_names",
+    "refuse_what_is_not_real",
+    "run_members",
+    "simulate",
+]
+
+Progress = Callable[[str, int, int], object]
+
+
+def simulate(
+    federation: Federation | Mapping[Any, Ratings],
+    plan: Plan,
+    *,
+    executor: Executor | None = None,
+    ledgers: str | PathLike[str] | None = None,
+    new_ledgers: bool | None = None,
+    rng: int | None = None,
+    progress: Progress | None = None,
+    local: Local = "auto",
+    strength: Strength = "auto",
+    threads: int | None = None,
+) -> Simulated:
+    """Run both rounds of a federation in this process, or on an executor.
+
+    Parameters
+    ----------
+    federation : Federation or mapping
+        Label of each entity to its ratings. Labels of any kind; see `plan_name` for the names in the messages.
+    plan : Plan
+        Every public parameter. Without `ledgers` it must say ``simulation=True``.
+    executor : concurrent.futures.Executor, optional
+        Where the entities' work runs: a process pool, ``dask.distributed.Client(...).get_executor()``, or any other.
+        By default threads of this process. The server's work is always done here.
+    ledgers : path, optional
+        Folder with one ledger per entity, each with room for this plan's one release. Running again hands out the
+        stored messages and spends nothing. An executor on another machine must see this folder.
+    new_ledgers : bool, optional
+        What to do where a ledger is missing, which is how a wrong folder looks: by default make it and warn, once, with
+        the folder and the number; True makes it without a warning; False refuses before anyone draws.
+    rng : int, optional
+        Seed of the noise, for simulations only. Each entity's noise depends on this seed and its own name.
+    progress : callable, optional
+        Told ``(phase, done, total)``, from the calling thread; phases are "round 1", "server" and "round 2", and
+        with a secure sum "keys" before them and "answers" before the server.
+    local, strength
+        As for `Entity.personalize`.
+    threads : int, optional
+        Threads altogether, all processors by default; with an `executor` threads of each task, 1 by default. Results
+        do not depend on it.
+
+    Returns
+    -------
+    Simulated
+        The item factors, a local model per entity, bytes and seconds.
+
+    Raises
+    ------
+    NotForRealUse
+        A plan that is not a simulation, without ledgers or with a seed. Nothing was drawn.
+    LedgerBroken
+        A ledger is missing and ``new_ledgers=False``. Nothing was drawn.
+    TwofoldError
+        An entity failed. The others of that round finish first, so that with `ledgers` nothing paid for is lost; then
+        the first failure is raised with the entity's name in front.
+
+    Warns
+    -----
+    NewLedger
+        Ledgers were missing and are made: these people's budget is double if they have others elsewhere.
+
+    Privacy
+    -------
+    Whoever can call this holds everybody's data. With `ledgers` the messages have real noise and are accounted for as
+    in a real federation; everything made from a plan with ``simulation=True`` is marked not private.
+
+    Paper
+    -----
+    Algorithm 2.
+
+    Examples
+    --------
+    >>> from twofold.data.sources import hospitals
+    >>> federation = hospitals.load(0.001)
+    >>> plan = Plan(
+    ...     catalog=federation.catalog, feedback="counts", bound=5, max_items=60, rank=1, simulation=True
+    ... )
+    >>> done = simulate(federation, plan, rng=0, strength="shared", local="factors")
+    >>> done.private, list(done.models), len(done.recommend("hospital-001", "001-00001", 3))
+    (False, ['hospital-001'], 3)
+    """
+    refuse_what_is_not_real(plan, rng, accounted=ledgers is not None)
+    check_new_ledgers(new_ledgers)
+    everyone = federation if isinstance(federation, Federation) else Federation(federation)
+    names = plan_names(everyone)
+    paths: Mapping[Any, Path | None] = dict.fromkeys(names)
+    if ledgers is not None:
+        paths = ledger_paths(ledgers, names, make=new_ledgers is not False)
+    how = Manner(
+        executor=executor, rng=rng, progress=progress, local=local, strength=strength, threads=threads,
+        new_ledgers=new_ledgers,
+    )  # fmt: skip
+    return run_members(everyone, plan, names, paths, how)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manner:
+    """How a simulation runs; the parameters of `simulate` that say nothing about who takes part."""
+
+    executor: Executor | None = None
+    rng: int | None = None
+    progress: Progress | None = None
+    local: Local = "auto"
+    strength: Strength = "auto"
+    threads: int | None = None
+    new_ledgers: bool | None = None
+
+
+def run_members(
+    federation: Federation, plan: Plan, names: Mapping[Any, str], ledgers: Mapping[Any, Path | None], how: Manner
+) -> Simulated:
+    """Run both rounds when names and ledgers are settled; see `simulate`. Called by what the user calls."""
+    tell = how.progress or _silent
+    seconds: dict[str, float] = {}
+    with Crew.of(how.executor, how.threads, len(federation)) as crew:
+        members = _members(federation, plan, names, ledgers, how, crew.inner)
+        settle_missing(ledgers.values(), how.new_ledgers)
+
+        def each(step: str, task: Callable[..., Any], jobs: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
+            with _phase(step, seconds, tell, len(jobs)) as done:
+                return run_each(task, jobs, executor=crew.executor, done=done)
+
+        if plan.secure is None:
+            sent = each("round 1", first_round, {name: (member,) for name, member in members.items()})
+            with _phase("server", seconds, tell, 1) as done:
+                own_threads = how.threads if how.executor is None else None
+                factors = Server(plan, threads=own_threads).factorize([sent[names[label]] for label in federation])
+                done(1)
+            sizes, keys_received = {name: len(data) for name, data in sent.items()}, 0
+        else:
+
+            @contextmanager
+            def serving() -> Iterator[None]:
+                with _phase("server", seconds, tell, 1) as done:
+                    yield
+                    done(1)
+
+            plan, members, summed = _summed(plan, members, {names[one]: ledgers[one] for one in names}, each, serving)
+            factors, sizes, keys_received = summed.factors, dict(summed.sent), summed.received
+        back = encode_factors(factors, plan)
+        jobs = {name: (member, back, how.local, how.strength) for name, member in members.items()}
+        models = each("round 2", second_round, jobs)
+    return Simulated(
+        plan=plan,
+        factors=factors,
+        models={label: models[names[label]] for label in federation},
+        names=names,
+        sent={label: sizes[names[label]] for label in federation},
+        received=len(back) + keys_received,
+        seconds=seconds,
+    )
+
+
+def _summed(
+    plan: Plan, members: dict[str, Member], ledgers: Mapping[str, Path | None], each: Any, serving: Any
+) -> tuple[Plan, dict[str, Member], Summed]:
+    """Everybody's keys, then the three steps of a secure sum."""
+    from twofold.simulation.members import keyed_plan, secure_rounds, with_keys  # loads the library of ciphers
+
+    keyed, keys = keyed_plan(plan, ledgers)
+    members = with_keys(members, keyed, keys)
+    return keyed, members, secure_rounds(members, keyed, each, serving)
+
+
+def _members(
+    federation: Federation,
+    plan: Plan,
+    names: Mapping[Any, str],
+    ledgers: Mapping[Any, Path | None],
+    how: Manner,
+    threads: int,
+) -> dict[str, Member]:
+    """Everyone, checked before anyone draws; the largest first, so that nobody waits for a late giant."""
+    if len(federation) < plan.quorum:
+        raise TooFewMessages(
+            "there are fewer entities than the plan's quorum; nothing was drawn.",
+            found=f"{len(federation)} entities",
+            expected=f"at least {plan.quorum}",
+        )
+    largest_first = sorted(federation, key=lambda label: -federation[label].n_entries)
+    members = {
+        names[label]: Member(
+            name=names[label],
+            ratings=federation[label],
+            plan=plan,
+            ledger=ledgers[label],
+            may_make=how.new_ledgers is not False,
+            seed=None if how.rng is None else _seed(how.rng, names[label]),
+            threads=threads,
+        )
+        for label in largest_first
+    }
+    for member in members.values():
+        member.entity()
+    return members
+
+
+def _seed(rng: int, name: str) -> int:
+    """An entity's own seed: independent of the others, of their order and of where it runs."""
+    return int.from_bytes(hashlib.sha256(f"twofold simulate 1 {rng} {name}".encode()).digest()[:8], "big")
+
+
+def _silent(phase: str, done: int, total: int) -> None:
+    """Tell nobody."""
+
+
+@contextmanager
+def _phase(name: str, seconds: dict[str, float], tell: Progress, total: int) -> Iterator[Callable[[int], object]]:
+    tell(name, 0, total)
+    start = time.perf_counter()
+    yield lambda done: tell(name, done, total)
+    seconds[name] = time.perf_counter() - start
+
+
+def refuse_what_is_not_real(plan: Plan, rng: object, *, accounted: bool) -> None:
+    """Refuse a seed, and a release nobody counts, in a plan that is not a simulation."""
+    if not isinstance(plan, Plan):
+        raise BadPlan("not a plan.", found=f"a {type(plan).__name__}", fix='Plan.read("plan.toml")')
+    if rng is not None and (isinstance(rng, bool) or not isinstance(rng, int) or rng < 0):
+        raise BadParameter("rng is no seed.", found=f"a {type(rng).__name__}", expected="a whole number from 0")
+    if plan.simulation:
+        return
+    if rng is not None:
+        raise NotForRealUse(
+            "repeatable noise protects nobody, and this plan is not a simulation; nothing was drawn.",
+            fix="leave rng out, or Plan(..., simulation=True), which marks everything 'not private'",
+        )
+    if not accounted:
+        raise NotForRealUse(
+            "this plan is not a simulation, and there are no ledgers to count what it spends; nothing was drawn.",
+            fix='simulate(..., ledgers="ledgers"), or Plan(..., simulation=True), which marks everything "not private"',
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Simulated:
+    """Both rounds of a federation, with what they cost in bytes and seconds.
+
+    Attributes
+    ----------
+    plan : Plan
+        The public parameters.
+    factors : ItemFactors
+        What the server sent back.
+    models : mapping
+        Label of each entity, as in the federation, to its local model.
+    names : mapping
+        Label to the name that stood in the messages.
+    sent : mapping
+        Label to the bytes it sent in round 1; in a secure sum with its key messages.
+    received : int
+        Bytes every entity got back in round 2; in a secure sum with the lists before it.
+    seconds : mapping
+        Wall seconds of "round 1", "server" and "round 2"; in a secure sum also of "keys" and "answers".
+    """
+
+    plan: Plan
+    factors: ItemFactors
+    models: Mapping[Any, Model]
+    names: Mapping[Any, str]
+    sent: Mapping[Any, int]
+    received: int
+    seconds: Mapping[str, float]
+
+    def __repr__(self) -> str:
+        promise = "" if self.private else ", not private"
+        sent, total = sum(self.sent.values()), sum(self.seconds.values())
+        return f"Simulated({len(self.models):,} entities, {sent:,} bytes sent, {total:.1f} s{promise})"
+
+    @property
+    def private(self) -> bool:
+        """False for a simulation, for seeded noise and for a mechanism without a proof."""
+        return self.factors.private
+
+    @property
+    def strengths(self) -> Mapping[Any, float]:
+        """How far each entity's model was drawn to the shared factors, 0 own only; chosen inside the entity."""
+        return {label: model.strength for label, model in self.models.items()}
+
+    def model(self, entity: Any) -> Model:
+        """Give the local model of one entity."""
+        if entity not in self.models:
+            raise DataError(
+                "there is no such entity.", found=f"{entity!r:.60}", expected=f"one of {len(self.models):,} labels"
+            )
+        return self.models[entity]
+
+    def recommend(self, entity: Any, user: Any, n: int = 10, **options: Any) -> list[Recommendation]:
+        """Recommend to one user of one entity; `options` as for `Model.recommend`."""
+        return self.model(entity).recommend(user, n, **options)
+
+
+#: Letters of a label that stay readable in front of its digest.
+_READABLE = 40
+
+
+def plan_name(label: Hashable) -> str:
+    """Name an entity by its label; the same label has the same name in every run, whatever the other labels are.
+
+    Parameters
+    ----------
+    label : hashable
+        How a table or a Federation calls the entity.
+
+    Returns
+    -------
+    str
+        The label's own text where a plan can hold it, else a readable part of it and a digest.
+
+    Examples
+    --------
+    >>> plan_name("st-anna"), plan_name(73)
+    ('st-anna', '73')
+    >>> plan_name("St. Anna / Köln")
+    'St.-Anna-K-ln-5d70727d'
+    """
+    text = str(label)
+    if isinstance(label, str) or (isinstance(label, int) and not isinstance(label, bool)):
+        try:
+            return check_entity_name(text)
+        except BadPlan:
+            pass
+    readable = re.sub("[^A-Za-z0-9_.]+", "-", text).strip("-._")[:_READABLE] or "entity"
+    digest = hashlib.sha256(f"twofold entity 1 {type(label).__name__} {text}".encode("utf-8", "surrogatepass"))
+    return check_entity_name(f"{readable}-{digest.hexdigest()[:8]}")
+
+
+def plan_names(labels: Iterable[Any]) -> dict[Any, str]:
+    """Name every entity; two labels that would share a name, or a file on some disks, are refused.
+
+    Examples
+    --------
+    >>> plan_names(["north", "south", 3])
+    {'north': 'north', 'south': 'south', 3: '3'}
+    >>> plan_names(["North", "north"])
+    Traceback (most recent call last):
+    twofold.errors.BadIdentifier: two entities have names that a file system may not tell apart...
+    """
+    names = {label: plan_name(label) for label in labels}
+    if len({name.casefold() for name in names.values()}) < len(names):
+        raise BadIdentifier(
+            "two entities have names that a file system may not tell apart.",
+            expected="names that differ in more than capital letters and type",
+            fix="rename one in the entity column: its ledger is a file of that name",
+        )
+    return names

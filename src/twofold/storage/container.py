@@ -1,0 +1,387 @@
+r"""Arrays and a record to bytes and back: a safetensors container with one metadata key, read as if from a stranger.
+
+Layout (safetensors): eight bytes with the length of the header; the header, JSON with dtype, shape and place of each
+array; the arrays without gaps. Our record is canonical JSON under the metadata key ``twofold``. With one key the
+library writes equal bytes for equal content; with two it would write them in random order.
+
+Reading is ours and not the library's, because everything must be checked against the plan before it is used: lengths
+first, then the header, then names, dtypes, shapes and places, and only then are arrays *viewed* (nothing is copied or
+allocated for them), then looked through for NaN and infinity. Nothing in a message is ever executed.
+
+A checksum inside a container: one changed byte anywhere, header included, and it does not fit.
+
+The record has a field ``checksum``. Its value is the SHA-256 of all bytes of the container as they are with 64 zeros in
+its place. It tells damage, not malice: whoever changes bytes on purpose can seal them again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import save
+
+from twofold.errors import BadMessage
+from twofold.storage.strict_json import canonical_json, parse_json, printable
+
+__all__ = [
+    "LARGEST_HEADER",
+    "Container",
+    "Layout",
+    "as_bytes",
+    "check_seal",
+    "field",
+    "finite",
+    "is_cut",
+    "is_sealed",
+    "open_container",
+    "pack",
+    "pack_sealed",
+    "receipt",
+    "seal",
+    "unpack",
+]
+
+#: Bytes; ours are a few thousand.
+LARGEST_HEADER: Final = 64 * 1024
+_KEY: Final = "twofold"
+_TYPES: Final[dict[str, np.dtype[Any]]] = {
+    "U8": np.dtype("u1"),
+    "I64": np.dtype("<i8"),
+    "F32": np.dtype("<f4"),
+    "F64": np.dtype("<f8"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """Dtype (as safetensors names it) and shape of an array."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return math.prod(self.shape) * _TYPES[self.dtype].itemsize
+
+
+@dataclass(frozen=True, kw_only=True)
+class Container:
+    """A header that was read and found sound in itself; no array was touched.
+
+    Parameters
+    ----------
+    record : dict
+        What stands under our metadata key.
+    layouts : dict
+        Layout of each array.
+    places : dict
+        Byte of the message at which each array begins.
+    size : int
+        Bytes the whole message must have.
+    """
+
+    record: dict[str, Any]
+    layouts: dict[str, Layout]
+    places: dict[str, int]
+    size: int
+
+
+def pack(record: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """Write a record and arrays; equal content gives equal bytes, in every process and whatever the order.
+
+    Examples
+    --------
+    >>> one = pack({"a": 1, "b": 2}, {"x": np.arange(3), "y": np.ones(2)})
+    >>> one == pack({"b": 2, "a": 1}, {"y": np.ones(2), "x": np.arange(3)})
+    True
+    """
+    # The library reads memory by pointer and takes no notice of strides, hence the contiguous copies.
+    plain = {name: np.ascontiguousarray(arrays[name], dtype=arrays[name].dtype.newbyteorder("<")) for name in arrays}
+    data = save(plain, metadata={_KEY: canonical_json(record)})
+    if int.from_bytes(data[:8], "little") > LARGEST_HEADER:
+        raise BadMessage(
+            "the header would be too long.",
+            expected=f"at most {LARGEST_HEADER:,} bytes",
+            fix="name fewer entities in the plan, or give them shorter names",
+        )
+    return data
+
+
+def open_container(data: bytes) -> Container:
+    """Read the header of a message, or of the beginning of one; at most 64 kB are looked at.
+
+    Examples
+    --------
+    >>> found = open_container(pack({"a": 1}, {"x": np.arange(3)}))
+    >>> found.record, found.layouts["x"]
+    ({'a': 1}, Layout(dtype='I64', shape=(3,)))
+    >>> open_container(b"PK" + bytes(100))
+    Traceback (most recent call last):
+    twofold.errors.BadMessage: this is not a message of twofold...
+    """
+    start = _header_end(data)
+    if len(data) < start:
+        raise BadMessage(
+            "the message is cut off.",
+            found=f"{len(data):,} bytes",
+            expected=f"more than {start:,}",
+            fix="copy it again",
+        )
+    try:
+        text = data[8:start].decode("utf-8")
+    except UnicodeDecodeError:
+        raise _foreign("a header that is no text") from None
+    header = parse_json(text)
+    record = _record(header.pop("__metadata__", None))
+    spans = {name: _span(name, given) for name, given in header.items()}
+    _check_cover(spans)
+    return Container(
+        record=record,
+        layouts={name: layout for name, (layout, _) in spans.items()},
+        places={name: start + first for name, (_, first) in spans.items()},
+        size=start + sum(layout.size for layout, _ in spans.values()),
+    )
+
+
+def unpack(data: bytes, container: Container, expected: Mapping[str, Layout]) -> dict[str, NDArray[Any]]:
+    """View the arrays of a message, if they are exactly those expected and the message is whole.
+
+    Examples
+    --------
+    >>> data = pack({}, {"x": np.arange(3)})
+    >>> unpack(data, open_container(data), {"x": Layout(dtype="I64", shape=(3,))})["x"]
+    array([0, 1, 2])
+    """
+    if set(container.layouts) != set(expected):
+        names = ", ".join(sorted(printable(name, 20) for name in container.layouts)[:6])
+        raise BadMessage("the message holds other arrays.", found=names or "none", expected=", ".join(sorted(expected)))
+    for name, layout in expected.items():
+        if container.layouts[name] != layout:
+            raise BadMessage(
+                f"the array {name} does not fit the plan.",
+                found=_words(container.layouts[name]),
+                expected=_words(layout),
+            )
+    if len(data) != container.size:
+        problem = "is cut off" if len(data) < container.size else "has bytes after its end"
+        raise BadMessage(
+            f"the message {problem}.", found=f"{len(data):,} bytes", expected=f"{container.size:,}", fix="copy it again"
+        )
+    return {name: _view(data, container.places[name], layout) for name, layout in expected.items()}
+
+
+def as_bytes(data: object, limit: int) -> bytes:
+    """Take bytes, if there are not more of them than a message can have.
+
+    Examples
+    --------
+    >>> as_bytes(bytearray(b"abc"), 3)
+    b'abc'
+    """
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise BadMessage("a message is bytes.", found=type(data).__name__)
+    size = memoryview(data).nbytes
+    if size > limit:
+        raise BadMessage("the message is too large.", found=f"{size:,} bytes", expected=f"at most {limit:,}")
+    return bytes(data)
+
+
+def is_cut(data: bytes) -> bool:
+    """Say whether bytes are the beginning of a message whose rest has not arrived yet.
+
+    Examples
+    --------
+    >>> data = pack({}, {"x": np.arange(3)})
+    >>> is_cut(data), is_cut(data[:-1]), is_cut(data[:5]), is_cut(b"PK" + bytes(100))
+    (False, True, True, False)
+    """
+    try:
+        if len(data) < 9:
+            return len(data) < 8 or _header_end(data) > 0
+        return len(data) < _header_end(data) or len(data) < open_container(data).size
+    except BadMessage:
+        return False
+
+
+def receipt(data: bytes) -> str:
+    """SHA-256 of the whole message, in hexadecimal: what both sides compare.
+
+    Examples
+    --------
+    >>> receipt(b"")[:12]
+    'e3b0c44298fc'
+    """
+    return hashlib.sha256(data).hexdigest()
+
+
+def _header_end(data: bytes) -> int:
+    """Byte at which the arrays begin, if these can be the first bytes of a message."""
+    length = int.from_bytes(data[:8], "little")
+    if len(data) < 8:
+        raise BadMessage("the message is cut off.", found=f"{len(data)} bytes", fix="copy it again")
+    # Safetensors pads its header to eight bytes and begins it with a brace.
+    if not 2 <= length <= LARGEST_HEADER or length % 8 or data[8:9] not in (b"", b"{"):
+        raise _foreign("bytes that do not begin as one")
+    return 8 + length
+
+
+def _record(metadata: object) -> dict[str, Any]:
+    if not isinstance(metadata, dict) or set(metadata) != {_KEY} or not isinstance(metadata[_KEY], str):
+        raise _foreign("a file without our record")
+    return parse_json(metadata[_KEY])
+
+
+def _span(name: str, given: object) -> tuple[Layout, int]:
+    """Layout and first byte of an array, from its entry in the header."""
+    if not isinstance(given, dict) or set(given) != {"dtype", "shape", "data_offsets"}:
+        raise _entry(name)
+    dtype, shape, ends = given["dtype"], given["shape"], given["data_offsets"]
+    if not _whole_numbers(shape, 2) or not _whole_numbers(ends, 2) or len(ends) != 2:
+        raise _entry(name)
+    if not isinstance(dtype, str) or dtype not in _TYPES:
+        raise BadMessage("an array has a type we do not send.", found=printable(dtype, 20), expected=", ".join(_TYPES))
+    layout = Layout(dtype=dtype, shape=tuple(shape))
+    if ends[1] - ends[0] != layout.size or ends[0] % _TYPES[dtype].itemsize:
+        raise _entry(name)
+    return layout, ends[0]
+
+
+def _whole_numbers(given: object, most: int) -> bool:
+    return isinstance(given, list) and 1 <= len(given) <= most and all(type(one) is int and one >= 0 for one in given)
+
+
+def _check_cover(spans: Mapping[str, tuple[Layout, int]]) -> None:
+    """Refuse gaps and overlaps: bytes nobody reads, or that are read twice."""
+    end = 0
+    for layout, first in sorted(spans.values(), key=lambda span: (span[1], span[0].size)):
+        if first != end:
+            raise BadMessage("the arrays of the message overlap or leave gaps.")
+        end += layout.size
+
+
+def _view(data: bytes, place: int, layout: Layout) -> NDArray[Any]:
+    kind = _TYPES[layout.dtype]
+    flat = np.frombuffer(data, dtype=kind, count=math.prod(layout.shape), offset=place)
+    array: NDArray[Any] = flat.reshape(layout.shape).astype(kind.newbyteorder("="), copy=False)
+    if kind.kind == "f" and not np.isfinite(array).all():
+        raise BadMessage("the message holds NaN or infinity.", expected="finite numbers")
+    return array
+
+
+def _words(layout: Layout) -> str:
+    return f"{layout.dtype} of shape {tuple(printable(one, 20) for one in layout.shape)}".replace("'", "")
+
+
+def _entry(name: str) -> BadMessage:
+    return BadMessage("an array's entry in the header is not sound.", found=f"array {printable(name, 20)}")
+
+
+def _foreign(found: str) -> BadMessage:
+    return BadMessage(
+        "this is not a message of twofold.", found=found, expected="a file that twofold prototypes or factorize wrote"
+    )
+
+
+def field(record: Mapping[str, Any], name: str, kind: type[Any]) -> Any:
+    """Give a field of a record if it is there and of its type.
+
+    Examples
+    --------
+    >>> field({"a": "b"}, "a", str)
+    'b'
+    >>> field({"a": 1}, "a", bool)
+    Traceback (most recent call last):
+    twofold.errors.BadMessage: a field of the message is missing or of another type...
+    """
+    found = record.get(name)
+    if type(found) is not kind:
+        raise BadMessage(
+            "a field of the message is missing or of another type.", found=name, expected=f"{name} as {kind.__name__}"
+        )
+    return found
+
+
+def finite(record: Mapping[str, Any], name: str) -> float:
+    """Give a field that is a finite number.
+
+    Examples
+    --------
+    >>> finite({"users": 3}, "users")
+    3.0
+    """
+    found = record.get(name)
+    if not isinstance(found, int | float) or isinstance(found, bool) or not math.isfinite(found):
+        raise BadMessage("a field of the message is missing or of another type.", found=name, expected="a number")
+    return float(found)
+
+
+BLANK: Final = "0" * 64
+_FIELD: Final = "checksum"
+_BEFORE: Final = rb"\"checksum\":\""  # as it stands in the header, where the record is a text within JSON
+_HEX: Final = frozenset("0123456789abcdef")
+
+
+def pack_sealed(record: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """Write a record and arrays with a checksum over every byte; equal content gives equal bytes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from twofold.storage.container import open_container
+    >>> data = pack_sealed({"schema": "x/1"}, {"a": np.arange(3)})
+    >>> is_sealed(data, open_container(data).record), is_sealed(data[:-1] + b"!", open_container(data).record)
+    (True, False)
+    """
+    return seal(pack({**record, _FIELD: BLANK}, arrays))
+
+
+def seal(data: bytes) -> bytes:
+    """Put the checksum in its place, where zeros are."""
+    at = _place(data, BLANK)
+    if at is None:
+        raise BadMessage("the record has no place for a checksum.")
+    return b"".join((data[:at], hashlib.sha256(data).hexdigest().encode(), memoryview(data)[at + 64 :]))
+
+
+def is_sealed(data: bytes, record: Mapping[str, Any]) -> bool:
+    """Say whether the checksum in a container's record is that of its bytes."""
+    checksum = record.get(_FIELD)
+    if not isinstance(checksum, str) or len(checksum) != 64 or set(checksum) - _HEX:
+        return False
+    at = _place(data, checksum)
+    if at is None:
+        return False
+    state = hashlib.sha256(data[:at] + BLANK.encode())
+    state.update(memoryview(data)[at + 64 :])
+    return state.hexdigest() == checksum
+
+
+def check_seal(data: bytes, record: Mapping[str, Any]) -> None:
+    """Refuse a message with a changed byte.
+
+    Examples
+    --------
+    >>> check_seal(b"", {})
+    Traceback (most recent call last):
+    twofold.errors.BadMessage: the message was damaged on the way...
+    """
+    if not is_sealed(data, record):
+        raise BadMessage(
+            "the message was damaged on the way.",
+            found="a checksum that does not fit: at least one byte was changed",
+            fix="copy it again from where it was made; its receipt tells whether it arrived whole",
+        )
+
+
+def _place(data: bytes, checksum: str) -> int | None:
+    """First byte of the checksum in the header, if it stands there once."""
+    header = data[: 8 + int.from_bytes(data[:8], "little")]
+    wanted = _BEFORE + checksum.encode()
+    return header.index(wanted) + len(_BEFORE) if header.count(wanted) == 1 else None

@@ -1,0 +1,378 @@
+r"""Whole files or none, and never more than was expected.
+
+The few ways in which the ledger touches a disk, each durable before it returns.
+
+Every call announces itself to `step` first. In production nobody listens; the kill tests replace the listener and end
+the process at the n-th announcement (`studies.torture`).
+
+Put a file in place once: whole, durable, and never over another one.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from os import PathLike
+from pathlib import Path
+from typing import Final
+
+from twofold.errors import BadMessage, TransportError
+from twofold.storage.strict_json import printable
+
+__all__ = [
+    "add_to_end",
+    "destroy",
+    "make_folder",
+    "open_plain",
+    "put_once",
+    "read_limited",
+    "remove",
+    "replace",
+    "reserve_room",
+    "step",
+    "sync_folder",
+    "unreadable",
+    "write_all",
+    "write_whole",
+]
+
+
+def write_whole(path: str | PathLike[str], data: bytes, *, mode: int = 0o666) -> None:
+    """Put a file in place at once: a reader sees the old bytes or the new ones, also after a crash or on a full disk.
+
+    Parameters
+    ----------
+    path : path
+        Where; the folder must exist.
+    data : bytes
+        What.
+    mode : int
+        Rights of the file before the umask; ``0o600`` for what is private. Set when the file is made, never by its
+        name afterwards: in a folder of many users another file could have that name by then.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_whole(Path(folder) / "one", b"abc")
+    ...     read_limited(Path(folder) / "one", 10)
+    b'abc'
+    """
+    target = Path(path)
+    # A name of its own: two processes that write the same file do not meet in the temporary one.
+    temporary = target.with_name(f".{target.name[:80]}.{secrets.token_hex(6)}.part")
+    try:
+        _write_new(temporary, data, mode)
+        step("file: rename")
+        temporary.replace(target)
+        sync_folder(target.parent)
+    except OSError as error:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise _cannot("written", target, error) from None
+
+
+def _write_new(path: Path, data: bytes, mode: int) -> None:
+    step("file: open")
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
+    try:
+        _narrow(descriptor, mode)
+        step("file: write")
+        write_all(descriptor, data)
+        step("file: sync")
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _narrow(descriptor: int, mode: int) -> None:
+    """Take rights away that nobody asked for: shares with inherited rights give new files more than their mode."""
+    if not hasattr(os, "fchmod"):
+        return
+    given = stat.S_IMODE(os.fstat(descriptor).st_mode)
+    if given & ~mode:
+        with suppress(OSError):  # a stick without rights of files has none to take away
+            os.fchmod(descriptor, given & mode)
+
+
+def read_limited(path: str | PathLike[str], limit: int, *, links: bool = True) -> bytes:
+    """Read a file that may have at most `limit` bytes; a larger one is refused before it is read.
+
+    Parameters
+    ----------
+    path : path
+        Which file.
+    limit : int
+        Most bytes.
+    links : bool
+        Whether a link may stand in for the file. False in folders that strangers fill, where a link could lead to
+        what is not theirs to read.
+
+    Examples
+    --------
+    >>> read_limited("no-such-file", 10)
+    Traceback (most recent call last):
+    twofold.errors.TransportError: the file could not be read...
+    """
+    source = Path(path)
+    try:
+        with os.fdopen(open_plain(source, links=links), "rb") as file:
+            # A file that grows while it is read still ends at the limit.
+            found = os.fstat(file.fileno()).st_size
+            data = b"" if found > limit else file.read(limit + 1)
+    except OSError as error:
+        raise _cannot("read", source, error) from None
+    if found > limit or len(data) > limit:
+        raise BadMessage(
+            "the file is larger than any message of this plan.",
+            found=f"{source.name}: {max(found, len(data)):,} bytes",
+            expected=f"at most {limit:,}",
+        )
+    return data
+
+
+def open_plain(path: Path, *, links: bool = False) -> int:
+    """Open a plain file to read, and nothing else; gives its descriptor.
+
+    A pipe is not waited for and a device not touched. With `links` False a link is not followed, also if it takes the
+    file's place at the last moment.
+
+    Examples
+    --------
+    >>> open_plain(Path("."))
+    Traceback (most recent call last):
+    OSError: [Errno 22] not a plain file
+    """
+    _check_plain(path.stat() if links else path.lstat())
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, flags if links else flags | getattr(os, "O_NOFOLLOW", 0))
+    try:
+        _check_plain(os.fstat(descriptor))
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _check_plain(found: os.stat_result) -> None:
+    if stat.S_ISLNK(found.st_mode):
+        raise OSError(errno.ELOOP, "a link; links are not followed here")
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "not a plain file")
+
+
+def _cannot(done: str, path: Path, error: OSError) -> TransportError:
+    reason = error.strerror or type(error).__name__
+    return TransportError(
+        f"the file could not be {done}.",
+        found=f"{path.name}: {reason}",
+        fix="check the folder, its rights and its free space, then run the same command again",
+    )
+
+
+def unreadable(path: Path, error: OSError) -> TransportError:
+    """Say what the disk said."""
+    return TransportError(
+        "a folder or file of the transport cannot be used.",
+        found=f"{printable(path.name)}: {error.strerror or type(error).__name__}",
+        fix="check that the drive is there, its rights and its free space, then run the same again",
+    )
+
+
+_listener: Callable[[str], None] | None = None
+
+
+def step(name: str) -> None:
+    """Announce that `name` is about to happen."""
+    if _listener is not None:
+        _listener(name)
+
+
+def write_all(descriptor: int, content: bytes) -> None:
+    """Write every byte; the operating system may take fewer at a time."""
+    view = memoryview(content)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def sync_folder(folder: Path) -> None:
+    """Make new and renamed names in a folder durable; Windows keeps them durable by itself and cannot be asked."""
+    step("sync folder")
+    if os.name == "nt":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def add_to_end(path: Path, content: bytes) -> None:
+    """Append to a file that exists, and wait until the disk has it."""
+    step("append: open")
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_BINARY", 0))
+    try:
+        step("append: write")
+        write_all(descriptor, content)
+        step("append: sync")
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def replace(path: Path, content: bytes) -> None:
+    """Put a whole file in place: readers see the old bytes or the new ones, never a mixture.
+
+    The temporary file is overwritten in place and not truncated first, so that room taken beforehand with
+    `reserve_room` is used.
+    """
+    temporary = path.with_name(path.name + ".new")
+    step("replace: open")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
+    try:
+        step("replace: write")
+        write_all(descriptor, content)
+        os.ftruncate(descriptor, len(content))
+        step("replace: sync")
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    step("replace: rename")
+    temporary.replace(path)
+    sync_folder(path.parent)
+
+
+def reserve_room(path: Path, size: int) -> None:
+    """Claim `size` bytes of disk for a file, or fail now rather than after a draw."""
+    step("room")
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
+    try:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(descriptor, 0, size)
+        else:
+            write_all(descriptor, bytes(size))
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder, readable by its owner only, if it is not there; its parent must be, so that a slip of the pen
+    in a path does not start an empty one somewhere else.
+    """
+    if not folder.is_dir():
+        step("make folder")
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+        except (FileExistsError, FileNotFoundError, NotADirectoryError) as error:
+            raise _no_folder(folder, error) from None
+        sync_folder(folder.parent)
+
+
+def _no_folder(folder: Path, error: OSError) -> TransportError:
+    """Say what stands in the way."""
+    if isinstance(error, FileExistsError):
+        found, fix = f"{folder.name}, which is a file", "name a folder, or take that file away"
+    elif isinstance(error, NotADirectoryError):
+        found, fix = f"{folder.name} under a file", "name a folder that is not in a file"
+    else:
+        found, fix = f"{folder.name} in a folder that is not there", f"mkdir -p {folder.parent}, or mend the name"
+    return TransportError("a folder cannot be used.", found=found, expected="a folder, or a new name in one", fix=fix)
+
+
+def remove(path: Path) -> None:
+    """Take a left-over temporary file away, if it is there."""
+    step("remove")
+    path.unlink(missing_ok=True)
+
+
+def destroy(path: Path) -> None:
+    """Overwrite a small secret, then take its name away; what a disk keeps besides is beyond us."""
+    if not path.exists():
+        return
+    step("destroy: open")
+    descriptor = os.open(path, os.O_WRONLY | getattr(os, "O_BINARY", 0))
+    try:
+        step("destroy: write")
+        write_all(descriptor, bytes(os.fstat(descriptor).st_size))
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    remove(path)
+    sync_folder(path.parent)
+
+
+#: Seconds after which a temporary file belongs to nobody who is alive.
+OLD: Final = 3_600.0
+
+
+def put_once(path: Path, data: bytes, *, mode: int | None = None) -> bool:
+    """Write a file if nothing is there; True when these bytes are there afterwards, False when others were.
+
+    Two processes that try at once agree on one winner. A process killed at any point leaves a whole file or none,
+    beside temporary names that begin with a dot and are cleared away later. A link in the file's place is another
+    file, wherever it leads. It is as readable as its folder, or as `mode` says.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "x")
+    ...     put_once(path, b"one"), put_once(path, b"one"), put_once(path, b"two")
+    (True, True, False)
+    """
+    try:
+        if not os.path.lexists(path):
+            _clear(path)
+            _place(path, data, mode)
+        same = _same(path, data)
+        if same:  # whoever put it there may have been killed before its name was durable
+            sync_folder(path.parent)
+        return same
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
+def _place(path: Path, data: bytes, mode: int | None) -> None:
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+    try:
+        # As readable as its folder, within the umask: whoever carries files out of it may be another user of the
+        # machine. Carrying needs no right to write, however open the folder is.
+        write_whole(temporary, data, mode=mode or 0o600 | path.parent.stat().st_mode & 0o044)
+        _name(temporary, path)
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def _name(temporary: Path, path: Path) -> None:
+    """Give a whole file its name, unless another file has it."""
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        return
+    except OSError:  # a stick or share without hard links: the last moment to look is just before
+        if not os.path.lexists(path):
+            temporary.replace(path)
+
+
+def _same(path: Path, data: bytes) -> bool:
+    if not stat.S_ISREG(path.lstat().st_mode):
+        return False
+    try:
+        return read_limited(path, len(data), links=False) == data
+    except BadMessage:  # longer
+        return False
+
+
+def _clear(path: Path) -> None:
+    """Take away what killed writers of this file left long ago."""
+    for left in path.parent.glob(f".*{path.name}.*.part"):
+        with suppress(OSError):
+            if time.time() - left.lstat().st_mtime > OLD:
+                left.unlink()

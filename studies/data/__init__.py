@@ -1,0 +1,1 @@
+"""Data only studies need: published sets, synthetic data, calibration of the simulator."""

@@ -1,0 +1,1 @@
+"""Release mechanisms without a proof, for comparison only."""

@@ -1,0 +1,66 @@
+"""Rows of a few random users. NOT private: for comparison only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from studies.not_private.exact import not_private_event, one_each, quiet_message
+from twofold.privacy.events import Event, Released
+from twofold.privacy.rng import Source, source
+from twofold.release.combine import stacked
+from twofold.release.content import Prototypes, WeightedRows
+from twofold.release.contract import Public
+from twofold.release.records import RecordPlan, check_rows
+
+__all__ = ["RandomUsers"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomUsers:
+    """As many random users as prototypes were asked for; all of them when there are fewer.
+
+    Privacy
+    -------
+    None. These are people's own rows.
+
+    Examples
+    --------
+    >>> public = Public(n_items=2, n_users=4, max_items=2, bound=9, n_prototypes=1)
+    >>> RandomUsers().release(np.array([[1, 2], [1, 2]]), public, rng=0).value.value_sums()
+    array([[1., 2.]])
+    """
+
+    @property
+    def name(self) -> str:
+        """How a plan names it."""
+        return "random"
+
+    @property
+    def private(self) -> bool:
+        """No."""
+        return False
+
+    def size(self, public: Public) -> int | None:  # noqa: ARG002
+        """Not public: it depends on the number of users."""
+        return None
+
+    def price(self, public: Public, *, seeded: bool = False) -> Event:
+        """Infinite."""
+        return not_private_event(public, self.name, seeded=seeded)
+
+    def release(self, rows: Any, public: Public, *, rng: int | Source | None = None) -> Released[Prototypes]:
+        """Release some users' rows."""
+        matrix, plan, words = check_rows(rows, public), RecordPlan.of(public), source(rng)
+        generator = np.random.default_rng(words.bits(64))
+        number = min(public.n_prototypes, matrix.shape[0])
+        chosen = np.sort(generator.permutation(matrix.shape[0])[:number])
+        message = quiet_message(self.name, one_each(matrix[chosen], public, plan), plan, seeded=words.seeded)
+        return Released(value=message, event=self.price(public, seeded=words.seeded))
+
+    def combine(self, messages: Iterable[Prototypes], public: Public) -> WeightedRows:
+        """Put the rows under one another."""
+        return stacked(messages, public)

@@ -1,0 +1,183 @@
+"""Round 2: item factors as bytes and back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from twofold.errors import BadMessage, BadNumber, BadShape, FactorsChanged, NotForRealUse, PlanMismatch
+from twofold.federation.factors import (
+    ItemFactors,
+    decode_factors,
+    encode_factors,
+    factors_limit,
+    load_factors,
+    save_factors,
+)
+from twofold.federation.header import read_header
+from twofold.federation.plan import CatalogKey, Plan
+from twofold.storage.container import open_container, pack_sealed, unpack
+
+PLAN = Plan(catalog=CatalogKey(hash="a" * 64, n_items=5), feedback="counts", bound=5, max_items=2, rank=4)
+
+
+def factors_of(plan: Plan = PLAN, rank: int = 3, seed: int = 0, **changes: object) -> ItemFactors:
+    rng = np.random.default_rng(seed)
+    half = rng.normal(size=(rank, rank))
+    made = ItemFactors(
+        plan=plan.hash,
+        catalog=plan.catalog.hash,
+        factors=rng.random((5, rank), dtype=np.float32),
+        moments=half @ half.T,
+        means=rng.normal(size=5),
+        support=rng.random(5),
+        users=12.5,
+        entities=3,
+        private=not plan.simulation,
+        note="rank lowered to 3: ε is small",
+    )
+    return replace(made, **changes)
+
+
+def edited(data: bytes, arrays: dict[str, object] | None = None, **changes: object) -> bytes:
+    container = open_container(data)
+    kept = unpack(data, container, container.layouts) | (arrays or {})
+    return pack_sealed(container.record | changes, {name: array for name, array in kept.items() if array is not None})
+
+
+def test_factors_come_through_whole():
+    made = factors_of()
+    data = encode_factors(made, PLAN)
+    found = decode_factors(data, PLAN)
+    assert found.hash == made.hash
+    assert (found.users, found.entities, found.private, found.note) == (12.5, 3, True, made.note)
+    assert encode_factors(found, PLAN) == data
+    assert len(data) <= factors_limit(PLAN)
+    assert read_header(data).entity is None
+
+
+def test_no_name_of_an_entity_is_in_it():
+    plan = PLAN.with_(entities=())
+    assert b"entity" not in encode_factors(factors_of(plan), plan).replace(b"n_entities", b"")
+
+
+def test_files(tmp_path):
+    save_factors(factors_of(), tmp_path / "items.round2", PLAN)
+    assert load_factors(tmp_path / "items.round2", PLAN).hash == factors_of().hash
+
+
+def test_factors_of_another_plan_are_named():
+    other = PLAN.with_(n_prototypes=3)
+    with pytest.raises(PlanMismatch, match="n_prototypes is 3, here 10"):
+        decode_factors(encode_factors(factors_of(other), other), PLAN)
+    with pytest.raises(PlanMismatch, match="another plan or catalog"):
+        encode_factors(factors_of(other), PLAN)
+
+
+def test_what_is_not_private_is_for_simulations_only():
+    with pytest.raises(NotForRealUse):
+        encode_factors(factors_of(private=False), PLAN)
+    pretend = PLAN.with_(simulation=True)
+    assert not decode_factors(encode_factors(factors_of(pretend), pretend), pretend).private
+    with pytest.raises(BadMessage, match="simulation"):
+        encode_factors(factors_of(pretend, private=True), pretend)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "changes"),
+    [
+        ({"factors": np.full((5, 3), -1, dtype=np.float32)}, {}),
+        ({"factors": np.ones((5, 3))}, {}),
+        ({"factors": np.ones((4, 3), dtype=np.float32)}, {}),
+        ({"factors": np.ones((5, 5), dtype=np.float32), "moments": np.eye(5)}, {}),
+        ({"factors": np.ones((5, 0), dtype=np.float32), "moments": np.ones((0, 0))}, {}),
+        ({"factors": np.ones(5, dtype=np.float32)}, {}),
+        ({"factors": None}, {}),
+        ({"factors": np.full((5, 3), np.nan, dtype=np.float32)}, {}),
+        ({"moments": np.array([[1.0, 2, 3], [0, 1, 0], [0, 0, 1]])}, {}),
+        ({"moments": np.full((3, 3), np.inf)}, {}),
+        ({"means": np.full(5, np.nan)}, {}),
+        ({"moments": -np.eye(3)}, {}),
+        ({"moments": np.array([[1.0, 2, 0], [2, 1, 0], [0, 0, 1]])}, {}),
+        ({"moments": np.eye(3) * 1e21}, {}),
+        ({"moments": np.full((3, 3), 1.7e308)}, {}),
+        ({"factors": np.full((5, 3), 1e10, dtype=np.float32)}, {}),
+        ({"means": np.full(5, -1e10)}, {}),
+        ({"means": np.full(5, 1.7e308)}, {}),
+        ({"support": np.full(5, 1.1e15)}, {}),
+        ({}, {"users": 1.1e15}),
+        ({"support": -np.ones(5)}, {}),
+        ({"support": np.ones(6)}, {}),
+        ({"extra": np.ones(6)}, {}),
+        ({}, {"users": -1}),
+        ({}, {"users": "many"}),
+        ({}, {"users": True}),
+        ({}, {"entities": -1}),
+        ({}, {"entities": 1.5}),
+        ({}, {"entities": 10**12}),
+        ({}, {"private": 1}),
+        ({}, {"note": None}),
+        ({}, {"schema": "twofold.release/1"}),
+        ({}, {"schema": "twofold.factors/9"}),
+    ],
+)
+def test_what_is_not_sound_is_refused(arrays, changes):
+    with pytest.raises(BadMessage):
+        decode_factors(edited(encode_factors(factors_of(), PLAN), arrays, **changes), PLAN)
+
+
+def test_large_numbers_within_the_limits_come_through():
+    """Noise takes honest means far outside the bounds; the limits grow with the plan's values."""
+    large = factors_of(
+        means=np.full(5, -4e9),
+        factors=np.full((5, 3), 4e9, dtype=np.float32),
+        moments=np.full((3, 3), 1e19),
+        support=np.full(5, 1e15),
+        users=1e15,
+    )
+    assert decode_factors(encode_factors(large, PLAN), PLAN).hash == large.hash
+    wide = PLAN.with_(lower=-1e6)
+    assert encode_factors(factors_of(wide, means=np.full(5, 1e14)), wide)
+    with pytest.raises(BadMessage, match="means"):
+        encode_factors(factors_of(means=np.full(5, 1e14)), PLAN)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1.0, 1e18])
+def test_moments_without_full_rank_come_through_at_any_size(size):
+    moments = size * np.outer([1.0, 2, 3], [1.0, 2, 3])
+    assert encode_factors(factors_of(moments=moments), PLAN)
+
+
+def test_moments_may_differ_by_rounding():
+    moments = np.array(factors_of().moments)
+    moments[0, 1] *= 1 + 1e-12
+    assert decode_factors(edited(encode_factors(factors_of(), PLAN), {"moments": moments}), PLAN).rank == 3
+
+
+def test_factors_cannot_be_written_to_and_a_change_is_seen():
+    found = decode_factors(encode_factors(factors_of(), PLAN), PLAN)
+    with pytest.raises(ValueError, match="read-only"):
+        found.factors[0, 0] = 1
+    found.check_unchanged(factors_of().hash)
+    with pytest.raises(FactorsChanged):
+        found.check_unchanged(factors_of(seed=1).hash)
+
+
+def test_parts_that_do_not_fit_together():
+    with pytest.raises(BadShape):
+        factors_of(means=np.ones(4))
+    with pytest.raises(BadNumber):
+        factors_of(users=float("nan"))
+
+
+@settings(max_examples=40)
+@given(st.integers(1, 4), st.integers(0, 10**6), st.floats(0, 1e12), st.integers(0, 10**6))
+def test_any_sound_factors_come_through(rank, seed, users, entities):
+    made = factors_of(rank=rank, seed=seed, users=users, entities=entities)
+    data = encode_factors(made, PLAN)
+    assert decode_factors(data, PLAN).hash == made.hash
+    assert encode_factors(decode_factors(data, PLAN), PLAN) == data

@@ -1,0 +1,259 @@
+"""The plan: checked when made, one hash for one meaning."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import math
+import tomllib
+from dataclasses import fields
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from twofold.data.bounds import Bounds
+from twofold.errors import BadPlan, TwofoldError
+from twofold.federation.plan import SCHEMA, CatalogKey, Plan
+from twofold.federation.plan_file import parse_plan, plan_text
+from twofold.federation.secure import SecureSum
+from twofold.federation.tables import FeaturesKey
+from twofold.privacy.budget import ApproxDP, PureDP
+from twofold.privacy.unit import Unit
+from twofold.storage.strict_json import parse_json
+
+CATALOG = CatalogKey(hash="0" * 64, n_items=40)
+PLAN = Plan(catalog=CATALOG, feedback="counts", bound=5, max_items=6)
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> Plan:
+    """Plans with every field drawn from its range."""
+    n_items = draw(st.integers(1, 10**6))
+    lower = draw(st.floats(-100, 0))
+    bound = draw(st.floats(0.5, 1e6))
+    names = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,20}", fullmatch=True)
+    entities = draw(st.lists(names, unique=True, max_size=5))
+    n_entities = draw(st.integers(1, 1000))
+    feedback = draw(st.sampled_from(["counts", "ratings"]))
+    optional = st.none() | st.floats(1e-3, 1e6)
+    return Plan(
+        catalog=CatalogKey(hash=draw(st.text("0123456789abcdef", min_size=64, max_size=64)), n_items=n_items),
+        feedback=feedback,
+        lower=lower,
+        bound=bound,
+        centre=draw(st.none() | st.floats(lower, bound)) if feedback == "ratings" else None,
+        max_items=draw(st.integers(1, n_items)),
+        n_prototypes=draw(st.integers(1, 500)),
+        rank=draw(st.integers(1, 500)),
+        epsilon=draw(st.fractions(Fraction(1, 1000), 100)),
+        delta=draw(st.just(0) | st.floats(1e-12, 0.1)),
+        mechanism=draw(st.sampled_from(["auto", "balcan", "sulq", "buckets", "popularity"])),
+        l1_cap=draw(optional),
+        l2_cap=draw(optional),
+        n_users=draw(st.integers(1, 10**9)),
+        n_entities=n_entities,
+        unit=Unit(holder=draw(st.sampled_from(["person", "visit"])), entities=draw(st.integers(1, 9))),
+        quorum=draw(st.integers(1, len(entities) or n_entities)),
+        deadline=draw(st.none() | st.datetimes(timezones=st.timezones()).map(lambda when: when.isoformat())),
+        entities=entities,
+        name=draw(names),
+        regularization=draw(st.floats(0, 100)),
+        seed=draw(st.integers(0, 10**15)),
+        simulation=draw(st.booleans()),
+    )
+
+
+@settings(max_examples=100)
+@given(plans())
+def test_a_plan_survives_its_record(plan):
+    record = parse_json(plan.canonical())
+    assert Plan.from_dict(record) == plan
+    assert Plan.from_dict(record).hash == plan.hash
+    assert plan.differences(record) == ()
+
+
+@settings(max_examples=100)
+@given(plans())
+def test_a_plan_survives_its_file(plan):
+    text = plan_text(plan)
+    assert parse_plan(tomllib.loads(text)) == plan
+    assert parse_plan(tomllib.loads(text)).hash == plan.hash
+
+
+def test_equal_meaning_has_an_equal_hash():
+    same = [
+        PLAN.with_(bound=5.0, epsilon="1", delta="1/1000000"),
+        PLAN.with_(lower=-0.0),
+        PLAN.with_(epsilon=Fraction(1), delta=1e-6),
+    ]
+    assert {one.hash for one in same} == {PLAN.hash}
+    named = PLAN.with_(entities=("a", "b"), deadline="2027-01-31T12:00:00Z")
+    assert PLAN.with_(entities=["b", "a"], deadline="2027-01-31T13:00:00+01:00").hash == named.hash
+
+
+def test_every_field_is_in_the_hash():
+    others = {
+        "catalog": CatalogKey(hash="1" * 64, n_items=40),
+        "feedback": "ratings",
+        "mechanism": "sulq",
+        "centre": 0.0,
+        "l1_cap": 3,
+        "l2_cap": 3,
+        "unit": Unit.visit(),
+        "deadline": "2027-01-31T12:00:00Z",
+        "entities": ("a",),
+        "name": "other",
+        "simulation": True,
+        "delta": 0,
+        "lower": -1,
+        "regularization": 1,
+        "features": FeaturesKey(hash="1" * 64, n_features=3),
+        "secure": SecureSum(survivors=2),
+    }
+    for one in fields(Plan):
+        value = others.get(one.name)
+        if value is None:
+            value = getattr(PLAN, one.name) + 1
+        changes = {one.name: value} | ({"n_entities": 2} if one.name in ("quorum", "secure") else {})
+        changed = PLAN.with_(**changes)
+        assert changed.hash != PLAN.hash, one.name
+        assert one.name in PLAN.differences(changed)
+
+
+def test_the_hash_of_a_plan_never_changes():
+    assert PLAN.hash == "cd0c0c7df6f994f4f69e770028c9acea5f98d1e4bcc1a83a0bf1934cb29857f2"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"catalog": "items.csv"},
+        {"feedback": "stars"},
+        {"feedback": 1},
+        {"bound": "5"},
+        {"bound": math.inf},
+        {"bound": 1e200},
+        {"bound": 0},
+        {"feedback": "ratings", "lower": -5, "bound": 0, "centre": -3},
+        {"feedback": "ratings", "lower": -5, "bound": -1, "centre": -3},
+        {"bound": True},
+        {"lower": math.nan},
+        {"lower": 6},
+        {"centre": 1.0},
+        {"l1_cap": 0},
+        {"max_items": 0},
+        {"max_items": 41},
+        {"max_items": 6.0},
+        {"max_items": True},
+        {"n_prototypes": -1},
+        {"rank": None},
+        {"n_users": 10**16},
+        {"seed": -1},
+        {"seed": 10**16},
+        {"epsilon": 0},
+        {"epsilon": "much"},
+        {"epsilon": math.nan},
+        {"epsilon": "1/" + "7" * 300},
+        {"delta": 1},
+        {"delta": -1},
+        {"mechanism": "magic"},
+        {"mechanism": "exact"},
+        {"mechanism": ["auto"]},
+        {"unit": "person"},
+        {"quorum": 2},
+        {"quorum": 3, "entities": ("a", "b"), "n_entities": 9},
+        {"deadline": "tomorrow"},
+        {"deadline": "2027-01-31T12:00:00"},
+        {"deadline": "0001-01-01T00:00:00+14:00"},
+        {"deadline": 5},
+        {"entities": "st-anna"},
+        {"entities": 5},
+        {"entities": ("a", "a")},
+        {"entities": ("../a",)},
+        {"name": "a b"},
+        {"name": ""},
+        {"regularization": -1},
+        {"simulation": 1},
+    ],
+)
+def test_what_is_out_of_range_is_refused(changes):
+    with pytest.raises(TwofoldError):
+        PLAN.with_(**changes)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"schema": "twofold.plan/2"},
+        {"schema": None},
+        {"max_itmes": 3},
+        {"catalog": None},
+        {"catalog": {"hash": "0" * 64}},
+        {"catalog": {"hash": 5, "n_items": 40}},
+        {"catalog": {"hash": "0" * 64, "n_items": 10**12}},
+        {"unit": None},
+        {"unit": {"holder": "person"}},
+        {"unit": {"holder": "person", "entities": 1, "adjacency": "replace-one"}},
+        {"entities": None},
+        {"epsilon": None},
+        {"epsilon": []},
+    ],
+)
+def test_a_record_that_is_not_one(changes):
+    with pytest.raises(BadPlan):
+        Plan.from_dict(PLAN.as_dict() | changes)
+
+
+@pytest.mark.parametrize("name", [one.name for one in fields(Plan) if one.name not in ("features", "secure")])
+def test_a_record_must_be_complete(name):
+    record = PLAN.as_dict()
+    del record[name]
+    with pytest.raises(BadPlan, match=f"missing {name}"):
+        Plan.from_dict(record)
+
+
+def test_budget_and_public_numbers_follow():
+    assert PLAN.budget == ApproxDP(epsilon=1, delta=Fraction(1, 10**6))
+    assert PLAN.with_(delta=0).budget == PureDP(epsilon=1)
+    ratings = PLAN.with_(feedback="ratings", lower=1)
+    assert (ratings.centre_value, ratings.public.centre, ratings.public.value_cap) == (3.0, 3.0, 2.0)
+    assert ratings.with_(centre=4).public.value_cap == 3.0
+
+
+@settings(max_examples=200)
+@given(st.floats(-1e3, 1e3) | st.sampled_from([0.0, -0.0, 5e-324]), st.floats(-1e3, 1e3), st.integers(0, 40))
+def test_bounds_take_whatever_a_plan_takes(bound, lower, max_items):
+    """They are met inside the draw, when the price is paid already."""
+    try:
+        plan = PLAN.with_(feedback="ratings", bound=bound, lower=lower, max_items=max_items)
+    except BadPlan:
+        return
+    Bounds(bound=plan.bound, lower=plan.lower, max_items=plan.max_items, seed=plan.seed)
+
+
+def test_a_mechanism_without_a_proof_needs_a_simulation():
+    assert PLAN.with_(mechanism="exact", simulation=True).release_mechanism.name == "exact"
+
+
+def test_type_checkers_see_the_same_fields():
+    tree = ast.parse(Path(inspect.getfile(Plan)).read_text(encoding="utf-8"))
+    (made,) = [one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef) and one.name == "__init__"]
+    assert [one.arg for one in made.args.kwonlyargs] == [one.name for one in fields(Plan)]
+    required = [
+        one.arg for one, default in zip(made.args.kwonlyargs, made.args.kw_defaults, strict=True) if not default
+    ]
+    assert required == ["catalog", "feedback", "bound", "max_items"]
+
+
+def test_the_schema_has_a_version():
+    assert SCHEMA == "twofold.plan/1"
+    assert PLAN.as_dict()["schema"] == SCHEMA
+
+
+def test_every_field_is_in_the_reference():
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "plan.md").read_text(encoding="utf-8")
+    for one in fields(Plan):
+        assert f"`{one.name}`" in page or f"`[{one.name}]`" in page, one.name

@@ -1,0 +1,174 @@
+"""A plan as a file: however it is written, the same plan."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+from twofold.errors import BadPlan, UnreadableSource
+from twofold.features import Features
+from twofold.federation.plan import CatalogKey, Plan
+from twofold.federation.plan_file import catalog_path, read_plan, write_plan
+from twofold.federation.secure import SecureSum
+from twofold.identity.roster import Roster
+from twofold.secure_sum import Keys
+
+PLAN = Plan(catalog=CatalogKey(hash="0" * 64, n_items=40), feedback="counts", bound=5, max_items=6, epsilon="1/3")
+
+
+@pytest.fixture
+def file(tmp_path):
+    PLAN.write(tmp_path / "plan.toml")
+    return tmp_path / "plan.toml"
+
+
+def test_every_field_has_a_comment(file):
+    lines = file.read_text().partition("[catalog]")[0].splitlines()
+    for name in {one.name for one in fields(Plan)} - {"catalog", "unit", "features", "secure"}:
+        (place,) = [i for i, line in enumerate(lines) if line.lstrip("# ").startswith(f"{name} = ")]
+        assert lines[place - 1].startswith("# "), name
+    assert max(map(len, lines)) <= 120
+
+
+def test_order_spaces_and_comments_say_nothing(file):
+    text = file.read_text()
+    head, tables = text.split("[catalog]")
+    lines = [line for line in head.splitlines() if line and not line.startswith("#")]
+    random.Random(0).shuffle(lines)
+    unit = "[unit]\nentities=1\nholder='person'\n"
+    catalog = "[catalog]\n  n_items    = 4_0\n  hash = '" + "0" * 64 + "'"
+    file.write_bytes(b"\xef\xbb\xbf" + ("\r\n".join(lines) + "\r\n" + unit + catalog).encode())
+    assert tables
+    assert read_plan(file).hash == PLAN.hash
+
+
+def test_numbers_may_be_written_in_any_way(file):
+    text = file.read_text().replace('epsilon = "1/3"', "epsilon = 0.5").replace("delta = 1e-06", 'delta = "0.000001"')
+    file.write_text(text.replace("bound = 5.0", "bound = 5"))
+    assert read_plan(file) == PLAN.with_(epsilon=0.5)
+
+
+def test_where_the_item_list_lies_is_no_part_of_the_plan(file, tmp_path):
+    assert catalog_path(file) is None
+    (tmp_path / "lists").mkdir()
+    write_plan(PLAN, file, catalog_file=tmp_path / "lists" / 'our "items" ε 🏥.csv')
+    assert catalog_path(file) == tmp_path / "lists" / 'our "items" ε 🏥.csv'
+    assert read_plan(file).hash == PLAN.hash
+    write_plan(PLAN, tmp_path / "lists" / "plan.toml", catalog_file=tmp_path / "items.csv")
+    assert catalog_path(tmp_path / "lists" / "plan.toml").resolve() == tmp_path / "items.csv"
+
+
+def test_a_time_of_toml_is_a_deadline(file):
+    text = file.read_text()
+    file.write_text(text.replace('# deadline = "2027-01-31T12:00:00Z"', "deadline = 2027-01-31T12:00:00Z"))
+    assert read_plan(file).deadline == "2027-01-31T12:00:00Z"
+    file.write_text(text.replace('# deadline = "2027-01-31T12:00:00Z"', "deadline = 2027-01-31"))
+    with pytest.raises(BadPlan, match="deadline is not a time"):
+        read_plan(file)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("max_items = 6", "max_item = 6", "(?s)max_item\n.*perhaps max_items"),
+        ("n_items = 40", "items = 40", "(?s)catalog.items\n.*perhaps catalog.n_items"),
+        ('holder = "person"', 'holders = "person"', "(?s)unit.holders\n.*perhaps unit.holder"),
+        ("rank = 20\n", "", "missing rank"),
+        ("seed = 0\n", "", "missing seed"),
+        ("n_items = 40", "", "missing catalog.n_items"),
+        ('schema = "twofold.plan/1"', 'schema = "twofold.plan/7"', "(?s)another format.*twofold.plan/7"),
+        ('schema = "twofold.plan/1"\n', "", "another format"),
+        ("max_items = 6", "max_items = 400", "larger than the catalog"),
+        ("bound = 5.0", "bound = nan", "bound is not a number"),
+        ("simulation = false", 'simulation = "no"', "simulation is true or false"),
+        ("entities = []", "entities = 3", "entities is a list"),
+        ("[unit]\n", "[units]\n", "(?s)units\n.*perhaps unit"),
+    ],
+)
+def test_fields_are_refused_by_name(file, old, new, words):
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new, 1))
+    with pytest.raises(BadPlan, match=words):
+        read_plan(file)
+
+
+def test_tables_written_as_text(file):
+    text = file.read_text()
+    file.write_text('unit = "person"\n' + text[: text.index("[unit]")])
+    with pytest.raises(BadPlan, match="unit is a table"):
+        read_plan(file)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"max_items 6", b"\xff\xfe", b"a = " + b"[" * 50_000, b"x" * 2_000_000, b'a = "\n'],
+    ids=["no sign", "no text", "deep", "large", "open quote"],
+)
+def test_files_that_are_not_toml(file, content):
+    file.write_bytes(b"a_line = 1\n" + content)
+    with pytest.raises(UnreadableSource):
+        read_plan(file)
+
+
+def test_what_is_wrong_is_said_with_its_line(file):
+    file.write_text(file.read_text() + "max_items 6\n")
+    number = len(file.read_text().splitlines())
+    with pytest.raises(UnreadableSource, match=f"line {number}"):
+        read_plan(file)
+
+
+def test_a_missing_file_says_how_to_make_one(tmp_path):
+    with pytest.raises(UnreadableSource, match="twofold plan new"):
+        read_plan(tmp_path / "none.toml")
+
+
+def with_tables() -> Plan:
+    roster = Roster({name: Keys.new().public for name in ("st-anna", "st-bern", "st-cosmas")})
+    table = Features(matrix=np.arange(80).reshape(40, 2) % 3, names=("a", "b"))
+    secure = SecureSum(survivors=3, roster=roster)
+    return PLAN.with_(mechanism="gram", n_entities=3, entities=tuple(roster), secure=secure, features=table)
+
+
+def test_keys_and_features_that_a_plan_holds_are_written_beside_it(tmp_path):
+    plan = with_tables()
+    plan.write(tmp_path / "w.toml")
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["w.features", "w.roster", "w.toml"]
+    again = Plan.read(tmp_path / "w.toml")
+    assert again.hash == plan.hash
+    assert (again.secure.keys, again.features_table) == (plan.secure.keys, plan.features_table)
+
+
+def test_a_plan_of_hashes_only_writes_no_other_file(tmp_path):
+    plan = with_tables()
+    Plan.from_dict(plan.as_dict()).write(tmp_path / "w.toml")
+    assert [one.name for one in tmp_path.iterdir()] == ["w.toml"]
+    assert Plan.read(tmp_path / "w.toml").hash == plan.hash
+
+
+def test_older_tables_of_the_same_plan_file_are_written_over_and_nothing_else(tmp_path):
+    with_tables().write(tmp_path / "w.toml")
+    newer = with_tables()
+    newer.write(tmp_path / "w.toml")
+    assert Plan.read(tmp_path / "w.toml").secure.keys == newer.secure.keys
+    (tmp_path / "v.roster").write_text("who is on call this week")
+    with pytest.raises(BadPlan, match="list of keys is taken"):
+        newer.write(tmp_path / "v.toml")
+    assert (tmp_path / "v.roster").read_text() == "who is on call this week"
+    assert not (tmp_path / "v.toml").exists()
+    assert not (tmp_path / "v.features").exists()
+    with pytest.raises(BadPlan, match="is taken"):
+        newer.write(tmp_path / "u.roster")
+    assert not (tmp_path / "u.roster").exists()
+
+
+def test_tables_that_lie_elsewhere_are_only_named(tmp_path):
+    plan = with_tables()
+    (tmp_path / "lists").mkdir()
+    plan.secure.keys.write(tmp_path / "lists" / "all.roster")
+    write_plan(plan, tmp_path / "w.toml", keys_file=tmp_path / "lists" / "all.roster")
+    assert not (tmp_path / "w.roster").exists()
+    assert Plan.read(tmp_path / "w.toml").secure.keys == plan.secure.keys

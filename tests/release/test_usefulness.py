@@ -1,0 +1,75 @@
+"""Whether a statistic can rise above its noise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from twofold.features import Features
+from twofold.release import Public
+from twofold.release.bilinear.combine import combine_bilinear
+from twofold.release.bilinear.mechanism import Bilinear
+from twofold.release.usefulness import bilinear_choice, clear_share, noise_share, possible_kinds, worth
+
+TABLE = Features(matrix=np.arange(360).reshape(120, 3) % 4, names=("a", "b", "c"))
+PUBLIC = Public(
+    n_items=120, n_users=500, max_items=20, bound=1, n_prototypes=6, delta=1e-6, n_entities=3, features=TABLE
+)
+
+
+@pytest.mark.parametrize("honest", [0, 3])
+@pytest.mark.parametrize("kind", ["gram", "sketch", "features"])
+def test_the_share_is_the_norm_of_noise_that_is_really_drawn(kind: str, honest: int) -> None:
+    public = PUBLIC.with_(honest=honest)
+    made = Bilinear(kind=kind)  # type: ignore[arg-type]
+    nobody = sp.csr_array((0, 120))
+    sent = [made.release(nobody, public, rng=seed).value for seed in range(3)]
+    # added up as they are: nobody has no size to weigh by
+    moments = combine_bilinear(sent, public.with_(honest=3))
+    largest = np.linalg.norm(moments.pairs, 2) / (moments.cap**2 if kind == "gram" else moments.cap)
+    assert largest / 1500 == pytest.approx(noise_share(public, kind), rel=0.15)  # type: ignore[arg-type]
+
+
+def test_more_users_entities_and_budget_make_it_smaller() -> None:
+    base = noise_share(PUBLIC, "gram")
+    assert noise_share(PUBLIC.with_(n_users=1000), "gram") == pytest.approx(base / 2)
+    assert noise_share(PUBLIC.with_(n_entities=12), "gram") == pytest.approx(base / 2)
+    assert noise_share(PUBLIC.with_(epsilon=10), "gram") < base / 4
+    assert noise_share(PUBLIC.with_(honest=3), "gram") == pytest.approx(base / 3**0.5, rel=1e-3)
+
+
+def test_kinds_that_cannot_be_made_are_not_possible() -> None:
+    assert possible_kinds(PUBLIC) == ["gram", "features"]
+    assert possible_kinds(PUBLIC.with_(feedback="ratings")) == ["features", "gram"]
+    assert possible_kinds(PUBLIC.with_(features=None, n_items=5000)) == ["sketch"]
+    assert possible_kinds(PUBLIC.with_(features=None, n_items=5000, feedback="ratings")) == ["sketch"]
+    assert possible_kinds(PUBLIC.with_(features=None, n_items=50_000, n_prototypes=1000)) == []
+    assert bilinear_choice(PUBLIC.with_(features=None, n_items=50_000, n_prototypes=1000, honest=3)) is None
+
+
+def test_a_catalog_of_a_few_items_is_left_to_prototypes_unless_the_sum_is_secure() -> None:
+    tiny = PUBLIC.with_(features=None, n_items=15, n_users=10**6)
+    assert bilinear_choice(tiny) is None
+    assert bilinear_choice(tiny.with_(n_items=16)) is not None
+    assert bilinear_choice(tiny.with_(honest=3)) is not None
+
+
+@pytest.mark.parametrize("honest", [0, 3])
+@pytest.mark.parametrize("kind", ["gram", "sketch", "features"])
+@pytest.mark.parametrize("feedback", ["counts", "ratings"])
+def test_the_users_needed_are_those_from_which_it_is_clear(kind: str, honest: int, feedback: str) -> None:
+    public = PUBLIC.with_(honest=honest, feedback=feedback, epsilon="0.3")
+    found = worth(public, kind)  # type: ignore[arg-type]
+    enough, short = found.users_needed, found.users_needed - 1
+    assert worth(public.with_(n_users=enough), kind).clear  # type: ignore[arg-type]
+    assert short == 0 or not worth(public.with_(n_users=short), kind).clear  # type: ignore[arg-type]
+
+
+def test_the_verdict_is_by_the_limit_of_auto() -> None:
+    found = [worth(PUBLIC.with_(n_users=users), "gram") for users in (10, 300, 3000)]
+    assert [one.verdict for one in found] == ["no", "hardly", "perhaps"]
+    for users, one in zip((10, 300, 3000), found, strict=True):
+        chosen = bilinear_choice(PUBLIC.with_(n_users=users, features=None))
+        assert (chosen is not None) == one.clear
+    assert found[0].share > 1 > found[1].share > clear_share("gram", "counts") >= found[2].share

@@ -1,0 +1,36 @@
+"""Every claim of the paper is attached to a figure, and somebody judges it."""
+
+from __future__ import annotations
+
+from studies.reproduce.claims import CLAIMS, claims_of
+from studies.reproduce.figures import FIGURES
+from studies.reproduce.judge import judges_of
+from studies.reproduce.settings import FAMILIES
+
+
+def test_every_claim_is_attached_to_a_figure_that_exists() -> None:
+    assert {claim.figure for claim in CLAIMS} <= set(FIGURES)
+    assert len({claim.key for claim in CLAIMS}) == len(CLAIMS)
+
+
+def test_every_figure_answers_something() -> None:
+    assert [name for name in FIGURES if not claims_of(name)] == []
+
+
+def test_judges_and_claims_belong_together() -> None:
+    for family in FAMILIES:
+        figures = [one.name for one in FIGURES.values() if one.family == family]
+        assert set(judges_of(family)) == {claim.key for name in figures for claim in claims_of(name)}
+
+
+def test_all_parts_of_the_paper_have_claims() -> None:
+    places = " ".join(claim.place for claim in CLAIMS if claim.kind == "paper")
+    panels = ("Fig. 1a", "Fig. 1b", "Fig. 1c", "Fig. 1d", "panel a", "panel b", "panel c")
+    supplement = ("Experiment 1", "number of entities", "Experiment 2", "MovieLens")
+    assert [part for part in ("section 5.3", "section 5.4", *panels, *supplement) if part not in places] == []
+
+
+def test_words_are_whole_sentences() -> None:
+    for claim in CLAIMS:
+        assert claim.words.endswith(".")
+        assert claim.place
