@@ -82,7 +82,7 @@ def run_entity(folder: Path, name: str, tell: Tell) -> bool:
         Ledger.create(book, dataset=name, ceiling=CEILING, unit=Unit.person())
     _tell_draws(book, tell)
     entity = Entity(name, TABLES[name], PLAN, ledger=book)
-    message = entity.prototypes()
+    message = entity.release()
     box = EntityFolder(place / "out", place / "in", PLAN)
     tell(f"sent {box.submit(message.data, entity=name)}")
     try:

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from benchmarks._rows import extra_megabytes
 from benchmarks.table import Table, versions
-from twofold.release import PRIVATE, Public, mechanism
+from twofold.release import PRIVATE, ReleaseParameters, mechanism
 
 ITEMS, PER_USER, BOUND = 500, 40, 5
 NOTE = (
@@ -30,7 +30,7 @@ def _table(name: str, sizes: list[int]) -> Table:
     rows, before = [], float("nan")
     for n_users in sizes:
         table = _rows(n_users)
-        public = Public(n_items=ITEMS, n_users=n_users, max_items=PER_USER, bound=BOUND, epsilon=30)
+        public = ReleaseParameters(n_items=ITEMS, n_users=n_users, max_items=PER_USER, bound=BOUND, epsilon=30)
         release = functools.partial(mechanism(name).release, table, public)
         if not rows:
             release()  # compiles, where there is something to compile

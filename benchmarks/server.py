@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks import _peers
 from benchmarks.table import Table, versions
 from twofold.federation.expected import expected
-from twofold.federation.messages import encode_prototypes
+from twofold.federation.messages import encode_release
 from twofold.federation.plan import CatalogKey, Plan
 from twofold.release.content import Prototypes
 from twofold.server import Server
@@ -120,7 +120,7 @@ def _write(plan: Plan, folder: Path, number: int) -> list[Path]:
     paths = [folder / f"site-{one}.round1" for one in range(number)]
     patterns = np.random.default_rng(0).random((PATTERNS, plan.n_items)) ** 8
     for one, path in enumerate(paths):
-        path.write_bytes(encode_prototypes(_content(plan, patterns, one), entity=f"site-{one}", plan=plan))
+        path.write_bytes(encode_release(_content(plan, patterns, one), entity=f"site-{one}", plan=plan))
     return paths
 
 

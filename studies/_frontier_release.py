@@ -26,7 +26,7 @@ from twofold.release.bilinear.layout import KINDS, BilinearLayout
 from twofold.release.bilinear.mechanism import BilinearNoise
 from twofold.release.bilinear.records import exact_sums
 from twofold.release.content import BilinearSums, Integers, Kind, Moments
-from twofold.release.contract import Public
+from twofold.release.contract import ReleaseParameters
 from twofold.release.records import check_rows
 from twofold.server.factorize import factorize_moments, signed
 from twofold.server.rows import factorize_rows
@@ -76,17 +76,17 @@ class Sums:
         total = np.zeros_like(self.exact[0]) if noise == "noise only" else self._total()
         return combine_bilinear([self._summed(total, public, seed)], public, layout=self.layout)
 
-    def _public(self, noise: str, epsilon: float) -> Public:
+    def _public(self, noise: str, epsilon: float) -> ReleaseParameters:
         honest = max(1, math.floor(self.honest_share * len(self.exact))) if noise != "own" else 0
         return self.plan.public.with_(epsilon=epsilon, honest=honest)
 
-    def _own(self, public: Public, seed: int) -> Iterator[BilinearSums]:
+    def _own(self, public: ReleaseParameters, seed: int) -> Iterator[BilinearSums]:
         noise = BilinearNoise(public=public, layout=self.layout)
         sampler, deviation = noise.mechanism, noise.deviation
         for number, sums in enumerate(self.exact):
             yield self._message(sampler.release(sums, rng=_noise_seed(seed, number)).value, deviation=deviation)
 
-    def _summed(self, total: Integers, public: Public, seed: int) -> BilinearSums:
+    def _summed(self, total: Integers, public: ReleaseParameters, seed: int) -> BilinearSums:
         """One draw with the variance of all entities' shares; 2ρ = 1 makes the variance what is given."""
         share = BilinearNoise(public=public, layout=self.layout).deviation
         variance = round(share**2 * len(self.exact))

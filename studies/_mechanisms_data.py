@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twofold.algorithms.kmeans import kmeans
-from twofold.release import Public
+from twofold.release import ReleaseParameters
 
 __all__ = ["Case", "loss", "make_case"]
 
@@ -38,10 +38,10 @@ class Case:
         """Ratio of publishing the exact mean of everybody."""
         return loss(self.rows, self.rows.mean(axis=0, keepdims=True)) / self.best
 
-    def public(self, epsilon: str, delta: str) -> Public:
+    def public(self, epsilon: str, delta: str) -> ReleaseParameters:
         """Bounds from the recipe of the data: norm 10, noise of norm about 1, hence hardly ever above 10.5."""
         users, items = self.rows.shape
-        return Public(
+        return ReleaseParameters(
             n_items=items,
             n_users=users,
             max_items=items,

@@ -1,4 +1,4 @@
-"""`twofold reproduce`: the paper's experiments again, with a verdict on every claim."""
+"""`python -m studies reproduce`: the paper's experiments again, with a verdict on every claim."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import pytest
 
 from twofold.errors import BadNumber, BadParameter, BadShape
 from twofold.features import LARGEST_FEATURE, MOST_FEATURES, Features
-from twofold.release import Public
+from twofold.release import ReleaseParameters
 
 TABLE = np.array([[1, 0], [1, 1], [0, 0]])
 
@@ -74,6 +74,6 @@ def test_the_largest_features_are_taken() -> None:
 
 def test_a_table_of_another_catalog_is_refused() -> None:
     table = Features(matrix=TABLE, names=("a", "b"))
-    assert Public(n_items=3, n_users=9, max_items=2, bound=1, features=table).features is table
+    assert ReleaseParameters(n_items=3, n_users=9, max_items=2, bound=1, features=table).features is table
     with pytest.raises(BadParameter, match="features"):
-        Public(n_items=4, n_users=9, max_items=2, bound=1, features=table)
+        ReleaseParameters(n_items=4, n_users=9, max_items=2, bound=1, features=table)

@@ -32,6 +32,7 @@ _HOMES = {
     "SecureServer": "twofold.server.secure",
     "ItemFactors": "twofold.federation.factors",
     "Model": "twofold.entity.model",
+    "simulate": "twofold.simulation.run",
     "FederatedRecommender": "twofold.estimator",
     "masked_nmf": "twofold.algorithms.masked_nmf",
     "fold_in": "twofold.algorithms.fold_in",
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from twofold.identity.roster import Roster
     from twofold.server.factorize import Server
     from twofold.server.secure import SecureServer
+    from twofold.simulation.run import simulate
 
 __all__ = [
     "Bounds",
@@ -91,6 +93,7 @@ __all__ = [
     "read_features",
     "read_ratings",
     "recorded_holdout",
+    "simulate",
     "top_items",
 ]
 

@@ -21,6 +21,8 @@ numbers; it never holds a value, an id or a count that came from private data.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
 
 __all__ = [
     "BadBound",
@@ -52,8 +54,11 @@ __all__ = [
     "PrivacyError",
     "ProtocolError",
     "RoundClosed",
+    "Run",
     "SeededNoise",
+    "Set",
     "SilentSpending",
+    "Surface",
     "TooFewMessages",
     "TransportError",
     "TwofoldError",
@@ -65,45 +70,156 @@ __all__ = [
 ]
 
 
+E = TypeVar("E", bound="TwofoldError")
+
+
+@dataclass(frozen=True)
+class Set:
+    """Advice to give a parameter a value; each surface says it in its own way.
+
+    Examples
+    --------
+    >>> str(Set("max_items", 60))
+    'max_items=60'
+    """
+
+    parameter: str
+    value: object
+
+    def __str__(self) -> str:
+        return f"{self.parameter}={self.value!r}"
+
+
+@dataclass(frozen=True)
+class Run:
+    """Advice to run a command of `twofold`.
+
+    Examples
+    --------
+    >>> str(Run("plan new plan.toml"))
+    'twofold plan new plan.toml'
+    """
+
+    command: str
+
+    def __str__(self) -> str:
+        return f"twofold {self.command}"
+
+
+#: What to type or change: a sentence, a setting, a command, or several of these as alternatives.
+Fix = str | Set | Run | tuple[str | Set | Run, ...]
+
+
+class Surface:
+    """How a place where people read errors names parameters, settings and commands. This one is Python's."""
+
+    def name(self, parameter: str) -> str:
+        """Name a parameter."""
+        return parameter
+
+    def setting(self, advice: Set) -> str:
+        """Say which parameter to give which value."""
+        return str(advice)
+
+    def command(self, advice: Run) -> str:
+        """Say which command to run."""
+        return str(advice)
+
+    def fix(self, fix: Fix) -> str:
+        """Say what to do; alternatives are joined by "or"."""
+        if isinstance(fix, tuple):
+            return ", or ".join(self.fix(one) for one in fix)
+        if isinstance(fix, Set):
+            return self.setting(fix)
+        return self.command(fix) if isinstance(fix, Run) else fix
+
+
 class TwofoldError(Exception):
     """The root of all our errors.
 
     Parameters
     ----------
     summary : str
-        One sentence: what went wrong.
-    found, expected, fix : str, optional
-        What was there, what should have been, and what to type or change.
+        One sentence: what went wrong. ``{parameter}`` in it stands for the name of the parameter, which every surface
+        writes in its own way (``max_items`` in Python, ``--max-items`` in a shell).
+    found, expected : str, optional
+        What was there, and what should have been.
+    fix : str, Set, Run or tuple of these, optional
+        What to type or change.
+    parameter : str, optional
+        Which parameter, field or column is at fault; what programs and tests look at.
 
     Examples
     --------
-    >>> print(MissingColumn("the table has no user column.", found="columns a, b", fix='user="a"'))
-    the table has no user column.
-      Found: columns a, b
-      Do: user="a"
+    >>> error = MissingColumn("there is no {parameter} column.", fix=Set("user", "a"), parameter="user")
+    >>> print(error)
+    there is no user column.
+      Do: user='a'
       See docs/errors.md#missing-column
+    >>> error.as_(BadPlan).parameter
+    'user'
     """
 
     def __init__(
-        self, summary: str, *, found: str | None = None, expected: str | None = None, fix: str | None = None
+        self,
+        summary: str,
+        *,
+        found: str | None = None,
+        expected: str | None = None,
+        fix: Fix | None = None,
+        parameter: str | None = None,
     ) -> None:
-        self.summary = summary
+        self.parts: dict[str, Any] = {
+            "summary": summary,
+            "found": found,
+            "expected": expected,
+            "fix": fix,
+            "parameter": parameter,
+        }
         self.found = found
         self.expected = expected
-        self.fix = fix
-        lines = [summary]
-        parts = (("Found", found), ("Expected", expected), ("Do", fix))
+        self.parameter = parameter
+        super().__init__(summary)
+
+    @property
+    def summary(self) -> str:
+        """What went wrong, in Python's words."""
+        return self.summary_for(PYTHON)
+
+    @property
+    def fix(self) -> str | None:
+        """What to do, in Python's words."""
+        return None if self.parts["fix"] is None else PYTHON.fix(self.parts["fix"])
+
+    def summary_for(self, surface: Surface) -> str:
+        """Say what went wrong in the words of a surface."""
+        summary: str = self.parts["summary"]
+        return summary if self.parameter is None else summary.replace("{parameter}", surface.name(self.parameter))
+
+    def render(self, surface: Surface) -> str:
+        """Write the whole message in the words of a surface, one part a line."""
+        lines = [self.summary_for(surface)]
+        fix = None if self.parts["fix"] is None else surface.fix(self.parts["fix"])
+        parts = (("Found", self.found), ("Expected", self.expected), ("Do", fix))
         lines += [f"  {label}: {text}" for label, text in parts if text is not None]
-        lines.append(f"  See docs/errors.md#{self.anchor()}")
-        super().__init__("\n".join(lines))
+        return "\n".join([*lines, f"  See docs/errors.md#{self.anchor()}"])
+
+    def as_(self, kind: type[E]) -> E:
+        """Give the same parts as an error of another type."""
+        return kind(**self.parts)
+
+    def as_dict(self) -> dict[str, str | None]:
+        """Give the parts as plain text, for JSON."""
+        texts = {"error": type(self).__name__, "summary": self.summary, "found": self.found, "expected": self.expected}
+        return texts | {"fix": self.fix, "parameter": self.parameter}
 
     def __str__(self) -> str:
-        """The message as it is; KeyError would show its repr."""
-        return str(self.args[0])
+        """The message as Python's users read it; KeyError would show its repr."""
+        return self.render(PYTHON)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Rebuild from the parts, so that errors cross process borders whole."""
-        return (_rebuild, (type(self), self.summary, self.found, self.expected, self.fix))
+        return (_rebuild, (type(self), self.parts))
 
     @classmethod
     def anchor(cls) -> str:
@@ -111,10 +227,11 @@ class TwofoldError(Exception):
         return re.sub(r"(?<!^)(?=[A-Z])", "-", cls.__name__).lower()
 
 
-def _rebuild(
-    kind: type[TwofoldError], summary: str, found: str | None, expected: str | None, fix: str | None
-) -> TwofoldError:
-    return kind(summary, found=found, expected=expected, fix=fix)
+PYTHON: Final = Surface()
+
+
+def _rebuild(kind: type[TwofoldError], parts: dict[str, Any]) -> TwofoldError:
+    return kind(**parts)
 
 
 class DataError(TwofoldError, ValueError):

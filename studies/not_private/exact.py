@@ -13,7 +13,7 @@ from twofold.privacy.events import Event, NonPrivateEvent, Released
 from twofold.privacy.rng import Source, source
 from twofold.release.combine import stacked
 from twofold.release.content import Integers, Noise, Prototypes, WeightedRows
-from twofold.release.contract import Public
+from twofold.release.contract import ReleaseParameters
 from twofold.release.records import Block, RecordPlan, Statistic, check_rows, statistic
 
 __all__ = ["Exact", "given_cells", "not_private_event", "one_each", "quiet_message"]
@@ -29,7 +29,7 @@ class Exact:
 
     Examples
     --------
-    >>> public = Public(n_items=2, n_users=4, max_items=2, bound=9)
+    >>> public = ReleaseParameters(n_items=2, n_users=4, max_items=2, bound=9)
     >>> Exact().release(np.array([[1, 0], [1, 2]]), public).value.value_sums()
     array([[1., 0.],
            [1., 2.]])
@@ -45,32 +45,32 @@ class Exact:
         """No."""
         return False
 
-    def size(self, public: Public) -> int | None:  # noqa: ARG002
+    def size(self, public: ReleaseParameters) -> int | None:  # noqa: ARG002
         """Not public: it depends on the number of users."""
         return None
 
-    def price(self, public: Public, *, seeded: bool = False) -> Event:
+    def price(self, public: ReleaseParameters, *, seeded: bool = False) -> Event:
         """Infinite."""
         return not_private_event(public, self.name, seeded=seeded)
 
-    def release(self, rows: Any, public: Public, *, rng: int | Source | None = None) -> Released[Prototypes]:
+    def release(self, rows: Any, public: ReleaseParameters, *, rng: int | Source | None = None) -> Released[Prototypes]:
         """Release the rows; the source of noise is only checked."""
         seeded = source(rng).seeded
         matrix, plan = check_rows(rows, public), RecordPlan.of(public)
         message = quiet_message(self.name, one_each(matrix, public, plan), plan, seeded=seeded)
         return Released(value=message, event=self.price(public, seeded=seeded))
 
-    def combine(self, messages: Iterable[Prototypes], public: Public) -> WeightedRows:
+    def combine(self, messages: Iterable[Prototypes], public: ReleaseParameters) -> WeightedRows:
         """Put the rows under one another."""
         return stacked(messages, public)
 
 
-def not_private_event(public: Public, name: str, *, seeded: bool = False) -> NonPrivateEvent:
+def not_private_event(public: ReleaseParameters, name: str, *, seeded: bool = False) -> NonPrivateEvent:
     """Event of a mechanism without a proof.
 
     Examples
     --------
-    >>> not_private_event(Public(n_items=2, n_users=4, max_items=2, bound=9), "exact").kind
+    >>> not_private_event(ReleaseParameters(n_items=2, n_users=4, max_items=2, bound=9), "exact").kind
     'non-private/1'
     """
     reason = f"mechanism {name!r} adds no noise; for comparison only"
@@ -91,7 +91,7 @@ def quiet_message(name: str, exact: Statistic, plan: RecordPlan, *, seeded: bool
     )
 
 
-def one_each(rows: sp.csr_array, public: Public, plan: RecordPlan) -> Statistic:
+def one_each(rows: sp.csr_array, public: ReleaseParameters, plan: RecordPlan) -> Statistic:
     """Every user in a cell of their own; at least one cell, which is then empty."""
     number = rows.shape[0]
     return statistic(rows, public, plan, given_cells(np.arange(number, dtype=np.int64)), cells=max(1, number))

@@ -14,7 +14,7 @@ from twofold.privacy.events import Event, Released
 from twofold.privacy.rng import Source, source
 from twofold.release.combine import stacked
 from twofold.release.content import Prototypes, WeightedRows
-from twofold.release.contract import Public
+from twofold.release.contract import ReleaseParameters
 from twofold.release.records import RecordPlan, centred_rows, check_rows, statistic
 
 __all__ = ["KMeans"]
@@ -30,7 +30,7 @@ class KMeans:
 
     Examples
     --------
-    >>> public = Public(n_items=2, n_users=4, max_items=2, bound=9, n_prototypes=2)
+    >>> public = ReleaseParameters(n_items=2, n_users=4, max_items=2, bound=9, n_prototypes=2)
     >>> message = KMeans().release(np.array([[1, 0], [1, 2], [9, 0], [9, 2]]), public).value
     >>> sorted(message.value_sums()[:, 0].tolist())
     [2.0, 18.0]
@@ -46,15 +46,15 @@ class KMeans:
         """No."""
         return False
 
-    def size(self, public: Public) -> int | None:
+    def size(self, public: ReleaseParameters) -> int | None:
         """As many as the plan asks for."""
         return public.n_prototypes
 
-    def price(self, public: Public, *, seeded: bool = False) -> Event:
+    def price(self, public: ReleaseParameters, *, seeded: bool = False) -> Event:
         """Infinite."""
         return not_private_event(public, self.name, seeded=seeded)
 
-    def release(self, rows: Any, public: Public, *, rng: int | Source | None = None) -> Released[Prototypes]:
+    def release(self, rows: Any, public: ReleaseParameters, *, rng: int | Source | None = None) -> Released[Prototypes]:
         """Release exact sums and counts; fewer users than prototypes leave some empty."""
         matrix, plan, words = check_rows(rows, public), RecordPlan.of(public), source(rng)
         labels = np.zeros(0, dtype=np.int64)
@@ -65,6 +65,6 @@ class KMeans:
         message = quiet_message(self.name, exact, plan, seeded=words.seeded)
         return Released(value=message, event=self.price(public, seeded=words.seeded))
 
-    def combine(self, messages: Iterable[Prototypes], public: Public) -> WeightedRows:
+    def combine(self, messages: Iterable[Prototypes], public: ReleaseParameters) -> WeightedRows:
         """Put the rows under one another."""
         return stacked(messages, public)

@@ -13,7 +13,7 @@ from twofold.privacy.events import Event, Released
 from twofold.privacy.rng import Source, source
 from twofold.release.combine import stacked
 from twofold.release.content import Prototypes, WeightedRows
-from twofold.release.contract import Public
+from twofold.release.contract import ReleaseParameters
 from twofold.release.records import RecordPlan, check_rows
 
 __all__ = ["RandomUsers"]
@@ -29,7 +29,7 @@ class RandomUsers:
 
     Examples
     --------
-    >>> public = Public(n_items=2, n_users=4, max_items=2, bound=9, n_prototypes=1)
+    >>> public = ReleaseParameters(n_items=2, n_users=4, max_items=2, bound=9, n_prototypes=1)
     >>> RandomUsers().release(np.array([[1, 2], [1, 2]]), public, rng=0).value.value_sums()
     array([[1., 2.]])
     """
@@ -44,15 +44,15 @@ class RandomUsers:
         """No."""
         return False
 
-    def size(self, public: Public) -> int | None:  # noqa: ARG002
+    def size(self, public: ReleaseParameters) -> int | None:  # noqa: ARG002
         """Not public: it depends on the number of users."""
         return None
 
-    def price(self, public: Public, *, seeded: bool = False) -> Event:
+    def price(self, public: ReleaseParameters, *, seeded: bool = False) -> Event:
         """Infinite."""
         return not_private_event(public, self.name, seeded=seeded)
 
-    def release(self, rows: Any, public: Public, *, rng: int | Source | None = None) -> Released[Prototypes]:
+    def release(self, rows: Any, public: ReleaseParameters, *, rng: int | Source | None = None) -> Released[Prototypes]:
         """Release some users' rows."""
         matrix, plan, words = check_rows(rows, public), RecordPlan.of(public), source(rng)
         generator = np.random.default_rng(words.bits(64))
@@ -61,6 +61,6 @@ class RandomUsers:
         message = quiet_message(self.name, one_each(matrix[chosen], public, plan), plan, seeded=words.seeded)
         return Released(value=message, event=self.price(public, seeded=words.seeded))
 
-    def combine(self, messages: Iterable[Prototypes], public: Public) -> WeightedRows:
+    def combine(self, messages: Iterable[Prototypes], public: ReleaseParameters) -> WeightedRows:
         """Put the rows under one another."""
         return stacked(messages, public)

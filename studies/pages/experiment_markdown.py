@@ -28,8 +28,8 @@ def index_markdown(outcomes: Sequence[Outcome], *, size: str) -> str:
     lines = [
         "# The paper's experiments, run again",
         "",
-        f"Printed by `twofold reproduce all --size {size} -o DIR`, as `index.md` in DIR; `index.html` beside it leads "
-        "to a page with plots and tables for every figure.",
+        f"Printed by `python -m studies reproduce all --size {size} -o DIR`, as `index.md` in DIR; `index.html` "
+        "beside it leads to a page with plots and tables for every figure.",
         "",
         how(size),
         "",
@@ -81,7 +81,7 @@ def _command(outcomes: Sequence[Outcome], name: str, size: str) -> str:
     seeds = {
         one.results.seeds for one in outcomes if one.results is not None and one.results.seeds != _usual(one, size)
     }
-    return f"twofold reproduce {name} --size {size}" + (f" --seeds {max(seeds)}" if seeds else "") + " -o DIR"
+    return f"python -m studies reproduce {name} --size {size}" + (f" --seeds {max(seeds)}" if seeds else "") + " -o DIR"
 
 
 def _usual(outcome: Outcome, size: str) -> int:

@@ -41,7 +41,7 @@ def experiment_page(outcome: Outcome) -> Page:
     if results is None:
         return Page(
             title=figure.title,
-            subtitle=f"twofold reproduce {figure.name}",
+            subtitle=f"python -m studies reproduce {figure.name}",
             notice=Notice(text="The data set is not here, so nothing was run.", more=(outcome.missing,), warning=True),
             sections=(Section("What it would show", (Paragraph(figure.about),)),),
         )
@@ -56,7 +56,7 @@ def experiment_page(outcome: Outcome) -> Page:
     sections.append(Section("Made with", (made_with(results),)))
     return Page(
         title=figure.title,
-        subtitle=f"twofold reproduce {figure.name} --size {results.size}",
+        subtitle=f"python -m studies reproduce {figure.name} --size {results.size}",
         notice=Notice(text=tally(outcome.verdicts)) if outcome.verdicts else None,
         sections=tuple(sections),
         footer=f"All numbers are in {figure.name}.parquet beside this page.",
@@ -86,7 +86,7 @@ def experiment_index(outcomes: Sequence[Outcome], *, size: str) -> Page:
         sections.append(Section("Data missing", (Points(missing),)))
     return Page(
         title="The paper's experiments, run again",
-        subtitle=f"twofold reproduce all --size {size}",
+        subtitle=f"python -m studies reproduce all --size {size}",
         notice=Notice(text=f"Claims of the paper: {tally(paper)}" if paper else "No claim was asked about."),
         sections=tuple(sections),
         footer="Verdicts speak of what was run here, at this size and with these seeds.",

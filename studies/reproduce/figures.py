@@ -146,7 +146,7 @@ def figure(name: str) -> Figure:
             "this figure is not known.",
             found=f"{name!r:.60}",
             expected=", ".join(("all", *GROUPS, *FIGURES)),
-            fix=f"twofold reproduce {near[0] if near else 'all'}",
+            fix=f"python -m studies reproduce {near[0] if near else 'all'}",
         )
     return FIGURES[name]
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from studies.as_published import prototypes_as_recorded
 from studies.reproduce.cell import Cell, Row
 from studies.reproduce.datasets import Case
-from twofold.release import PRIVATE, Public, mechanism
+from twofold.release import PRIVATE, ReleaseParameters, mechanism
 from twofold.release.cells import centres
 
 __all__ = ["SYSTEMS", "objective_rows"]
@@ -57,7 +57,7 @@ def _centres(cell: Cell, rows: Any) -> Floats:
     if cell.system == "as-published":
         made = prototypes_as_recorded(rows, count, float(options["epsilon"]), rng=cell.seed)
         return made.value.centers
-    public = Public(
+    public = ReleaseParameters(
         n_items=rows.shape[1],
         n_users=rows.shape[0],
         max_items=rows.shape[1],

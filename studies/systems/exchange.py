@@ -117,7 +117,7 @@ def exchange(train: Federation, plan: Plan, *, seed: int) -> Exchanged:
     """
     names = plan_names(train)
     sent = [
-        Entity(names[label], ratings, plan, rng=entity_seed(seed, names[label])).prototypes()
+        Entity(names[label], ratings, plan, rng=entity_seed(seed, names[label])).release()
         for label, ratings in train.items()
     ]
     factors = Server(plan).factorize(sent)

@@ -1,4 +1,4 @@
-"""`twofold join` and `twofold collect`: both rounds by folders, plain and under a secure sum."""
+"""`twofold join` and `twofold coordinate`: both rounds by folders, plain and under a secure sum."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def keyed(name: str, more: str = "") -> str:
     return join(name, f"--keys {name}.keys {more}")
 
 
-COLLECT = "collect --plan plan.toml --inbox box --outbox box --state state"
+COLLECT = "coordinate --plan plan.toml --inbox box --outbox box --state state"
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +54,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         users, items = np.nonzero(rng.random((25, 8)) < 0.4)
         frame = {"user": users + 100, "item": np.array(ITEMS)[items], "value": rng.integers(1, 6, users.size)}
         pl.DataFrame(frame).write_csv(f"{name}.csv")
-        call(f"enroll --entity {name} --keys {name}.keys -o {name}.pub")
+        call(f"keys new --entity {name} --keys {name}.keys -o {name}.pub")
     return tmp_path
 
 
@@ -112,7 +112,7 @@ def test_what_is_missing_is_said_before_a_ledger_is_made():
     call(NEW)
     for line, kind, words in (
         (join("anna"), PlanMismatch, "--keys anna.keys"),
-        (join("anna", "--keys nowhere.keys"), UnreadableSource, "enroll"),
+        (join("anna", "--keys nowhere.keys"), UnreadableSource, "keys new"),
         (join("anna", "--keys bern.keys"), PlanMismatch, "not the ones the plan lists"),
     ):
         error = ask(line).exception
@@ -126,7 +126,7 @@ def test_what_is_missing_is_said_before_a_ledger_is_made():
 
 def test_another_list_of_keys_is_refused():
     call(NEW)
-    call("enroll --entity anna --keys other.keys -o other.pub")
+    call("keys new --entity anna --keys other.keys -o other.pub")
     call(NEW.replace("plan.toml", "two.toml").replace("anna.pub", "other.pub"))
     Path("plan.roster").write_bytes(Path("two.roster").read_bytes())
     assert "another list of keys" in str(ask(keyed("anna")).exception)
@@ -143,9 +143,7 @@ def test_keys_of_an_earlier_plan_are_refused():
 
 def test_one_message_needs_join():
     call(NEW)
-    error = ask(
-        "prototypes --plan plan.toml --data anna.csv --ledger anna.ledger --new-ledger -o anna.round1"
-    ).exception
+    error = ask("release --plan plan.toml --data anna.csv --ledger anna.ledger --new-ledger -o anna.round1").exception
     assert "nothing was drawn" in str(error)
     assert not Path("anna.ledger").exists()
 
@@ -175,7 +173,7 @@ def test_a_plain_plan_by_folders():
         said = call(join(name, plan="plain.toml"), 3)
         assert "waiting for the item factors" in said
         assert "not taken" not in said
-    call("collect --plan plain.toml --inbox box --outbox box --state state")
+    call("coordinate --plan plain.toml --inbox box --outbox box --state state")
     assert json.loads(call(join("anna", "--json", plan="plain.toml")))["file"] == "anna.model"
 
 
@@ -185,14 +183,14 @@ FEATURES = "item,kind\n" + "".join(f"{item},{'lab' if at % 2 else 'drug'}\n" for
 def test_a_missing_table_of_features_is_refused_before_anything_is_spent():
     Path("kinds.csv").write_text(FEATURES)
     call("plan new f.toml --catalog items.csv --n-users 25 --rank 2 --simulation --features kinds.csv")
-    made = "prototypes --plan f.toml --data anna.csv --ledger {} --new-ledger -o {}"
+    made = "release --plan f.toml --data anna.csv --ledger {} --new-ledger -o {}"
     call(made.format("before.ledger", "anna.round1"))
     call("factorize anna.round1 --plan f.toml -o items.round2")
     Path("f.features").rename("elsewhere")
     for line in (
         join("anna", plan="f.toml"),
         made.format("anna.ledger", "bern.round1"),
-        "collect --plan f.toml --inbox box --outbox box --state state",
+        "coordinate --plan f.toml --inbox box --outbox box --state state",
         "factorize anna.round1 --plan f.toml -o again.round2",
         "personalize items.round2 --plan f.toml --data anna.csv -o anna.model",
         "simulate --plan f.toml --data anna.csv --entity user -o out",
@@ -253,11 +251,11 @@ def test_who_is_missing_and_closing_only_where_it_works():
 
 def test_a_plan_without_names_names_nobody():
     call("plan new plain.toml --catalog items.csv --n-entities 2 --n-users 25 --rank 2")
-    said = call("collect --plan plain.toml --inbox box --outbox box --state state", 3)
+    said = call("coordinate --plan plain.toml --inbox box --outbox box --state state", 3)
     assert "missing" not in said
     assert "--close" not in said
     call(join("anna", plan="plain.toml"), 3)
-    assert "--close" in call("collect --plan plain.toml --inbox box --outbox box --state state", 3)
+    assert "--close" in call("coordinate --plan plain.toml --inbox box --outbox box --state state", 3)
 
 
 def test_when_a_step_closes_is_said_with_its_own_deadline():
@@ -339,7 +337,7 @@ def test_advice_is_in_the_words_of_a_shell():
     call("plan new plain.toml --catalog items.csv --n-users 25 --rank 2")
     Path("strange.csv").write_text("user,item,value\n1,nowhere,2\n")
     Path("twice.csv").write_text("user,item,value\n1,item-1,2\n1,item-1,2\n")
-    for verb in ("join --outbox box --inbox box", "prototypes"):
+    for verb in ("join --outbox box --inbox box", "release"):
         line = f"{verb} --plan plain.toml --ledger x.ledger --new-ledger -o x.model --data"
         assert "Do: --unknown-items drop to leave" in str(ask(f"{line} strange.csv").exception)
         assert "Do: --duplicates sum, mean or last" in str(ask(f"{line} twice.csv").exception)

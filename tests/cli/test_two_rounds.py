@@ -63,7 +63,7 @@ def refused(line: str, kind: type[TwofoldError]) -> TwofoldError:
 
 
 def release(name: str = "anna", more: str = "--new-ledger") -> str:
-    return call(f"prototypes --plan plan.toml --data {name}.parquet --ledger {name}.ledger -o {name}.round1 {more}")
+    return call(f"release --plan plan.toml --data {name}.parquet --ledger {name}.ledger -o {name}.round1 {more}")
 
 
 def test_from_tables_to_a_recommendation(folder: Path) -> None:
@@ -114,7 +114,7 @@ def test_everyone_into_parquet(folder: Path) -> None:
 
 
 def test_a_missing_ledger_is_not_made_silently(folder: Path) -> None:
-    error = refused("prototypes --plan plan.toml --data anna.parquet --ledger typo.ledger -o anna.round1", LedgerBroken)
+    error = refused("release --plan plan.toml --data anna.parquet --ledger typo.ledger -o anna.round1", LedgerBroken)
     assert "--new-ledger" in str(error)
     assert not (folder / "typo.ledger").exists()
     assert not (folder / "anna.round1").exists()
@@ -124,7 +124,7 @@ def test_another_plan_needs_more_budget(folder: Path) -> None:
     release()
     call("plan new other.toml --catalog items.csv --n-entities 2 --n-users 25 --bound 4 --rank 2")
     refused(
-        "prototypes --plan other.toml --data anna.parquet --ledger anna.ledger -o b.round1 --entity anna",
+        "release --plan other.toml --data anna.parquet --ledger anna.ledger -o b.round1 --entity anna",
         BudgetExceeded,
     )
     assert not (folder / "b.round1").exists()
@@ -132,7 +132,7 @@ def test_another_plan_needs_more_budget(folder: Path) -> None:
 
 def test_another_catalog_and_another_plan_are_named(folder: Path) -> None:
     pl.DataFrame({"item": ITEMS[::-1]}).write_csv("other.csv")
-    line = "prototypes --plan plan.toml --data anna.parquet --ledger a.ledger --new-ledger -o a.round1"
+    line = "release --plan plan.toml --data anna.parquet --ledger a.ledger --new-ledger -o a.round1"
     refused(f"{line} --catalog other.csv", PlanMismatch)
     release()
     call("plan new other.toml --catalog items.csv --n-entities 2 --n-users 25 --bound 4 --rank 2")
@@ -144,32 +144,32 @@ def test_another_catalog_and_another_plan_are_named(folder: Path) -> None:
 
 def test_folders(folder: Path) -> None:
     (folder / "drop").mkdir()
-    result = ask("prototypes --plan plan.toml --data anna.parquet --ledger a.ledger --new-ledger -o drop")
+    result = ask("release --plan plan.toml --data anna.parquet --ledger a.ledger --new-ledger -o drop")
     assert result.exit_code == 2
     for name in ("anna", "benno"):
-        waiting = ask("collect --plan plan.toml --inbox drop --outbox drop --state state --json")
+        waiting = ask("coordinate --plan plan.toml --inbox drop --outbox drop --state state --json")
         assert waiting.exit_code == 3
-        line = f"prototypes --plan plan.toml --data {name}.parquet --ledger {name}.ledger --new-ledger -o drop"
+        line = f"release --plan plan.toml --data {name}.parquet --ledger {name}.ledger --new-ledger -o drop"
         call(f"{line} --entity {name}")
-    assert json.loads(call("collect --plan plan.toml --inbox drop --outbox drop --state state --json"))["published"]
+    assert json.loads(call("coordinate --plan plan.toml --inbox drop --outbox drop --state state --json"))["published"]
     call("personalize drop --plan plan.toml --data anna.parquet -o anna.model")
 
 
 def test_an_inbox_that_is_not_there_is_not_made(folder: Path) -> None:
-    refused("collect --plan plan.toml --inbox typo --outbox typo --state state", TransportError)
+    refused("coordinate --plan plan.toml --inbox typo --outbox typo --state state", TransportError)
     assert not (folder / "typo").exists()
 
 
 def test_a_refused_name_leaves_no_ledger(folder: Path) -> None:
     call("plan new named.toml --catalog items.csv --bound 5 --entity anna --entity benno")
-    line = "prototypes --plan named.toml --data anna.parquet --ledger c.ledger --new-ledger -o clara.round1"
+    line = "release --plan named.toml --data anna.parquet --ledger c.ledger --new-ledger -o clara.round1"
     refused(line, PlanMismatch)
     assert not list(folder.glob("c.ledger*"))
 
 
 def test_a_quorum_that_is_not_reached(folder: Path) -> None:
     call("plan new both.toml --catalog items.csv --n-entities 2 --n-users 25 --bound 5 --rank 2 --quorum 2")
-    call("prototypes --plan both.toml --data anna.parquet --ledger anna.ledger --new-ledger -o anna.round1")
+    call("release --plan both.toml --data anna.parquet --ledger anna.ledger --new-ledger -o anna.round1")
     refused("factorize anna.round1 --plan both.toml -o items.round2", TooFewMessages)
 
 
@@ -201,7 +201,7 @@ def test_simulate_with_a_secure_sum_writes_the_plan_its_factors_belong_to(folder
 def test_an_output_never_writes_over_what_was_read(folder: Path) -> None:
     release()
     kept = {name: (folder / name).read_bytes() for name in ("anna.ledger", "anna.parquet", "plan.toml", "anna.round1")}
-    line = "prototypes --plan plan.toml --data anna.parquet --ledger anna.ledger --entity anna -o"
+    line = "release --plan plan.toml --data anna.parquet --ledger anna.ledger --entity anna -o"
     for target in ("anna.ledger", "anna.ledger.head", "anna.parquet", "plan.toml", "./anna.parquet"):
         refused(f"{line} {target}", DataError)
     refused("factorize anna.round1 --plan plan.toml -o anna.round1", DataError)
@@ -213,12 +213,12 @@ def test_an_output_never_writes_over_what_was_read(folder: Path) -> None:
 
 
 def test_a_simulation_says_so_and_states_no_price(folder: Path) -> None:
-    text = call("prototypes --plan sim.toml --data anna.parquet --ledger s.ledger --new-ledger -o anna.round1")
+    text = call("release --plan sim.toml --data anna.parquet --ledger s.ledger --new-ledger -o anna.round1")
     assert "NOT PRIVATE" in text
     assert "costs" not in text
     assert "NOT PRIVATE" in call("ledger card s.ledger")
     call("plan new exact.toml --catalog items.csv --bound 5 --rank 2 --simulation --mechanism exact")
-    call("prototypes --plan exact.toml --data anna.parquet --ledger e.ledger --new-ledger -o e.round1")
+    call("release --plan exact.toml --data anna.parquet --ledger e.ledger --new-ledger -o e.round1")
 
 
 def test_ids_with_brackets_and_odd_user_ids(folder: Path) -> None:
@@ -226,7 +226,7 @@ def test_ids_with_brackets_and_odd_user_ids(folder: Path) -> None:
     rows = {"user": [1, 1, 2], "item": ["hep [/mL]", "z", "[bold]x"], "value": [1, 2, 3]}
     pl.DataFrame(rows).write_parquet("odd.parquet")
     call("plan new odd.toml --catalog odd.csv --bound 5 --rank 1 --max-items 2")
-    call("prototypes --plan odd.toml --data odd.parquet --ledger odd.ledger --new-ledger -o odd.round1")
+    call("release --plan odd.toml --data odd.parquet --ledger odd.ledger --new-ledger -o odd.round1")
     call("factorize odd.round1 --plan odd.toml -o odd.round2")
     call("personalize odd.round2 --plan odd.toml --data odd.parquet -o odd.model")
     shown = call("recommend odd.model --user 2 --why")

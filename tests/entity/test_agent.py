@@ -133,9 +133,9 @@ def test_the_repr_shows_no_values_and_the_plan_by_hash():
 
 def test_asking_again_gives_the_same_bytes_and_spends_nothing(ledger, draws):
     entity = Entity("st-anna", table(), agreed(), ledger=ledger)
-    first = entity.prototypes()
-    again = Entity("st-anna", table(), agreed(), ledger=ledger.path).prototypes()
-    assert entity.prototypes().data == first.data == again.data
+    first = entity.release()
+    again = Entity("st-anna", table(), agreed(), ledger=ledger.path).release()
+    assert entity.release().data == first.data == again.data
     assert len(draws) == 1
     state = ledger.state()
     assert (state.spent.epsilon, state.spent.delta) == (EPSILON, DELTA)
@@ -144,7 +144,7 @@ def test_asking_again_gives_the_same_bytes_and_spends_nothing(ledger, draws):
 
 
 def test_the_message_says_who_and_for_what(ledger):
-    sent = Entity("st-anna", table(), agreed(), ledger=ledger).prototypes()
+    sent = Entity("st-anna", table(), agreed(), ledger=ledger).release()
     assert (sent.entity, sent.plan_hash, sent.catalog_hash) == ("st-anna", agreed().hash, CATALOG.hash)
     assert sent.receipt == receipt(sent.data)
     assert not sent.content.seeded
@@ -155,7 +155,7 @@ def test_the_mechanism_sees_bounded_rows_only(ledger, draws):
     wild = Ratings(
         sparse.csr_array(np.full((3, ITEMS), 1e6, dtype=np.float32)), Identifiers(["a", "b", "c"]), CATALOG, "counts"
     )
-    Entity("st-anna", wild, agreed(), ledger=ledger).prototypes()
+    Entity("st-anna", wild, agreed(), ledger=ledger).release()
     (rows,) = draws
     assert rows.data.max() == 5
     assert np.diff(rows.indptr).max() == 6
@@ -170,14 +170,14 @@ def test_bounds_come_from_the_plan():
 def test_laplace_and_gaussian_are_charged_as_the_plan_says(tmp_path):
     ceiling = ApproxDP(epsilon=9, delta=Fraction(1, 1000))
     book = Ledger.create(tmp_path / "x.ledger", dataset="d", ceiling=ceiling, unit=Unit.person())
-    Entity("st-anna", table(), agreed(delta=0, epsilon=2), ledger=book).prototypes()
+    Entity("st-anna", table(), agreed(delta=0, epsilon=2), ledger=book).release()
     assert (book.state().spent.epsilon, book.state().spent.delta) == (2, 0)
-    Entity("st-anna", table(), agreed(epsilon=Fraction(1, 3)), ledger=book).prototypes()
+    Entity("st-anna", table(), agreed(epsilon=Fraction(1, 3)), ledger=book).release()
     assert (book.state().spent.epsilon, book.state().spent.delta) == (2 + Fraction(1, 3), DELTA)
 
 
 def test_the_card_reads_well(ledger):
-    Entity("st-anna", table(feedback="ratings"), agreed(feedback="ratings", lower=1), ledger=ledger).prototypes()
+    Entity("st-anna", table(feedback="ratings"), agreed(feedback="ratings", lower=1), ledger=ledger).release()
     card = card_from_ledger(ledger)
     assert card.private
     assert card.what_left == (
@@ -189,24 +189,24 @@ def test_the_card_reads_well(ledger):
 
 
 def test_a_new_public_version_is_a_new_release(ledger):
-    first = Entity("st-anna", table(), agreed(), ledger=ledger).prototypes()
-    second = Entity("st-anna", table(seed=1), agreed(), ledger=ledger, version="2").prototypes()
+    first = Entity("st-anna", table(), agreed(), ledger=ledger).release()
+    second = Entity("st-anna", table(seed=1), agreed(), ledger=ledger, version="2").release()
     assert first.data != second.data
     assert ledger.state().spent.epsilon == 2 * EPSILON
 
 
 def test_changed_data_get_the_old_bytes_and_a_warning_inside(ledger, draws):
-    first = Entity("st-anna", table(), agreed(), ledger=ledger).prototypes()
+    first = Entity("st-anna", table(), agreed(), ledger=ledger).release()
     with pytest.warns(StaleRelease):
-        second = Entity("st-anna", table(seed=1), agreed(), ledger=ledger).prototypes()
+        second = Entity("st-anna", table(seed=1), agreed(), ledger=ledger).release()
     assert first.data == second.data
     assert len(draws) == 1
 
 
 def test_the_ledger_of_another_entity_is_noticed(ledger):
-    Entity("st-anna", table(), agreed(), ledger=ledger).prototypes()
+    Entity("st-anna", table(), agreed(), ledger=ledger).release()
     with pytest.raises(PlanMismatch, match="another name"):
-        Entity("st-olga", table(), agreed(), ledger=ledger).prototypes()
+        Entity("st-olga", table(), agreed(), ledger=ledger).release()
 
 
 # What must not depend on the data
@@ -220,7 +220,7 @@ def test_neighbours_have_the_same_event_header_and_size(tmp_path, mechanism, fee
     seen = []
     for number, ratings in enumerate((whole, without(whole, 4), whole.take([]))):
         book = Ledger.create(tmp_path / f"{number}.ledger", dataset="d", ceiling=PureDP(epsilon=3), unit=Unit.person())
-        sent = Entity("st-anna", ratings, plan, ledger=book).prototypes()
+        sent = Entity("st-anna", ratings, plan, ledger=book).release()
         (entry,) = book.state().entries
         public = {key: entry.request[key] for key in ("plan", "version", "unit", "guarantee", "events", "about")}
         header = open_container(sent.data).record
@@ -230,7 +230,7 @@ def test_neighbours_have_the_same_event_header_and_size(tmp_path, mechanism, fee
 
 
 def test_no_private_text_leaves_or_enters_the_ledger(tmp_path, ledger):
-    sent = Entity("st-anna", table(), agreed(), ledger=ledger).prototypes()
+    sent = Entity("st-anna", table(), agreed(), ledger=ledger).release()
     record = open_container(sent.data).record
     assert set(record) == {
         *("schema", "plan", "plan_hash", "catalog_hash", "software"),
@@ -250,28 +250,28 @@ def test_a_missing_ledger_is_made_with_room_for_this_plan_and_a_warning(tmp_path
     entity = Entity("st-anna", table(), agreed(), ledger=str(path))
     assert not path.exists()
     with pytest.warns(NewLedger, match=r"st-anna\.ledger[\s\S]*already have a ledger, stop") as caught:
-        first = entity.prototypes()
+        first = entity.release()
     assert caught[0].filename == __file__
     state = Ledger(path).state()
     assert (state.dataset, state.ceiling.epsilon, state.ceiling.delta) == ("st-anna", EPSILON, DELTA)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert entity.prototypes().data == first.data
+        assert entity.release().data == first.data
     with pytest.raises(BudgetExceeded):
-        Entity("st-anna", table(), agreed(rank=3), ledger=path).prototypes()
+        Entity("st-anna", table(), agreed(rank=3), ledger=path).release()
 
 
 def test_a_lost_ledger_file_is_not_replaced_by_a_new_one(tmp_path, ledger, draws):
-    Entity("st-anna", table(), agreed(), ledger=ledger).prototypes()
+    Entity("st-anna", table(), agreed(), ledger=ledger).release()
     ledger.path.unlink()
     with pytest.raises(LedgerBroken, match="missing"):
-        Entity("st-anna", table(), agreed(), ledger=ledger.path).prototypes()
+        Entity("st-anna", table(), agreed(), ledger=ledger.path).release()
     assert len(draws) == 1
 
 
 def test_no_ledger_no_release(draws):
     with pytest.raises(NotForRealUse, match="no ledger"):
-        Entity("st-anna", table(), agreed()).prototypes()
+        Entity("st-anna", table(), agreed()).release()
     assert draws == []
 
 
@@ -291,13 +291,13 @@ class Harmless:
 def test_no_source_of_ones_own_in_a_real_federation(ledger, draws, noise):
     """Whatever a source says of itself: noise that somebody else can make again protects nobody."""
     with pytest.raises(NotForRealUse, match="repeatable noise"):
-        Entity("st-anna", table(), agreed(), ledger=ledger, rng=noise).prototypes()
+        Entity("st-anna", table(), agreed(), ledger=ledger, rng=noise).release()
     assert draws == []
 
 
 def test_no_seed_in_a_real_federation(ledger, draws):
     with pytest.raises(NotForRealUse, match="seed"):
-        Entity("st-anna", table(), agreed(), ledger=ledger, rng=1).prototypes()
+        Entity("st-anna", table(), agreed(), ledger=ledger, rng=1).release()
     assert draws == []
     assert ledger.state().spent.epsilon == 0
 
@@ -307,7 +307,7 @@ def test_a_full_ledger_draws_nothing(tmp_path, draws):
         tmp_path / "x.ledger", dataset="d", ceiling=ApproxDP(epsilon=0.5, delta=DELTA), unit=Unit.person()
     )
     with pytest.raises(BudgetExceeded):
-        Entity("st-anna", table(), agreed(), ledger=book).prototypes()
+        Entity("st-anna", table(), agreed(), ledger=book).release()
     assert draws == []
     assert book.state().spent.epsilon == 0
 
@@ -317,7 +317,7 @@ def test_a_ledger_of_another_unit_draws_nothing(tmp_path, draws):
         tmp_path / "x.ledger", dataset="d", ceiling=ApproxDP(epsilon=9, delta=DELTA), unit=Unit.visit()
     )
     with pytest.raises(UnitMissing):
-        Entity("st-anna", table(), agreed(), ledger=book).prototypes()
+        Entity("st-anna", table(), agreed(), ledger=book).release()
     assert draws == []
 
 
@@ -327,11 +327,11 @@ def test_a_ledger_of_another_unit_draws_nothing(tmp_path, draws):
 def test_a_simulation_needs_no_ledger_and_repeats_with_a_seed():
     plan = agreed(simulation=True)
     entity = Entity("st-anna", table(), plan, rng=5)
-    first = entity.prototypes()
+    first = entity.release()
     assert first.content.seeded
-    assert entity.prototypes().data == first.data == Entity("st-anna", table(), plan, rng=5).prototypes().data
-    assert Entity("st-anna", table(), plan, rng=6).prototypes().data != first.data
-    assert not Entity("st-anna", table(), plan).prototypes().content.seeded
+    assert entity.release().data == first.data == Entity("st-anna", table(), plan, rng=5).release().data
+    assert Entity("st-anna", table(), plan, rng=6).release().data != first.data
+    assert not Entity("st-anna", table(), plan).release().content.seeded
 
 
 @pytest.mark.parametrize("mechanism", ["exact", "kmeans", "popularity"])
@@ -339,15 +339,15 @@ def test_what_is_not_private_is_charged_as_such(tmp_path, mechanism):
     path = tmp_path / "x.ledger"
     entity = Entity("st-anna", table(), agreed(simulation=True, mechanism=mechanism), ledger=path, rng=5)
     with pytest.warns(NewLedger):
-        first = entity.prototypes()
-    assert entity.prototypes().data == first.data
+        first = entity.release()
+    assert entity.release().data == first.data
     assert Ledger(path).state().spent.epsilon == float("inf")
     assert not card_from_ledger(Ledger(path)).private
 
 
 def test_a_real_ledger_takes_no_seeded_release(ledger, draws):
     with pytest.raises(SeededNoise):
-        Entity("st-anna", table(), agreed(simulation=True), ledger=ledger, rng=5).prototypes()
+        Entity("st-anna", table(), agreed(simulation=True), ledger=ledger, rng=5).release()
     assert draws == []
 
 
@@ -362,7 +362,7 @@ warnings.simplefilter("ignore")
 entity = Entity("st-anna", table(), agreed(), ledger=sys.argv[1])
 print("ready", flush=True)
 sys.stdin.readline()
-print(entity.prototypes().receipt)
+print(entity.release().receipt)
 """
 
 

@@ -82,13 +82,13 @@ def test_a_mechanism_that_fails_costs_and_sends_nothing(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(Popularity, "release", fail)
         with pytest.raises(FloatingPointError):
-            entity.prototypes()
+            entity.release()
     assert book.state().spent.epsilon == EPSILON
     assert book.stored(plan=agreed().hash) is None
     with pytest.raises(BudgetExceeded, match=r"ended without a message[\s\S]*remaining ε=0"):
-        entity.prototypes()
+        entity.release()
     book.raise_ceiling(ApproxDP(epsilon=2 * EPSILON, delta=2 * DELTA), reason="the mechanism was mended")
-    assert entity.prototypes().data == book.stored(plan=agreed().hash)
+    assert entity.release().data == book.stored(plan=agreed().hash)
 
 
 @contextmanager
@@ -111,8 +111,8 @@ def test_a_draw_that_was_stopped_is_made_again_for_nothing(tmp_path, kind):
     book, seen = tight(tmp_path / "x.ledger"), []
     for _ in range(2):
         with stopped(kind, seen):
-            Entity("st-anna", table(), agreed(), ledger=book).prototypes()
-    sent = Entity("st-anna", table(), agreed(), ledger=book.path).prototypes()
+            Entity("st-anna", table(), agreed(), ledger=book).release()
+    sent = Entity("st-anna", table(), agreed(), ledger=book.path).release()
     assert seen == [sent.content.sums.tobytes()] * 2
     (entry,) = book.state().entries
     assert (entry.status, entry.resumed, book.state().spent.epsilon) == ("released", True, EPSILON)
@@ -122,8 +122,8 @@ def test_a_draw_that_was_stopped_is_made_again_for_nothing(tmp_path, kind):
 def test_ratings_that_changed_after_a_kill_do_not_meet_the_old_noise(tmp_path, ledger):
     seen: list[bytes] = []
     with stopped(KeyboardInterrupt, seen):
-        Entity("st-anna", table(), agreed(), ledger=ledger).prototypes()
-    sent = Entity("st-anna", without(table(), 4), agreed(), ledger=ledger).prototypes()
+        Entity("st-anna", table(), agreed(), ledger=ledger).release()
+    sent = Entity("st-anna", without(table(), 4), agreed(), ledger=ledger).release()
     assert sent.content.sums.tobytes() not in seen
     assert [entry.status for entry in ledger.state().entries] == ["lost", "released"]
     assert ledger.state().spent.epsilon == 2 * EPSILON
@@ -132,12 +132,12 @@ def test_ratings_that_changed_after_a_kill_do_not_meet_the_old_noise(tmp_path, l
 def test_ratings_that_changed_are_refused_without_room_and_the_old_ones_still_served(tmp_path, draws):
     book, seen = tight(tmp_path / "x.ledger"), []
     with stopped(KeyboardInterrupt, seen):
-        Entity("st-anna", table(), agreed(), ledger=book).prototypes()
+        Entity("st-anna", table(), agreed(), ledger=book).release()
     draws.clear()
     with pytest.raises(BudgetExceeded, match=r"ended without a message[\s\S]*with the ratings, plan and software"):
-        Entity("st-anna", without(table(), 4), agreed(), ledger=book).prototypes()
+        Entity("st-anna", without(table(), 4), agreed(), ledger=book).release()
     assert draws == []
-    assert Entity("st-anna", table(), agreed(), ledger=book).prototypes().content.sums.tobytes() == seen[0]
+    assert Entity("st-anna", table(), agreed(), ledger=book).release().content.sums.tobytes() == seen[0]
     assert book.state().spent.epsilon == EPSILON
 
 
@@ -149,7 +149,7 @@ def test_in_a_simulation_foreign_noise_is_used_as_it_is(tmp_path):
 
     plan = agreed().with_(simulation=True)
     first, second = (
-        Entity("st-anna", table(), plan, ledger=tight(tmp_path / name), rng=Other()).prototypes() for name in "ab"
+        Entity("st-anna", table(), plan, ledger=tight(tmp_path / name), rng=Other()).release() for name in "ab"
     )
     assert first.data == second.data
     assert "draw" not in Ledger(tmp_path / "a").state().entries[0].request
@@ -173,7 +173,7 @@ def test_a_mechanism_that_does_something_else_sends_nothing(ledger, monkeypatch,
     real = Popularity.release
     monkeypatch.setattr(Popularity, "release", lambda *given, **named: change(real(*given, **named)))
     with pytest.raises(PrivacyError, match="something else than what was paid for"):
-        Entity("st-anna", table(), agreed(), ledger=ledger).prototypes()
+        Entity("st-anna", table(), agreed(), ledger=ledger).release()
     assert ledger.stored(plan=agreed().hash) is None
     assert [entry.status for entry in ledger.state().entries] == ["lost"]
 
@@ -204,7 +204,7 @@ def test_a_full_disk_at_every_step_loses_and_doubles_nothing(tmp_path, draws):
     touches: list[str] = []
     book = tight(tmp_path / "0.ledger")
     with listening(touches.append):
-        Entity("st-anna", table(), agreed(), ledger=book).prototypes()
+        Entity("st-anna", table(), agreed(), ledger=book).release()
     needed = touches.index("destroy: open")  # from here on the release is done, and a full disk keeps nobody from it
     assert needed > 15
     for fatal in range(1, len(touches) + 1):
@@ -214,12 +214,12 @@ def test_a_full_disk_at_every_step_loses_and_doubles_nothing(tmp_path, draws):
         with listening(filling(fatal)):
             if fatal <= needed:
                 with pytest.raises(LedgerBroken, match="disk is full"):
-                    entity.prototypes()
+                    entity.release()
                 assert not draws or book.state().entries  # never drawn without having been paid for
             else:
-                entity.prototypes()
-        sent = entity.prototypes().data
-        assert entity.prototypes().data == sent == book.stored(plan=agreed().hash)
+                entity.release()
+        sent = entity.release().data
+        assert entity.release().data == sent == book.stored(plan=agreed().hash)
         assert [entry.status for entry in book.state().entries] == ["released"]
         assert book.state().spent.epsilon == EPSILON
         assert not list(tmp_path.glob(f"{fatal}.ledger.releases/*.key"))

@@ -68,8 +68,8 @@ def group(tmp_path: Path) -> Group:
 
 def test_the_same_bytes_whenever_asked_and_paid_once(group: Group):
     roll = group.roll()
-    first = group.entity("site-0").prototypes(roll).data
-    assert group.entity("site-0").prototypes(roll).data == first
+    first = group.entity("site-0").release(roll).data
+    assert group.entity("site-0").release(roll).data == first
     assert group.spent("site-0") == 1
     assert group.entity("site-0").share() == group.entity("site-0").share()
     lists = encode_survivors(NAMES, NAMES[:3], group.plan)
@@ -88,9 +88,9 @@ def test_a_second_list_of_survivors_is_refused_for_good(group: Group):
 
 def test_a_second_roll_is_refused_before_anything_is_drawn(group: Group):
     whole, fewer = group.roll(), group.roll(NAMES[:3])
-    group.entity("site-0").prototypes(whole)
+    group.entity("site-0").release(whole)
     with pytest.raises(PlanMismatch, match="another list of those who shared"):
-        group.entity("site-0").prototypes(fewer)
+        group.entity("site-0").release(fewer)
     with pytest.raises(PlanMismatch, match="another list of those who shared"):
         group.entity("site-0").answer(encode_survivors(NAMES[:3], NAMES[:3], group.plan), fewer)
     with pytest.raises(PlanMismatch, match="do not belong together"):
@@ -101,14 +101,14 @@ def test_a_second_roll_is_refused_before_anything_is_drawn(group: Group):
 def test_no_second_message_under_the_same_masks(group: Group):
     """Another version or another ledger would give other numbers under the same masks, and tell their difference."""
     roll = group.roll()
-    group.entity("site-0").prototypes(roll)
+    group.entity("site-0").release(roll)
     with pytest.raises(PrivacyError, match="another version"):
-        group.entity("site-0", version="2").prototypes(roll)
+        group.entity("site-0", version="2").release(roll)
     assert group.spent("site-0") == 1
     other = group.folder / "other.ledger"
     Ledger.create(other, dataset="x", ceiling=group.plan.budget, unit=group.plan.unit)
     with pytest.raises(PrivacyError, match="masked another message"):
-        group.entity("site-0", ledger=other).prototypes(roll)
+        group.entity("site-0", ledger=other).release(roll)
 
 
 def test_keys_serve_one_plan(group: Group):
@@ -122,7 +122,7 @@ def test_lists_of_another_plan_are_refused(group: Group, tmp_path: Path):
     second = Group(tmp_path / "second")
     roll = group.roll()
     with pytest.raises(TwofoldError, match="another plan"):
-        group.entity("site-0").prototypes(second.roll())
+        group.entity("site-0").release(second.roll())
     with pytest.raises(TwofoldError, match="another plan"):
         group.entity("site-0").answer(encode_survivors(NAMES, NAMES, second.plan), roll)
     assert group.spent("site-0") == 0
@@ -130,13 +130,13 @@ def test_lists_of_another_plan_are_refused(group: Group, tmp_path: Path):
 
 def test_a_roll_without_ones_own_shares_or_with_others_draws_nothing(group: Group):
     with pytest.raises(PlanMismatch, match="does not hold this entity's own shares"):
-        group.entity("site-3").prototypes(group.roll(NAMES[:3]))
+        group.entity("site-3").release(group.roll(NAMES[:3]))
     listed = dict(decode_roll(group.roll(), group.plan).shares)
     object.__setattr__(listed["site-0"], "commitment", bytes(32))
     with pytest.raises(PlanMismatch, match="does not hold this entity's own shares"):
-        group.entity("site-0").prototypes(encode_roll(listed, group.plan))
+        group.entity("site-0").release(encode_roll(listed, group.plan))
     with pytest.raises(NotReady, match="nothing was drawn"):
-        group.entity("site-0").prototypes()
+        group.entity("site-0").release()
     assert group.spent("site-0") + group.spent("site-3") == 0
 
 
@@ -158,9 +158,9 @@ def test_swapped_missing_and_forgetful_keys(group: Group):
 def test_no_seed_and_no_missing_ledger_in_a_real_plan(group: Group):
     roll = group.roll()
     with pytest.raises(NotForRealUse, match="repeatable"):
-        group.entity("site-0", rng=3).prototypes(roll)
+        group.entity("site-0", rng=3).release(roll)
     with pytest.raises(NotForRealUse, match="no ledger"):
-        group.entity("site-0", ledger=None).prototypes(roll)
+        group.entity("site-0", ledger=None).release(roll)
 
 
 def test_numbers_that_would_leave_the_modulus_are_not_masked(group: Group):

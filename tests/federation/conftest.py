@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from twofold.federation.factors import ItemFactors
-from twofold.federation.messages import encode_factors, encode_prototypes
+from twofold.federation.messages import encode_factors, encode_release
 from twofold.federation.plan import CatalogKey, Plan
 
 
@@ -30,7 +30,7 @@ def message(plan: Plan) -> Callable[..., bytes]:
 
     def make(entity: str = "st-anna", of: Plan = plan) -> bytes:
         drawn = of.release_mechanism.release(np.ones((4, of.n_items)), of.public)
-        return encode_prototypes(drawn.value, entity=entity, plan=of)
+        return encode_release(drawn.value, entity=entity, plan=of)
 
     return make
 

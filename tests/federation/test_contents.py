@@ -14,8 +14,8 @@ from twofold.federation.key_messages import modulus_bits
 from twofold.federation.messages import (
     CHECKS,
     arrays_of,
-    decode_prototypes,
-    encode_prototypes,
+    decode_release,
+    encode_release,
     message_limit,
     numbers_of,
 )
@@ -62,13 +62,13 @@ def content(made: Plan) -> BilinearSums | Masked:
 def test_round_trips(secure: bool, feedback: str, mechanism: str):
     made = plan(secure=secure, feedback=feedback, mechanism=mechanism, lower=0 if feedback == "counts" else 1)
     sent = dataclasses.replace(content(made), mechanism=mechanism)
-    data = encode_prototypes(sent, entity="a", plan=made)
-    found = decode_prototypes(data, made)
+    data = encode_release(sent, entity="a", plan=made)
+    found = decode_release(data, made)
     assert found.entity == "a"
     assert type(found.content) is type(sent)
     for name, array in arrays_of(sent).items():
         assert (arrays_of(found.content)[name] == array).all()
-    assert encode_prototypes(found.content, entity="a", plan=made) == data
+    assert encode_release(found.content, entity="a", plan=made) == data
     assert sum(array.nbytes for array in arrays_of(sent).values()) == numbers_of(made, expected(made))
     assert len(data) <= message_limit(made)
 
@@ -76,18 +76,18 @@ def test_round_trips(secure: bool, feedback: str, mechanism: str):
 @pytest.mark.parametrize("secure", [False, True])
 def test_a_changed_byte_does_not_decode(secure: bool):
     made = plan(secure=secure)
-    data = encode_prototypes(content(made), entity="a", plan=made)
+    data = encode_release(content(made), entity="a", plan=made)
     for at in np.random.default_rng(2).integers(0, len(data), 80):
         changed = bytearray(data)
         changed[at] ^= 1 << int(at) % 8
         with pytest.raises(TwofoldError):
-            decode_prototypes(bytes(changed), made)
+            decode_release(bytes(changed), made)
 
 
 def resealed(made: Plan, arrays: dict[str, np.ndarray] | None = None, **changes: Any) -> bytes:
     """A message whose sender lies, with a checksum that fits."""
     sent = content(made)
-    record = dict(open_container(encode_prototypes(sent, entity="a", plan=made)).record)
+    record = dict(open_container(encode_release(sent, entity="a", plan=made)).record)
     record.pop("checksum")
     return pack_sealed(record | changes, arrays or arrays_of(sent))
 
@@ -109,14 +109,14 @@ def resealed(made: Plan, arrays: dict[str, np.ndarray] | None = None, **changes:
 )
 def test_a_lying_header_of_a_masked_message(changes: dict[str, Any]):
     with pytest.raises(TwofoldError):
-        decode_prototypes(resealed(plan(secure=True), **changes), plan(secure=True))
+        decode_release(resealed(plan(secure=True), **changes), plan(secure=True))
 
 
 def test_seeded_noise_has_no_place_in_a_real_plan():
     with pytest.raises(NotForRealUse, match="seed"):
-        decode_prototypes(resealed(plan(secure=True), seeded=True), plan(secure=True))
+        decode_release(resealed(plan(secure=True), seeded=True), plan(secure=True))
     with pytest.raises(NotForRealUse, match="seed"):
-        decode_prototypes(resealed(plan(), seeded=True), plan())
+        decode_release(resealed(plan(), seeded=True), plan())
 
 
 @pytest.mark.parametrize("change", [(-1, 0), (1, 0), (0, -1), (0, 1)])
@@ -126,15 +126,15 @@ def test_another_shape(change: tuple[int, int]):
     assert arrays_of(content(made))["masked"].shape == (rows, width)
     shape = (rows + change[0], width + change[1])
     with pytest.raises(TwofoldError):
-        decode_prototypes(resealed(made, {"masked": np.zeros(shape, dtype=np.uint8)}), made)
+        decode_release(resealed(made, {"masked": np.zeros(shape, dtype=np.uint8)}), made)
 
 
 def test_plain_and_masked_do_not_mix():
     plain, masked = plan(), plan(secure=True)
     with pytest.raises(TwofoldError):
-        decode_prototypes(resealed(masked, arrays_of(content(plain))), masked)
+        decode_release(resealed(masked, arrays_of(content(plain))), masked)
     with pytest.raises(TwofoldError):
-        decode_prototypes(resealed(plain, arrays_of(content(masked))), plain)
+        decode_release(resealed(plain, arrays_of(content(masked))), plain)
 
 
 @pytest.mark.parametrize("value", [LARGEST_NUMBER + 1, -LARGEST_NUMBER - 1, np.iinfo(np.int64).min])
@@ -143,4 +143,4 @@ def test_a_plain_number_that_could_overflow(value: int):
     numbers = arrays_of(content(made))["numbers"].copy()
     numbers[0] = value
     with pytest.raises(BadMessage, match="overflow"):
-        decode_prototypes(resealed(made, {"numbers": numbers}), made)
+        decode_release(resealed(made, {"numbers": numbers}), made)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from twofold.errors import BadMessage, NotForRealUse, PlanMismatch, TwofoldError
 from twofold.federation.expected import LARGEST_NUMBER, expected
 from twofold.federation.header import read_header
-from twofold.federation.messages import decode_prototypes, encode_prototypes, load_prototypes, message_limit
+from twofold.federation.messages import decode_release, encode_release, load_release, message_limit
 from twofold.federation.plan import CatalogKey, Plan
 from twofold.release.content import Prototypes
 from twofold.storage.container import open_container, pack_sealed, unpack
@@ -28,7 +28,7 @@ def content_of(plan: Plan, rng: int | None = None) -> Prototypes:
 
 
 def message_of(plan: Plan, rng: int | None = None) -> bytes:
-    return encode_prototypes(content_of(plan, rng), entity="st-anna", plan=plan)
+    return encode_release(content_of(plan, rng), entity="st-anna", plan=plan)
 
 
 def edited(
@@ -44,7 +44,7 @@ def edited(
 @pytest.mark.parametrize("plan", [PLAN, RATINGS, PLAN.with_(mechanism="auto"), PLAN.with_(delta=0)])
 def test_content_comes_through_whole(plan):
     content = content_of(plan)
-    found = decode_prototypes(encode_prototypes(content, entity="st-anna", plan=plan), plan)
+    found = decode_release(encode_release(content, entity="st-anna", plan=plan), plan)
     assert (found.entity, found.plan_hash, found.catalog_hash) == ("st-anna", plan.hash, CATALOG.hash)
     assert found.content.digest() == content.digest()
     assert found.content.note == content.note
@@ -65,12 +65,12 @@ def test_only_public_text_is_in_the_header():
 
 
 def test_a_message_saved_is_the_message_loaded(tmp_path):
-    message = decode_prototypes(message_of(PLAN), PLAN)
+    message = decode_release(message_of(PLAN), PLAN)
     message.save(tmp_path / "st-anna.round1")
-    assert load_prototypes(tmp_path / "st-anna.round1", PLAN).receipt == message.receipt
+    assert load_release(tmp_path / "st-anna.round1", PLAN).receipt == message.receipt
     (tmp_path / "large").write_bytes(bytes(message_limit(PLAN) + 1))
     with pytest.raises(BadMessage, match="larger than any message"):
-        load_prototypes(tmp_path / "large", PLAN)
+        load_release(tmp_path / "large", PLAN)
 
 
 def test_the_header_can_be_read_before_the_rest_is_there():
@@ -82,13 +82,13 @@ def test_the_header_can_be_read_before_the_rest_is_there():
 def test_another_plan_is_named_by_its_fields():
     other = PLAN.with_(rank=7, epsilon=2)
     with pytest.raises(PlanMismatch, match="epsilon is 2, here 1; rank is 7, here 20"):
-        decode_prototypes(message_of(other), PLAN)
+        decode_release(message_of(other), PLAN)
 
 
 def test_another_catalog_is_said_to_be_one():
     other = PLAN.with_(catalog=CatalogKey(hash="b" * 64, n_items=5))
     with pytest.raises(PlanMismatch, match="another catalog"):
-        decode_prototypes(message_of(other), PLAN)
+        decode_release(message_of(other), PLAN)
 
 
 @pytest.mark.parametrize(
@@ -102,13 +102,13 @@ def test_another_catalog_is_said_to_be_one():
 )
 def test_another_version_round_or_kind(schema, words):
     with pytest.raises(BadMessage, match=f"(?s){words}"):
-        decode_prototypes(edited(message_of(PLAN), schema=schema), PLAN)
+        decode_release(edited(message_of(PLAN), schema=schema), PLAN)
 
 
 def test_unknown_fields_are_ignored_and_unknown_arrays_refused():
-    assert decode_prototypes(edited(message_of(PLAN), later="x", also={"a": [1]}), PLAN).entity == "st-anna"
+    assert decode_release(edited(message_of(PLAN), later="x", also={"a": [1]}), PLAN).entity == "st-anna"
     with pytest.raises(BadMessage, match="other arrays"):
-        decode_prototypes(edited(message_of(PLAN), {"more": np.ones(2)}), PLAN)
+        decode_release(edited(message_of(PLAN), {"more": np.ones(2)}), PLAN)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_unknown_fields_are_ignored_and_unknown_arrays_refused():
 )
 def test_fields_that_are_not_sound(changes):
     with pytest.raises(BadMessage):
-        decode_prototypes(edited(message_of(PLAN), **changes), PLAN)
+        decode_release(edited(message_of(PLAN), **changes), PLAN)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_fields_that_are_not_sound(changes):
 )
 def test_fields_that_are_missing(name):
     with pytest.raises(BadMessage):
-        decode_prototypes(edited(message_of(PLAN), drop=(name,)), PLAN)
+        decode_release(edited(message_of(PLAN), drop=(name,)), PLAN)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_fields_that_are_missing(name):
 )
 def test_arrays_that_do_not_fit(arrays):
     with pytest.raises(BadMessage):
-        decode_prototypes(edited(message_of(PLAN), arrays), PLAN)
+        decode_release(edited(message_of(PLAN), arrays), PLAN)
 
 
 def test_ten_thousand_of_the_largest_numbers_add_up():
@@ -180,48 +180,48 @@ def test_ten_thousand_of_the_largest_numbers_add_up():
 
 def test_ratings_need_their_observation_counts():
     with pytest.raises(BadMessage, match="other arrays"):
-        decode_prototypes(edited(message_of(RATINGS), {"observed": None}), RATINGS)
+        decode_release(edited(message_of(RATINGS), {"observed": None}), RATINGS)
 
 
 def test_only_named_entities_may_send():
     closed = PLAN.with_(entities=("st-bern", "st-anna"), n_entities=2)
-    assert decode_prototypes(message_of(closed), closed).entity == "st-anna"
+    assert decode_release(message_of(closed), closed).entity == "st-anna"
     with pytest.raises(PlanMismatch, match="does not name"):
-        encode_prototypes(content_of(closed), entity="st-claire", plan=closed)
+        encode_release(content_of(closed), entity="st-claire", plan=closed)
 
 
 def test_seeded_or_noiseless_messages_are_for_simulations():
     seeded = content_of(PLAN, rng=1)
     with pytest.raises(NotForRealUse, match="seed"):
-        encode_prototypes(seeded, entity="st-anna", plan=PLAN)
+        encode_release(seeded, entity="st-anna", plan=PLAN)
     with pytest.raises(NotForRealUse, match="without noise"):
-        decode_prototypes(edited(message_of(PLAN), mechanism="exact"), PLAN)
-    assert decode_prototypes(message_of(PRETEND, rng=1), PRETEND).content.seeded
-    honest = encode_prototypes(replace(content_of(PRETEND)), entity="st-anna", plan=PRETEND)
-    assert not decode_prototypes(honest, PRETEND).content.seeded
+        decode_release(edited(message_of(PLAN), mechanism="exact"), PLAN)
+    assert decode_release(message_of(PRETEND, rng=1), PRETEND).content.seeded
+    honest = encode_release(replace(content_of(PRETEND)), entity="st-anna", plan=PRETEND)
+    assert not decode_release(honest, PRETEND).content.seeded
 
 
 def test_private_data_decide_the_rows_of_an_exact_message_within_bounds():
     plan = PRETEND.with_(mechanism="exact")
-    assert decode_prototypes(message_of(plan), plan).content.n_prototypes == 4
+    assert decode_release(message_of(plan), plan).content.n_prototypes == 4
     assert expected(plan).rows is None
     none = {"sums": np.zeros((0, 5), dtype=np.int64), "counts": np.zeros(0, dtype=np.int64)}
     with pytest.raises(BadMessage, match="out of range"):
-        decode_prototypes(edited(message_of(plan), none), plan)
+        decode_release(edited(message_of(plan), none), plan)
 
 
 def test_what_is_too_large_is_refused_before_it_is_parsed():
     with pytest.raises(BadMessage, match="too large"):
-        decode_prototypes(message_of(PLAN) + bytes(message_limit(PLAN)), PLAN)
+        decode_release(message_of(PLAN) + bytes(message_limit(PLAN)), PLAN)
     with pytest.raises(BadMessage, match="a message is bytes"):
-        decode_prototypes("text", PLAN)  # type: ignore[arg-type]
+        decode_release("text", PLAN)  # type: ignore[arg-type]
 
 
 def test_a_plan_with_many_names_still_fits_the_header():
     names = tuple(f"hospital-{number:04}" for number in range(2_000))
     plan = PLAN.with_(entities=names, n_entities=2_000)
     content = content_of(plan)
-    assert decode_prototypes(encode_prototypes(content, entity=names[5], plan=plan), plan).entity == names[5]
+    assert decode_release(encode_release(content, entity=names[5], plan=plan), plan).entity == names[5]
     with pytest.raises(TwofoldError, match="too long for the header"):
         PLAN.with_(entities=tuple(f"{'x' * 58}{number:04}" for number in range(1_000)))
 
@@ -245,8 +245,8 @@ def test_any_sound_content_comes_through(data, ratings, entity):
         seeded=data.draw(st.booleans()),
         note=data.draw(st.text(st.characters(min_codepoint=32, max_codepoint=126) | st.just("ε"), max_size=2_000)),
     )
-    bytes_ = encode_prototypes(content, entity=entity, plan=plan)
-    found = decode_prototypes(bytes_, plan)
+    bytes_ = encode_release(content, entity=entity, plan=plan)
+    found = decode_release(bytes_, plan)
     assert found.content.digest() == content.digest()
     assert (found.entity, found.content.note, found.content.seeded) == (entity, content.note, content.seeded)
-    assert encode_prototypes(found.content, entity=found.entity, plan=plan) == bytes_
+    assert encode_release(found.content, entity=found.entity, plan=plan) == bytes_

@@ -19,9 +19,9 @@ from twofold.errors import BadMessage, NotForRealUse, PlanMismatch
 from twofold.federation.factors import ItemFactors
 from twofold.federation.messages import (
     decode_factors,
-    decode_prototypes,
+    decode_release,
     encode_factors,
-    encode_prototypes,
+    encode_release,
     is_cut,
     read_header,
     receipt,
@@ -47,7 +47,7 @@ PLAN = Plan(
 @lru_cache
 def prototypes(entity: str = "st-anna", plan: Plan = PLAN) -> bytes:
     made = plan.release_mechanism.release(np.ones((4, 7)), plan.public).value
-    return encode_prototypes(made, entity=entity, plan=plan)
+    return encode_release(made, entity=entity, plan=plan)
 
 
 @lru_cache
@@ -254,8 +254,8 @@ def _check_sound(found: object, data: bytes) -> None:
     if isinstance(found, ItemFactors):
         assert decode_factors(encode_factors(found, PLAN), PLAN).hash == found.hash
     else:
-        again = encode_prototypes(found.content, entity=found.entity, plan=PLAN)
-        assert decode_prototypes(again, PLAN).content.digest() == found.content.digest()
+        again = encode_release(found.content, entity=found.entity, plan=PLAN)
+        assert decode_release(again, PLAN).content.digest() == found.content.digest()
         assert found.receipt == receipt(data)
 
 
@@ -274,10 +274,10 @@ def run(times: int, seed: int) -> Counter[tuple[str, str]]:
     chance, seen = random.Random(seed), Counter()
     other = PLAN.with_(rank=2)
     kinds = {
-        decode_prototypes: [(prototypes(), prototypes("st-bern")), (prototypes("st-bern"), factors())],
+        decode_release: [(prototypes(), prototypes("st-bern")), (prototypes("st-bern"), factors())],
         decode_factors: [(factors(), factors(1)), (factors(1), prototypes())],
     }
-    kinds[decode_prototypes].append((prototypes("st-anna", other), prototypes()))
+    kinds[decode_release].append((prototypes("st-anna", other), prototypes()))
     originals = {receipt(one) for pairs in kinds.values() for pair in pairs for one in pair}
     for _ in range(times):
         mutation, decode = chance.choice(MUTATIONS), chance.choice(list(kinds))
@@ -307,7 +307,7 @@ def test_a_few_thousand_changed_messages_give_only_our_errors():
 
 
 def test_one_flipped_bit_anywhere_is_seen():
-    for data, decode in ((prototypes(), decode_prototypes), (factors(), decode_factors)):
+    for data, decode in ((prototypes(), decode_release), (factors(), decode_factors)):
         for place in range(0, len(data), 3):
             changed = bytearray(data)
             changed[place] ^= 1 << (place % 8)

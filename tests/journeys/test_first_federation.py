@@ -30,7 +30,7 @@ plan = tw.Plan(catalog=catalog, feedback="counts", bound=5, max_items=60, n_prot
 columns = dict(user="patient", item="code", value="count")
 tables = {name: pl.read_parquet(f"{name}.parquet") for name in ("st-benno", "st-clara")}
 others = [
-    tw.Entity(name, tw.read_ratings(table, catalog, **columns), plan, ledger=f"{name}.ledger").prototypes()
+    tw.Entity(name, tw.read_ratings(table, catalog, **columns), plan, ledger=f"{name}.ledger").release()
     for name, table in tables.items()
 ]
 frame = pl.concat(
@@ -96,7 +96,7 @@ def test_the_shell_runs_as_written(folder: Path) -> None:
         if line.startswith("twofold factorize"):  # the others do their part at their place
             for name in HOSPITALS[1:]:
                 run(
-                    f"twofold prototypes --plan plan.toml --data {name}.parquet {COLUMNS} --ledger {name}.ledger "
+                    f"twofold release --plan plan.toml --data {name}.parquet {COLUMNS} --ledger {name}.ledger "
                     f"--new-ledger -o {name}.round1",
                     folder,
                 )
@@ -108,7 +108,7 @@ def test_the_shell_runs_as_written(folder: Path) -> None:
 
 def test_asking_twice_writes_the_same_bytes_and_spends_once(folder: Path) -> None:
     run("twofold plan new plan.toml --catalog items.csv --feedback counts --bound 5 --n-users 400", folder)
-    ask = f"twofold prototypes --plan plan.toml --data visits.parquet {COLUMNS} --ledger a.ledger"
+    ask = f"twofold release --plan plan.toml --data visits.parquet {COLUMNS} --ledger a.ledger"
     run(f"{ask} --new-ledger -o a.round1", folder)
     run(f"{ask} --entity a -o again.round1", folder)
     assert (folder / "a.round1").read_bytes() == (folder / "again.round1").read_bytes()
@@ -127,7 +127,7 @@ def test_a_federation_of_separate_processes_through_one_shared_folder(folder: Pa
     )
     (folder / "drop").mkdir()
     (folder / "drop" / "holiday.jpg").write_bytes(b"not a message")
-    collect = "twofold collect --plan plan.toml --inbox drop --outbox drop --state server"
+    collect = "twofold coordinate --plan plan.toml --inbox drop --outbox drop --state server"
     early = subprocess.run(
         shlex.split(collect), cwd=folder, capture_output=True, text=True, check=False, env=environment
     )
@@ -140,7 +140,7 @@ def test_a_federation_of_separate_processes_through_one_shared_folder(folder: Pa
         text=True,
         env=environment,
     )
-    ask = f"twofold prototypes --plan plan.toml {COLUMNS} --new-ledger -o drop"
+    ask = f"twofold release --plan plan.toml {COLUMNS} --new-ledger -o drop"
     for name in HOSPITALS[:2]:
         run(f"{ask} --entity {name} --data {name}.parquet --ledger {name}.ledger", folder)
     found, _ = server.communicate(timeout=150)
@@ -149,7 +149,7 @@ def test_a_federation_of_separate_processes_through_one_shared_folder(folder: Pa
     run(f"twofold personalize drop --plan plan.toml --data visits.parquet {COLUMNS} -o st-anna.model", folder)
     chosen = json.loads(run("twofold recommend st-anna.model --user patient-17 -n 3 --json", folder))
     assert len(chosen) == 3
-    late = f"twofold prototypes --plan plan.toml {COLUMNS} --new-ledger -o drop --entity st-clara"
+    late = f"twofold release --plan plan.toml {COLUMNS} --new-ledger -o drop --entity st-clara"
     run(f"{late} --data st-clara.parquet --ledger st-clara.ledger", folder)  # its message is stored, and comes too late
     before = next((folder / "drop").glob("*.round2")).read_bytes()
     assert "published" in run(collect, folder)

@@ -21,11 +21,11 @@ from twofold.data.catalog import Catalog
 from twofold.data.identifiers import Identifiers
 from twofold.data.ratings import Ratings
 from twofold.entity.agent import Entity, bounded
-from twofold.entity.participate import Standing, take_part
+from twofold.entity.participate import Standing, participate
 from twofold.errors import BadMessage, PlanMismatch, PrivacyError, TooFewMessages
 from twofold.federation.folder import EntityFolder, ServerFolder
 from twofold.federation.key_messages import decode_survivors, encode_survivors
-from twofold.federation.messages import decode_prototypes, encode_prototypes
+from twofold.federation.messages import decode_release, encode_release
 from twofold.federation.plan import Plan
 from twofold.federation.secure import SecureSum
 from twofold.federation.steps import ANSWERS, KEYS, MASKED, Phase
@@ -82,7 +82,7 @@ class Federation:
         def box(phase: Phase) -> EntityFolder:
             return EntityFolder(self.box, self.box, self.plan, phase=phase)
 
-        return [take_part(self.entity(name), box) for name in names]
+        return [participate(self.entity(name), box) for name in names]
 
     def coordinator(self, days: float) -> SecureCoordinator:
         def box(phase: Phase) -> ServerFolder:
@@ -102,7 +102,7 @@ class Federation:
         return path.read_bytes()
 
     def message(self, name: str) -> bytes:
-        return self.entity(name).prototypes(self.published(KEYS)).data
+        return self.entity(name).release(self.published(KEYS)).data
 
     def forge(self, name: str, data: bytes) -> None:
         """Put other bytes under an entity's name before it sends its own; it stays away then."""
@@ -168,7 +168,7 @@ def test_drop_outs(
 
 def resealed(plan: Plan, data: bytes, **changes: Any) -> bytes:
     record = {name: value for name, value in open_container(data).record.items() if name != "checksum"}
-    return pack_sealed(record | changes, {"masked": decode_prototypes(data, plan).content.packed})
+    return pack_sealed(record | changes, {"masked": decode_release(data, plan).content.packed})
 
 
 @pytest.mark.parametrize("forgery", ["noise", "another federation", "another modulus", "another length"])
@@ -186,7 +186,7 @@ def test_whoever_sends_what_does_not_fit_is_a_drop_out(federation: Federation, t
         data = resealed(federation.plan, federation.message("site-0"), bits=64)
     else:
         good = federation.message("site-0")
-        packed = decode_prototypes(good, federation.plan).content.packed[:-1]
+        packed = decode_release(good, federation.plan).content.packed[:-1]
         record = {name: value for name, value in open_container(good).record.items() if name != "checksum"}
         data = pack_sealed(record, {"masked": packed})
     federation.forge("site-0", data)
@@ -203,9 +203,9 @@ def test_whoever_sends_what_does_not_fit_is_a_drop_out(federation: Federation, t
 def test_a_forged_message_with_the_right_header_spoils_the_sum_and_nothing_comes_out(federation: Federation) -> None:
     federation.join(NAMES)
     federation.serve()
-    good = decode_prototypes(federation.message("site-0"), federation.plan).content
+    good = decode_release(federation.message("site-0"), federation.plan).content
     packed = np.random.default_rng(5).integers(0, 256, good.packed.shape).astype(np.uint8)
-    forged = encode_prototypes(dataclasses.replace(good, packed=packed), entity="site-0", plan=federation.plan)
+    forged = encode_release(dataclasses.replace(good, packed=packed), entity="site-0", plan=federation.plan)
     federation.forge("site-0", forged)
     federation.join(NAMES[1:])
     federation.serve()

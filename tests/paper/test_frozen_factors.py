@@ -18,7 +18,7 @@ from twofold import Bounds, Federation, fold_in, holdout, masked_nmf
 from twofold.data.sources import hospitals
 from twofold.data.split import Split
 from twofold.release.choose import PRIVATE, mechanism
-from twofold.release.contract import Public
+from twofold.release.contract import ReleaseParameters
 
 RANK = 8
 DRAWS = 16
@@ -31,9 +31,11 @@ def split() -> Split[Federation]:
     return holdout(Federation({name: bounds.apply(ratings)[0] for name, ratings in federation.items()}), rng=3)
 
 
-def public() -> Public:
+def public() -> ReleaseParameters:
     """A promise so large that no mechanism falls back to one profile: each takes its own road."""
-    return Public(n_items=457, n_users=200_000, max_items=60, bound=5, epsilon=1, n_prototypes=8, n_entities=4)
+    return ReleaseParameters(
+        n_items=457, n_users=200_000, max_items=60, bound=5, epsilon=1, n_prototypes=8, n_entities=4
+    )
 
 
 def item_factors(name: str, *, empty: bool = False, draw: int = 0) -> Any:

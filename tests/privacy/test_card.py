@@ -25,7 +25,7 @@ from twofold.privacy.events import (
 from twofold.privacy.ledger import Ledger, digest
 from twofold.privacy.unit import Unit
 from twofold.release.bilinear.mechanism import Bilinear, alone_epsilon
-from twofold.release.contract import Public
+from twofold.release.contract import ReleaseParameters
 from twofold.report.card import headline, sections, to_html, to_markdown
 
 NUMBERS = {"n_items": 457, "n_users": 900, "bound": 1, "max_items": 66, "n_prototypes": 10}
@@ -228,7 +228,7 @@ class _Text(HTMLParser):
 
 def test_both_figures_of_a_secure_sum(tmp_path):
     """ε = 1 for the sum of 205 entities is about 20 for one message alone, should all others collude."""
-    public = Public(n_items=12, n_users=40, max_items=4, bound=5, epsilon=1, delta=1e-6, honest=205)
+    public = ReleaseParameters(n_items=12, n_users=40, max_items=4, bound=5, epsilon=1, delta=1e-6, honest=205)
     event = Bilinear(kind="gram").price(public)
     made = card_from_ledger(make(tmp_path, [event], cost=ApproxDP(epsilon=1, delta=1e-6)))
     assert made.alone is not None
@@ -244,7 +244,7 @@ def test_both_figures_of_a_secure_sum(tmp_path):
 
 
 def test_a_share_of_a_laplace_alone_promises_nothing(tmp_path):
-    public = Public(n_items=12, n_users=40, max_items=4, bound=5, epsilon=1, delta=0, honest=205)
+    public = ReleaseParameters(n_items=12, n_users=40, max_items=4, bound=5, epsilon=1, delta=0, honest=205)
     event = Bilinear(kind="gram").price(public)
     assert isinstance(event, DiscreteLaplaceShareEvent)
     made = card_from_ledger(make(tmp_path, [event], cost=PureDP(epsilon=1)))
@@ -262,7 +262,7 @@ def test_one_party_has_no_figure_alone(card):
 
 def test_several_shares_are_not_priced_alone():
     """Nothing is proved of one entity's part of several shared noises, so nothing is promised."""
-    public = Public(n_items=12, n_users=40, max_items=4, bound=5, epsilon=1, delta=1e-6, honest=205)
+    public = ReleaseParameters(n_items=12, n_users=40, max_items=4, bound=5, epsilon=1, delta=1e-6, honest=205)
     event = Bilinear(kind="gram").price(public)
     assert alone_cost([event], ApproxDP(epsilon=1, delta=1e-6)).epsilon < 21
     assert alone_cost([event, event], ApproxDP(epsilon=1, delta=1e-6)).epsilon == float("inf")
@@ -272,7 +272,9 @@ def test_several_shares_are_not_priced_alone():
 def test_a_person_in_several_entities_of_one_sum(tmp_path, entities):
     """Exact for a person of full length: N(0, s²) against N(m Δ, s²). The stated pair must hold, and be near."""
     unit = Unit.person(entities=entities)
-    public = Public(n_items=12, n_users=40, max_items=4, bound=5, epsilon=1, delta=1e-6, honest=205, unit=unit)
+    public = ReleaseParameters(
+        n_items=12, n_users=40, max_items=4, bound=5, epsilon=1, delta=1e-6, honest=205, unit=unit
+    )
     event = Bilinear(kind="gram").price(public)
     made = card_from_ledger(make(tmp_path, [event], unit=unit, cost=ApproxDP(epsilon=1, delta=1e-6)))
     stated = next(one for one in made.figures if "of this one sum" in one.meaning)

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from twofold.features import Features
-from twofold.release import Public
+from twofold.release import ReleaseParameters
 from twofold.release.bilinear.mechanism import Bilinear
 from twofold.release.choose import Auto, choose
 
-HOSPITAL = Public(n_items=457, n_users=900, max_items=66, bound=1, epsilon=1, n_entities=205)
+HOSPITAL = ReleaseParameters(n_items=457, n_users=900, max_items=66, bound=1, epsilon=1, n_entities=205)
 DRUGS = Features(matrix=np.ones((457, 3), dtype=int), names=("a", "b", "c"))
-FILMS = Public(
+FILMS = ReleaseParameters(
     n_items=3883,
     n_users=604,
     max_items=1000,
@@ -66,7 +66,7 @@ def test_the_choice_for_ratings_takes_what_is_known_of_items(changes: dict[str, 
 
 def test_clusters_of_an_entitys_own_where_a_catalog_has_too_many_pairs() -> None:
     """A sketch of so many columns is no message either; what is left are prototypes."""
-    wide = Public(n_items=40_000, n_users=10**7, max_items=10, bound=1, n_prototypes=1000, epsilon=100)
+    wide = ReleaseParameters(n_items=40_000, n_users=10**7, max_items=10, bound=1, n_prototypes=1000, epsilon=100)
     assert choose(wide).mechanism.name == "balcan"
     assert choose(wide.with_(delta=1e-6)).mechanism.name == "sulq"
 
@@ -90,7 +90,7 @@ def test_under_a_secure_sum_only_what_can_be_added_up_is_chosen(epsilon: object,
 
 
 def test_auto_is_the_mechanism_it_chooses() -> None:
-    public = Public(n_items=20, n_users=10**5, max_items=5, bound=1, epsilon=1, delta=1e-6)
+    public = ReleaseParameters(n_items=20, n_users=10**5, max_items=5, bound=1, epsilon=1, delta=1e-6)
     rows = np.eye(20)
     auto, chosen = Auto(), choose(public).mechanism
     assert chosen.name == "gram"

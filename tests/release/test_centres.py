@@ -6,10 +6,10 @@ import dataclasses
 
 import numpy as np
 
-from twofold.release import Noise, Prototypes, Public, Units
+from twofold.release import Noise, Prototypes, ReleaseParameters, Units
 from twofold.release.cells import centres, padded, shrunk_means
 
-PUBLIC = Public(n_items=20, n_users=1000, max_items=20, bound=1, n_prototypes=2)
+PUBLIC = ReleaseParameters(n_items=20, n_users=1000, max_items=20, bound=1, n_prototypes=2)
 UNITS = Units(values=1 / 1024, observed=1.0, counts=1.0)
 
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from twofold.release import Prototypes, Public, mechanism
+from twofold.release import Prototypes, ReleaseParameters, mechanism
 from twofold.release.combine import MOST_TIMES, believed, weighted_rows
 
-COUNTS = Public(n_items=30, n_users=5, max_items=4, bound=5, n_prototypes=2, epsilon=8)
+COUNTS = ReleaseParameters(n_items=30, n_users=5, max_items=4, bound=5, n_prototypes=2, epsilon=8)
 PUBLICS = {
     "counts": COUNTS,
     "gaussian": COUNTS.with_(delta=1e-6),
@@ -20,21 +20,21 @@ PUBLICS = {
 LARGEST = (2**63 - 1) // 10_000
 
 
-def largest_rows(public: Public, number: int) -> np.ndarray:
+def largest_rows(public: ReleaseParameters, number: int) -> np.ndarray:
     """Users who all say as much as one user can, about the same items."""
     rows = np.zeros((number, public.n_items))
     rows[:, : public.max_items] = public.bound
     return rows
 
 
-def sent(public: Public, name: str = "popularity", number: int = 7) -> Prototypes:
+def sent(public: ReleaseParameters, name: str = "popularity", number: int = 7) -> Prototypes:
     return mechanism(name).release(largest_rows(public, number), public, rng=0).value
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 1, 1000])
 @pytest.mark.parametrize("name", ["popularity", "buckets", "sulq", "balcan"])
 @pytest.mark.parametrize("public", PUBLICS.values(), ids=list(PUBLICS))
-def test_honest_messages_stay_as_they_are(public: Public, name: str, epsilon: float) -> None:
+def test_honest_messages_stay_as_they_are(public: ReleaseParameters, name: str, epsilon: float) -> None:
     public = public.with_(epsilon=epsilon)
     for number in (0, 1, MOST_TIMES * public.n_users):  # a hundred times as many as promised
         message = sent(public, name, number)
@@ -42,7 +42,7 @@ def test_honest_messages_stay_as_they_are(public: Public, name: str, epsilon: fl
 
 
 @pytest.mark.parametrize("public", PUBLICS.values(), ids=list(PUBLICS))
-def test_more_than_that_loses_weight_and_keeps_its_means(public: Public) -> None:
+def test_more_than_that_loses_weight_and_keeps_its_means(public: ReleaseParameters) -> None:
     public = public.with_(epsilon=1000)
     message = sent(public, number=3 * MOST_TIMES * public.n_users)
     found = believed(message, public)
@@ -55,7 +55,9 @@ def test_more_than_that_loses_weight_and_keeps_its_means(public: Public) -> None
 @pytest.mark.parametrize("size", [LARGEST, -LARGEST])
 @pytest.mark.parametrize("part", ["sums", "counts", "observed", "all"])
 @pytest.mark.parametrize("public", PUBLICS.values(), ids=list(PUBLICS))
-def test_no_number_weighs_more_than_a_hundred_times_the_promise(public: Public, part: str, size: int) -> None:
+def test_no_number_weighs_more_than_a_hundred_times_the_promise(
+    public: ReleaseParameters, part: str, size: int
+) -> None:
     message = sent(public)
     names = ("sums", "counts", "observed") if part == "all" else (part,)
     lies = {name: np.full_like(old, size) for name in names if (old := getattr(message, name)) is not None}

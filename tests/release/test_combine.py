@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from twofold.errors import BadParameter, BadShape
-from twofold.release import Prototypes, Public, mechanism
+from twofold.release import Prototypes, ReleaseParameters, mechanism
 from twofold.release.combine import added_up, joined, stacked, weighted_rows
 from twofold.release.content import WeightedRows
 
-PUBLIC = Public(n_items=6, n_users=1000, max_items=3, bound=5, n_prototypes=3, epsilon=9, n_entities=4)
+PUBLIC = ReleaseParameters(n_items=6, n_users=1000, max_items=3, bound=5, n_prototypes=3, epsilon=9, n_entities=4)
 RATED = PUBLIC.with_(feedback="ratings", lower=1, centre=3)
 
 
-def messages(name: str, public: Public) -> list[Prototypes]:
+def messages(name: str, public: ReleaseParameters) -> list[Prototypes]:
     rows = [np.random.default_rng(seed).integers(0, 6, (40, 6)) for seed in range(4)]
     return [mechanism(name).release(one, public, rng=seed).value for seed, one in enumerate(rows)]
 
@@ -29,7 +29,7 @@ def same(one: WeightedRows, two: WeightedRows) -> bool:
 
 
 @pytest.mark.parametrize("public", [PUBLIC, RATED], ids=["counts", "ratings"])
-def test_rows_of_one_message_at_a_time_are_those_of_all(public: Public) -> None:
+def test_rows_of_one_message_at_a_time_are_those_of_all(public: ReleaseParameters) -> None:
     parts = messages("sulq", public)
     whole = weighted_rows(parts, public)
     assert same(joined([weighted_rows([one], public) for one in parts]), whole)
@@ -38,7 +38,7 @@ def test_rows_of_one_message_at_a_time_are_those_of_all(public: Public) -> None:
 
 @pytest.mark.parametrize("public", [PUBLIC, RATED], ids=["counts", "ratings"])
 @pytest.mark.parametrize("combine", [stacked, added_up])
-def test_any_order_gives_identical_rows_and_an_iterator_will_do(combine: object, public: Public) -> None:
+def test_any_order_gives_identical_rows_and_an_iterator_will_do(combine: object, public: ReleaseParameters) -> None:
     parts = messages("buckets", public)
     expected = combine(parts, public)  # type: ignore[operator]
     for order in itertools.islice(itertools.permutations(parts), 0, None, 5):
@@ -61,7 +61,7 @@ def test_other_items_or_another_kind_of_feedback_are_refused() -> None:
 
 @pytest.mark.parametrize("public", [PUBLIC, RATED], ids=["counts", "ratings"])
 @pytest.mark.parametrize("combine", [stacked, added_up])
-def test_a_liar_among_them_changes_nothing_about_the_order(combine: object, public: Public) -> None:
+def test_a_liar_among_them_changes_nothing_about_the_order(combine: object, public: ReleaseParameters) -> None:
     parts = messages("buckets", public)
     parts[2] = replace(parts[2], sums=parts[2].sums * 10**9, counts=parts[2].counts * 10**7)
     expected = combine(parts, public)  # type: ignore[operator]

@@ -17,13 +17,13 @@ from twofold.privacy.audit.exact_checks import differing_parameters
 from twofold.privacy.budget import ZCDP, ApproxDP, NotPrivate, PureDP
 from twofold.privacy.events import Event, NonPrivateEvent, Released, flatten, is_seeded
 from twofold.privacy.rng import Source
-from twofold.release import NOT_PRIVATE, PRIVATE, Prototypes, Public, mechanism
+from twofold.release import NOT_PRIVATE, PRIVATE, Prototypes, ReleaseParameters, mechanism
 from twofold.release.contract import Mechanism
 from twofold.release.records import check_rows
 
 ALL = (*PRIVATE, "auto", *NOT_PRIVATE)
 SOUND = (*PRIVATE, "auto")
-PLAN = Public(n_items=12, n_users=50_000, max_items=6, bound=5, n_prototypes=3, epsilon=2)
+PLAN = ReleaseParameters(n_items=12, n_users=50_000, max_items=6, bound=5, n_prototypes=3, epsilon=2)
 RATED = PLAN.with_(feedback="ratings", lower=1, centre=3)
 POOR = PLAN.with_(n_users=20, epsilon="0.1")
 PUBLICS = {
@@ -36,7 +36,7 @@ PUBLICS = {
 each_public = pytest.mark.parametrize("public", PUBLICS.values(), ids=PUBLICS.keys())
 
 
-def people(n_users: int, public: Public, seed: int = 0) -> sp.csr_array:
+def people(n_users: int, public: ReleaseParameters, seed: int = 0) -> sp.csr_array:
     rng = np.random.default_rng(seed)
     dense = np.zeros((n_users, public.n_items))
     for row in dense:
@@ -50,7 +50,7 @@ def unseeded(event: Event) -> list[Event]:
 
 @each_public
 @pytest.mark.parametrize("name", SOUND)
-def test_price_is_the_sum_of_the_events_and_exactly_the_budget(name: str, public: Public) -> None:
+def test_price_is_the_sum_of_the_events_and_exactly_the_budget(name: str, public: ReleaseParameters) -> None:
     chosen = mechanism(name)
     planned = chosen.price(public)
     released = chosen.release(people(30, public), public)
@@ -85,7 +85,7 @@ def test_seeded_noise_is_marked_and_repeats(name: str) -> None:
 
 @each_public
 @pytest.mark.parametrize("name", SOUND)
-def test_neighbours_have_the_same_parameters_and_shapes(name: str, public: Public) -> None:
+def test_neighbours_have_the_same_parameters_and_shapes(name: str, public: ReleaseParameters) -> None:
     rows = people(40, public).toarray()
     extreme = np.zeros((1, public.n_items))
     extreme[0, :3] = 1e6
@@ -104,7 +104,7 @@ def test_neighbours_have_the_same_parameters_and_shapes(name: str, public: Publi
 
 @pytest.mark.parametrize("name", [*SOUND, "kmeans"])
 @pytest.mark.parametrize("public", [PLAN, PLAN.with_(delta=1e-6), RATED], ids=["counts", "delta", "ratings"])
-def test_in_the_limit_of_no_noise_the_sums_are_those_of_the_rows(name: str, public: Public) -> None:
+def test_in_the_limit_of_no_noise_the_sums_are_those_of_the_rows(name: str, public: ReleaseParameters) -> None:
     rows = people(60, public)
     loose = public.with_(epsilon=10**9)
     message = mechanism(name).release(rows, loose).value
@@ -116,7 +116,7 @@ def test_in_the_limit_of_no_noise_the_sums_are_those_of_the_rows(name: str, publ
         np.testing.assert_allclose(message.observation_counts().sum(axis=0), (rows != 0).sum(axis=0), rtol=1e-9)
 
 
-ODD: dict[str, Callable[[Public], Any]] = {
+ODD: dict[str, Callable[[ReleaseParameters], Any]] = {
     "empty entity": lambda public: sp.csr_array((0, public.n_items)),
     "all-zero rows": lambda public: sp.csr_array((5, public.n_items)),
     "one user, fewer than prototypes": lambda public: people(1, public),
@@ -128,7 +128,7 @@ ODD: dict[str, Callable[[Public], Any]] = {
 @each_public
 @pytest.mark.parametrize("odd", ODD.values(), ids=ODD.keys())
 @pytest.mark.parametrize("name", ALL)
-def test_odd_entities_give_a_whole_message_of_the_public_size(name: str, odd: Any, public: Public) -> None:
+def test_odd_entities_give_a_whole_message_of_the_public_size(name: str, odd: Any, public: ReleaseParameters) -> None:
     chosen = mechanism(name)
     message = chosen.release(odd(public), public).value
     size = chosen.size(public)
@@ -170,7 +170,9 @@ def test_bad_rows_are_refused_before_anything_is_drawn(name: str, rows: Any, err
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("public", [PLAN, RATED], ids=["counts", "ratings"])
 @pytest.mark.parametrize("name", ALL)
-def test_a_bad_number_in_one_row_is_nothing_and_changes_no_other_row(name: str, public: Public, bad: float) -> None:
+def test_a_bad_number_in_one_row_is_nothing_and_changes_no_other_row(
+    name: str, public: ReleaseParameters, bad: float
+) -> None:
     rows = people(30, public).toarray()
     place = tuple(np.argwhere(rows)[5])
     rows[place] = public.centre  # for counts an absent entry, for ratings one whose centred value is 0
@@ -185,7 +187,7 @@ def test_a_bad_number_in_one_row_is_nothing_and_changes_no_other_row(name: str, 
 
 @each_public
 @pytest.mark.parametrize("name", ALL)
-def test_a_seed_marks_the_message_the_event_and_what_is_combined(name: str, public: Public) -> None:
+def test_a_seed_marks_the_message_the_event_and_what_is_combined(name: str, public: ReleaseParameters) -> None:
     chosen, rows = mechanism(name), people(30, public)
     seeded, real = chosen.release(rows, public, rng=7), chosen.release(rows, public)
     assert seeded.value.seeded
@@ -233,7 +235,7 @@ def test_combining_weighs_by_noise_and_refuses_what_does_not_fit(name: str) -> N
 
 def test_ratings_come_back_as_means_with_weights_in_observations() -> None:
     rows = np.array([[5.0, 0, 0], [5, 1, 0], [5, 3, 0]])
-    public = Public(
+    public = ReleaseParameters(
         n_items=3, n_users=10**6, max_items=3, bound=5, lower=1, centre=3, feedback="ratings", epsilon=10**9
     )
     chosen = mechanism("popularity")

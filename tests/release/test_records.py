@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twofold.release.buckets import bucket_of
-from twofold.release.contract import Public
+from twofold.release.contract import ReleaseParameters
 from twofold.release.records import RecordPlan, Statistic, check_rows, directions, statistic
 from twofold.release.sulq import nearest_cell
 
 ITEMS = 3000
-COUNTS = Public(n_items=ITEMS, n_users=100, max_items=20, bound=5, n_prototypes=4)
+COUNTS = ReleaseParameters(n_items=ITEMS, n_users=100, max_items=20, bound=5, n_prototypes=4)
 PUBLICS = [
     COUNTS,
     COUNTS.with_(delta=1e-6),
@@ -26,7 +26,7 @@ PUBLICS = [
 ]
 
 
-def added(rows: sp.csr_array, public: Public, rule: str) -> Statistic:
+def added(rows: sp.csr_array, public: ReleaseParameters, rule: str) -> Statistic:
     plan = RecordPlan.of(public)
     if rule == "buckets":
         lines = directions(count=4, n_items=ITEMS, seed=1)
@@ -56,7 +56,7 @@ def adversarial() -> dict[str, sp.csr_array]:
 
 @pytest.mark.parametrize("rule", ["buckets", "nearest"])
 @pytest.mark.parametrize("public", PUBLICS)
-def test_a_user_changes_the_statistic_by_a_bounded_record(public: Public, rule: str) -> None:
+def test_a_user_changes_the_statistic_by_a_bounded_record(public: ReleaseParameters, rule: str) -> None:
     plan = RecordPlan.of(public)
     base = sp.csr_array(np.random.default_rng(1).poisson(0.01, (50, ITEMS)).astype(float))
     without = added(check_rows(base, public), public, rule)

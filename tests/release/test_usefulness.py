@@ -7,13 +7,13 @@ import pytest
 import scipy.sparse as sp
 
 from twofold.features import Features
-from twofold.release import Public
+from twofold.release import ReleaseParameters
 from twofold.release.bilinear.combine import combine_bilinear
 from twofold.release.bilinear.mechanism import Bilinear
 from twofold.release.usefulness import bilinear_choice, clear_share, noise_share, possible_kinds, worth
 
 TABLE = Features(matrix=np.arange(360).reshape(120, 3) % 4, names=("a", "b", "c"))
-PUBLIC = Public(
+PUBLIC = ReleaseParameters(
     n_items=120, n_users=500, max_items=20, bound=1, n_prototypes=6, delta=1e-6, n_entities=3, features=TABLE
 )
 

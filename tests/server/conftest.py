@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from twofold.errors import RoundClosed
 from twofold.federation.mailbox import Rejected, Submission
-from twofold.federation.messages import encode_prototypes, receipt
+from twofold.federation.messages import encode_release, receipt
 from twofold.federation.plan import CatalogKey, Plan
 from twofold.storage.files import write_whole
 
@@ -51,7 +51,7 @@ def _people(plan: Plan, seed: int, n_users: int = 60) -> NDArray[np.float64]:
 def _message(plan: Plan, number: int, seed: int | None = None) -> bytes:
     seed = number if seed is None else seed
     released = plan.release_mechanism.release(_people(plan, seed), plan.public, rng=seed if plan.simulation else None)
-    return encode_prototypes(released.value, entity=f"site-{number}", plan=plan)
+    return encode_release(released.value, entity=f"site-{number}", plan=plan)
 
 
 @pytest.fixture

@@ -147,7 +147,7 @@ import os, signal, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from conftest import FileBox, _plan
-from twofold.privacy.ledger import disk
+from twofold.storage import files as disk
 from twofold.server import Coordinator
 
 seen = 0

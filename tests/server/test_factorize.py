@@ -20,7 +20,7 @@ from twofold.errors import (
     TooFewMessages,
     TransportError,
 )
-from twofold.federation.messages import decode_prototypes, encode_factors
+from twofold.federation.messages import decode_release, encode_factors
 from twofold.federation.plan import CatalogKey, Plan
 from twofold.server import Server
 from twofold.server.factorize import arrived, spilled
@@ -60,7 +60,7 @@ def test_any_order_any_form_and_any_threads_give_identical_bytes(
     paths = [tmp_path / f"{number}.round1" for number in range(3)]
     for path, data in zip(paths, messages, strict=True):
         path.write_bytes(data)
-    decoded = [decode_prototypes(data, plan) for data in messages]
+    decoded = [decode_release(data, plan) for data in messages]
     assert published(plan, iter(paths[::-1]), threads=1) == expected
     assert published(plan, [str(paths[2]), decoded[0], messages[1]], threads=2) == expected
 

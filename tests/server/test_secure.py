@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from twofold.entity.secure import Masks
 from twofold.errors import BadMessage, ConflictingMessage, PlanMismatch, ProtocolError, TooFewMessages
 from twofold.federation.key_messages import decode_roll, encode_answer, encode_shares, encode_survivors
-from twofold.federation.messages import decode_prototypes, encode_prototypes
+from twofold.federation.messages import decode_release, encode_release
 from twofold.federation.plan import CatalogKey, Plan
 from twofold.federation.secure import SecureSum
 from twofold.identity.roster import Roster
@@ -67,7 +67,7 @@ class Group:
         content = content if numbers is None else dataclasses.replace(content, numbers=numbers)
         listed = decode_roll(roll, self.plan)
         masks = Masks(name=name, keys=self.keys[key or name], terms=self.server.terms, roll=listed)
-        return encode_prototypes(masks.hide(content), entity=name, plan=self.plan)
+        return encode_release(masks.hide(content), entity=name, plan=self.plan)
 
     def answers(self, names: Sequence[str], roll: bytes, survivors: Sequence[str]) -> list[bytes]:
         listed = decode_roll(roll, self.plan)
@@ -133,8 +133,8 @@ def test_factors_come_of_the_sum_and_say_what_they_are(group: Group) -> None:
 def test_a_message_alone_tells_nothing_of_its_numbers(group: Group) -> None:
     """The same numbers under the masks of another plan's keys have no digit in common with these beyond chance."""
     roll, other = group.roll(), Group()
-    one = masked_message(decode_prototypes(group.masked("site-0", roll), group.plan)).numbers
-    two = masked_message(decode_prototypes(other.masked("site-0", other.roll()), other.plan)).numbers
+    one = masked_message(decode_release(group.masked("site-0", roll), group.plan)).numbers
+    two = masked_message(decode_release(other.masked("site-0", other.roll()), other.plan)).numbers
     assert one.size == two.size
     assert not (one == two).any()
     assert not (one[:-2] == group.plain("site-0").numbers.astype(np.uint64)).any()
@@ -195,7 +195,7 @@ def test_messages_that_are_not_those_of_the_list(group: Group) -> None:
 def resealed(group: Group, data: bytes, **changes: Any) -> bytes:
     container = open_container(data)
     record = {name: value for name, value in container.record.items() if name != "checksum"}
-    content = decode_prototypes(data, group.plan).content
+    content = decode_release(data, group.plan).content
     return pack_sealed(record | changes, {"masked": content.packed})
 
 
@@ -206,15 +206,15 @@ def test_garbage_another_modulus_and_foreign_masks(group: Group) -> None:
     answers = group.answers(NAMES, roll, NAMES)
     with pytest.raises(BadMessage, match="modulus"):
         group.server.survivors([resealed(group, messages[0], bits=64), *messages[1:]], roll)
-    good = decode_prototypes(messages[0], group.plan).content
+    good = decode_release(messages[0], group.plan).content
     noise = np.random.default_rng(1).integers(0, 256, good.packed.shape).astype(np.uint8)
-    garbage = encode_prototypes(dataclasses.replace(good, packed=noise), entity="site-0", plan=group.plan)
+    garbage = encode_release(dataclasses.replace(good, packed=noise), entity="site-0", plan=group.plan)
     with pytest.raises(BadMessage, match="garbage"):
         group.server.total([garbage, *messages[1:]], answers, roll=roll, survivors=survivors)
     other = Group()
-    foreign = decode_prototypes(other.masked("site-0", other.roll()), other.plan).content
+    foreign = decode_release(other.masked("site-0", other.roll()), other.plan).content
     swapped = dataclasses.replace(foreign, present=good.present)
-    data = encode_prototypes(swapped, entity="site-0", plan=group.plan)
+    data = encode_release(swapped, entity="site-0", plan=group.plan)
     with pytest.raises(BadMessage, match="mask of another plan"):
         group.server.total([data, *messages[1:]], answers, roll=roll, survivors=survivors)
 
@@ -224,12 +224,12 @@ def test_an_overflow_is_seen(group: Group) -> None:
     roll, terms = group.roll(), group.server.terms
     messages = [group.masked(name, roll) for name in NAMES[:4]]
     survivors = group.server.survivors(messages, roll)
-    content = decode_prototypes(messages[0], group.plan).content
-    numbers = masked_message(decode_prototypes(messages[0], group.plan)).numbers
+    content = decode_release(messages[0], group.plan).content
+    numbers = masked_message(decode_release(messages[0], group.plan)).numbers
     numbers = (numbers + np.uint64(2 ** (terms.bits - 1) - 1)) & np.uint64(2**terms.bits - 1)
     packed = numbers.view(np.uint8).reshape(-1, 8)[:, : terms.bits // 8].copy()
     packed[-2:] = content.packed[-2:]  # the check numbers are right
-    far = encode_prototypes(dataclasses.replace(content, packed=packed), entity="site-0", plan=group.plan)
+    far = encode_release(dataclasses.replace(content, packed=packed), entity="site-0", plan=group.plan)
     with pytest.raises(BadMessage, match="larger than numbers within the limit"):
         group.server.total(
             [far, *messages[1:]], group.answers(NAMES[:4], roll, NAMES[:4]), roll=roll, survivors=survivors

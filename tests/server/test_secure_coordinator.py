@@ -15,7 +15,7 @@ from twofold.entity.secure import Masks
 from twofold.errors import BadMessage, NotReady, RoundClosed, TooFewMessages, TransportError
 from twofold.federation.folder import ServerFolder
 from twofold.federation.key_messages import decode_answer, decode_roll, decode_survivors, encode_answer, encode_shares
-from twofold.federation.messages import decode_factors, decode_prototypes, encode_prototypes
+from twofold.federation.messages import decode_factors, decode_release, encode_release
 from twofold.federation.plan import CatalogKey, Plan
 from twofold.federation.secure import SecureSum
 from twofold.federation.steps import ANSWERS, KEYS, MASKED, Phase
@@ -82,7 +82,7 @@ class Group:
         terms = self.server()._keys.server.terms
         masks = Masks(name=name, keys=self.keys[name], terms=terms, roll=decode_roll(roll, self.plan))
         drawn = self.plan.release_mechanism.release(rows, self.plan.public, rng=seed).value
-        return encode_prototypes(masks.hide(drawn), entity=name, plan=self.plan)
+        return encode_release(masks.hide(drawn), entity=name, plan=self.plan)
 
     def mask(self, names: Sequence[str] = NAMES) -> None:
         for name in names:
@@ -207,9 +207,9 @@ def test_a_wrong_answer_is_outvoted_by_more_answers(group: Group) -> None:
 def test_a_message_of_garbage_stops_the_sum_and_says_so(group: Group) -> None:
     group.share()
     group.server().step()
-    content = decode_prototypes(group.message("site-0", group.published(KEYS)), group.plan).content
+    content = decode_release(group.message("site-0", group.published(KEYS)), group.plan).content
     noise = np.random.default_rng(1).integers(0, 256, content.packed.shape).astype(np.uint8)
-    forged = encode_prototypes(dataclasses.replace(content, packed=noise), entity="site-0", plan=group.plan)
+    forged = encode_release(dataclasses.replace(content, packed=noise), entity="site-0", plan=group.plan)
     group.mask(NAMES[1:])
     group.put("site-0.m", forged)
     group.server().step()

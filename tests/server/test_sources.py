@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from twofold.errors import TransportError
-from twofold.federation.messages import decode_prototypes, receipt
+from twofold.federation.messages import decode_release, receipt
 from twofold.federation.plan import Plan
 from twofold.server import Server
 from twofold.server.factorize import arrived, spilled
@@ -35,7 +35,7 @@ def test_a_single_message_need_not_be_in_a_list(make_plan: MakePlan, make_messag
     plan = make_plan(n_entities=1)
     data = make_message(plan, 0)
     (tmp_path / "one").write_bytes(data)
-    for form in (data, decode_prototypes(data, plan), tmp_path / "one", str(tmp_path / "one")):
+    for form in (data, decode_release(data, plan), tmp_path / "one", str(tmp_path / "one")):
         assert Server(plan).factorize(form).entities == 1  # type: ignore[arg-type]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from twofold.algorithms._jit import Workers, at_most_threads
 from twofold.errors import BadParameter, BudgetExceeded
-from twofold.simulation.workers import Crew, run_each
+from twofold.simulation.workers import WorkerPool, run_each
 
 finished: list[int] = []
 
@@ -72,20 +72,20 @@ def test_an_interrupt_is_not_swallowed() -> None:
     ("threads", "entities", "pool", "inner"), [(1, 5, False, 1), (4, 1, False, 4), (4, 9, True, 1), (9, 3, True, 3)]
 )
 def test_threads_outside_times_inside_is_what_was_given(threads: int, entities: int, pool: bool, inner: int) -> None:
-    with Crew.of(None, threads, entities) as crew:
+    with WorkerPool.of(None, threads, entities) as crew:
         assert ((crew.executor is not None), crew.inner) == (pool, inner)
 
 
 def test_a_task_on_a_given_executor_has_one_thread_unless_told() -> None:
     with ThreadPoolExecutor(1) as given:
-        with Crew.of(given, None, 9) as crew:
+        with WorkerPool.of(given, None, 9) as crew:
             assert (crew.executor, crew.inner) == (given, 1)
-        with Crew.of(given, 3, 9) as crew:
+        with WorkerPool.of(given, 3, 9) as crew:
             assert crew.inner == 3
 
 
 def test_something_that_cannot_submit_is_refused() -> None:
-    with pytest.raises(BadParameter, match="no executor"), Crew.of("dask", None, 2):  # type: ignore[arg-type]
+    with pytest.raises(BadParameter, match="no executor"), WorkerPool.of("dask", None, 2):  # type: ignore[arg-type]
         pass
 
 

@@ -26,7 +26,7 @@ from twofold.errors import (
     PlanMismatch,
     TooFewMessages,
 )
-from twofold.federation.messages import decode_prototypes
+from twofold.federation.messages import decode_release
 from twofold.federation.plan import Plan
 from twofold.privacy.ledger import Ledger, StaleRelease
 from twofold.simulation import Simulated, plan_name, simulate
@@ -120,7 +120,7 @@ def test_an_entitys_noise_depends_on_its_name_only(federation: Federation) -> No
             simulate(group, make_plan(), rng=1, executor=pool, **QUICK)
     assert sent[0] == sent[1]
     assert sent[2].items() <= sent[0].items()
-    noise = [decode_prototypes(data, make_plan()).content.sums for data in sent[0].values()]
+    noise = [decode_release(data, make_plan()).content.sums for data in sent[0].values()]
     assert not np.array_equal(noise[0], noise[1])
 
 

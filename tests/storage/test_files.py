@@ -18,7 +18,7 @@ from twofold.storage.files import read_limited, write_whole
 KILLED = """
 import os, sys
 from pathlib import Path
-from twofold.privacy.ledger import disk
+from twofold.storage import files as disk
 from twofold.storage.files import write_whole
 steps = int(sys.argv[2])
 def listener(name):

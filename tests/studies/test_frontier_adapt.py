@@ -12,7 +12,7 @@ from studies._frontier_release import Sums, statistic_factors
 from studies._frontier_settings import Release, read_frontier
 from twofold.entity.adapt import adapt
 from twofold.features import Features
-from twofold.federation.messages import encode_prototypes
+from twofold.federation.messages import encode_release
 from twofold.federation.plan import CatalogKey, Plan
 from twofold.server.factorize import Server
 
@@ -51,7 +51,7 @@ def test_ratings_with_public_features():
     )  # fmt: skip
     parts = [ratings(60, rng) for _ in range(3)]
     messages = [
-        encode_prototypes(plan.release_mechanism.release(rows, plan.public, rng=at).value, entity=f"e{at}", plan=plan)
+        encode_release(plan.release_mechanism.release(rows, plan.public, rng=at).value, entity=f"e{at}", plan=plan)
         for at, rows in enumerate(parts)
     ]
     shared = Server(plan).factorize(messages)

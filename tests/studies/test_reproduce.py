@@ -1,4 +1,4 @@
-"""`twofold reproduce`: pages, an index and JSON; missing data and wrong names are told, not traced."""
+"""`python -m studies reproduce`: pages, an index and JSON; missing data and wrong names are told, not traced."""
 
 from __future__ import annotations
 

@@ -18,7 +18,8 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 BROKEN = """
 import os, sys
 from pathlib import Path
-from twofold.privacy.ledger import keys, reservation, torture
+from studies import torture
+from twofold.privacy.ledger import keys, reservation
 from twofold.privacy.ledger.book import Ledger
 from twofold.privacy.rng import Keyed, OperatingSystem
 

@@ -8,10 +8,21 @@ import warnings
 import typer
 
 from twofold import __version__
-from twofold.cli import audit, check, demo, factorize, join, ledger, personalize, plan, recommend, simulate
-from twofold.cli import coordinate as collect
-from twofold.cli import keys as enroll
-from twofold.cli import release as prototypes
+from twofold.cli import (
+    audit,
+    check,
+    coordinate,
+    demo,
+    factorize,
+    join,
+    keys,
+    ledger,
+    personalize,
+    plan,
+    recommend,
+    release,
+    simulate,
+)
 from twofold.errors import TwofoldError
 
 __all__ = ["app", "main"]
@@ -37,10 +48,10 @@ def _root(
 app.command("demo")(demo.demo)
 app.command("check")(check.check)
 app.add_typer(plan.app, name="plan")
-app.command("enroll")(enroll.enroll)
-app.command("prototypes")(prototypes.prototypes)
+app.add_typer(keys.app, name="keys")
+app.command("release")(release.release)
 app.command("factorize")(factorize.factorize)
-app.command("collect")(collect.collect)
+app.command("coordinate")(coordinate.coordinate)
 app.command("personalize")(personalize.personalize)
 app.command("join")(join.join)
 app.command("recommend")(recommend.recommend)

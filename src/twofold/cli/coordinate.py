@@ -1,4 +1,4 @@
-"""`twofold collect`: the server by folders: wait for the messages, close the round, publish once."""
+"""`twofold coordinate`: the server by folders: wait for the messages, close the round, publish once."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from twofold.server.coordinate import Coordinator, Progress
 if TYPE_CHECKING:
     from twofold.server.secure_coordinate import SecureCoordinator
 
-__all__ = ["collect"]
+__all__ = ["coordinate"]
 
 
-def collect(
+def coordinate(
     plan: PlanOption,
     inbox: Annotated[Path, typer.Option(help="Folder in which the entities' messages arrive.")],
     outbox: Annotated[Path, typer.Option(help="Folder for the item factors; may be the inbox.")],

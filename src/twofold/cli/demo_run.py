@@ -28,14 +28,14 @@ from twofold.entity.adapt import Adapted, adapt
 from twofold.entity.agent import Entity
 from twofold.entity.model import Model
 from twofold.evaluate.measure import measure
-from twofold.federation.messages import PrototypesMessage
+from twofold.federation.messages import ReleaseMessage
 from twofold.federation.plan import Plan
 from twofold.federation.secure import SecureSum
 from twofold.privacy.ledger import Ledger
 from twofold.report.federation import FederationRun, System
 from twofold.server.factorize import Server
 from twofold.simulation import simulate
-from twofold.simulation.workers import Crew, run_each
+from twofold.simulation.workers import WorkerPool, run_each
 
 __all__ = [
     "Compared",
@@ -185,7 +185,7 @@ def plan_of_popularity(plan: Plan) -> Plan:
     return plan.with_(mechanism="popularity", secure=None, name="demo-popularity")
 
 
-def messages(federation: Federation, plan: Plan, ledgers: Path) -> list[PrototypesMessage]:
+def messages(federation: Federation, plan: Plan, ledgers: Path) -> list[ReleaseMessage]:
     """Round 1 of every hospital; a ledger that has the release hands it out again."""
     ledgers.mkdir(parents=True, exist_ok=True)
     sent = []
@@ -193,7 +193,7 @@ def messages(federation: Federation, plan: Plan, ledgers: Path) -> list[Prototyp
         path = ledgers / f"{name}.ledger"
         if not path.exists():
             Ledger.create(path, dataset=name, ceiling=plan.budget, unit=plan.unit)
-        sent.append(Entity(name, ratings, plan, ledger=path).prototypes())
+        sent.append(Entity(name, ratings, plan, ledger=path).release())
     return sent
 
 
@@ -250,7 +250,7 @@ def common_everywhere(federation: Federation, means: NDArray[np.float64]) -> Com
 
 def alone(federation: Federation, plan: Plan, done: Callable[[int], object]) -> Compared:
     """Each hospital's own model, chosen and tuned as the federated ones are, without the shared factors."""
-    with Crew.of(None, None, len(federation)) as crew:
+    with WorkerPool.of(None, None, len(federation)) as crew:
         jobs = {name: (federation[name], plan, crew.inner) for name in _largest_first(federation)}
         models = run_each(own_model, jobs, executor=crew.executor, done=done)
     return Compared(key="alone", scores={name: models[name].scorer.scores for name in federation})

@@ -33,7 +33,7 @@ from twofold.cli.options import (
 )
 from twofold.cli.render import shell_words
 from twofold.entity.agent import Entity
-from twofold.entity.participate import Standing, take_part
+from twofold.entity.participate import ParticipationStatus, participate
 from twofold.errors import TransportError
 from twofold.federation.folder import EntityFolder
 from twofold.federation.steps import ANSWERS, KEYS, MASKED, ROUNDS, Phase
@@ -92,7 +92,7 @@ def join(
     before = _own_files(outbox, name)
     until = time.monotonic() + wait
     with shell_words(secure=agreed.secure is not None):
-        while (standing := take_part(agent, mailbox)).factors is None and time.monotonic() < until:
+        while (standing := participate(agent, mailbox)).factors is None and time.monotonic() < until:
             time.sleep(poll)
     if not inbox.is_dir():  # nobody has brought anything yet, which is nothing to complain about
         standing = replace(standing, note="", waits=f"{standing.waits} (there is no folder {inbox} yet)")
@@ -138,7 +138,7 @@ def _already(sent: Sequence[str], before: set[str], after: set[str]) -> list[str
     return [one for one in sent if _ENDINGS.get(one) not in fresh]
 
 
-def _print(standing: Standing, already: Sequence[str], output: Path, note: str, *, json: bool) -> None:
+def _print(standing: ParticipationStatus, already: Sequence[str], output: Path, note: str, *, json: bool) -> None:
     if json:
         record: dict[str, object] = {"sent": standing.sent, "already_sent": already, "waits": standing.waits or None}
         record |= {"dropped": standing.dropped, "not_taken": standing.note or None}

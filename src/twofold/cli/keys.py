@@ -1,4 +1,4 @@
-"""`twofold enroll`: an entity's keys for a secure sum."""
+"""`twofold keys new`: an entity's keys for a secure sum."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ import typer
 from twofold.cli.options import Json, refuse_output
 from twofold.errors import DataError
 
-__all__ = ["enroll"]
+__all__ = ["app"]
+
+app = typer.Typer(no_args_is_help=True, help="An entity's keys for a secure sum.")
 
 
-def enroll(
+@app.command("new")
+def new(
     entity: Annotated[str, typer.Option(help="This entity's public name, as st-anna.")],
     keys: Annotated[Path, typer.Option(help="File for the secret keys, as st-anna.keys. Never leaves.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="File for the public keys, as st-anna.pub.")],

@@ -69,7 +69,7 @@ def read_roster(paths: Sequence[Path]) -> Roster:
             "one entity alone has nobody to hide among.",
             found=f"the public keys of {listed(names)} only",
             expected=f"{_NO_KEYS}, two at least",
-            fix="--public-key st-anna.pub --public-key st-bern.pub, and so on; twofold enroll makes them",
+            fix="--public-key st-anna.pub --public-key st-bern.pub, and so on; twofold keys new makes them",
         )
     return roster
 
@@ -123,7 +123,7 @@ def check_secure(options: Mapping[str, object], *, keys: bool, counted: bool) ->
         raise BadPlan(
             f"{_NO_KEYS}.",
             found="no key",
-            fix="--public-key st-anna.pub --public-key st-bern.pub, and so on from twofold enroll; --n-entities "
+            fix="--public-key st-anna.pub --public-key st-bern.pub, and so on from twofold keys new; --n-entities "
             "in their place for a plan that is only to be explained or simulated",
         )
 
@@ -196,7 +196,7 @@ def new_plan_file(
     ] = None,
     public_key: Annotated[
         list[Path] | None,
-        typer.Option(help="Public keys of an entity (twofold enroll), for a secure sum; repeat for all."),
+        typer.Option(help="Public keys of an entity (twofold keys new), for a secure sum; repeat for all."),
     ] = None,
     survivors: Annotated[
         int | None, typer.Option(help="Secure sum: fewest messages in it; all but a tenth by default.")

@@ -27,7 +27,7 @@ from twofold.privacy.budget import ApproxDP, PureDP, best_guess
 from twofold.privacy.card import percent
 from twofold.privacy.explain import PublicNumbers
 from twofold.release.content import Kind
-from twofold.release.usefulness import Worth, clear_share, worth
+from twofold.release.usefulness import Usefulness, clear_share, worth
 
 __all__ = [
     "EPSILONS",
@@ -194,7 +194,7 @@ def _asked(plan: Plan, epsilons: Sequence[float] | None) -> list[float]:
     return list(epsilons) if epsilons else sorted({*EPSILONS, float(plan.epsilon)})
 
 
-def _at(plan: Plan, kind: Kind, epsilon: float, *, own: bool = False) -> Worth:
+def _at(plan: Plan, kind: Kind, epsilon: float, *, own: bool = False) -> Usefulness:
     """Judge at some ε; with `own`, as if every entity added the whole noise."""
     public = plan.public if epsilon == float(plan.epsilon) else plan.public.with_(epsilon=epsilon)
     return worth(public.with_(honest=0) if own else public, kind)

@@ -1,4 +1,4 @@
-"""`twofold prototypes`: an entity's one release, round 1."""
+"""`twofold release`: an entity's one release, round 1."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from twofold.cli.render import shell_words
 from twofold.entity.agent import Entity
 from twofold.errors import PlanMismatch
 from twofold.federation.folder import EntityFolder
-from twofold.federation.messages import Content, PrototypesMessage
+from twofold.federation.messages import Content, ReleaseMessage
 from twofold.federation.plan import Plan
 from twofold.privacy.ledger import Ledger, words
 from twofold.privacy.ledger.state import cost_of
 from twofold.release.content import BilinearSums, Prototypes
 
-__all__ = ["prototypes"]
+__all__ = ["release"]
 
 
-def prototypes(
+def release(
     plan: PlanOption,
     data: DataOption,
     ledger: Annotated[Path, typer.Option(help="The ledger of this data set; see `twofold ledger new`.")],
@@ -74,7 +74,7 @@ def prototypes(
     if agreed.secure is not None:
         raise PlanMismatch(
             "this plan has a secure sum, which takes more steps than one message; nothing was drawn.",
-            fix="twofold join --keys ... --outbox ... --inbox ..., or Entity.share, prototypes(roll) and answer",
+            fix="twofold join --keys ... --outbox ... --inbox ..., or Entity.share, release(roll) and answer",
         )
     items = read_catalog(agreed, plan, catalog)
     if entity is None and output.is_dir():
@@ -85,7 +85,7 @@ def prototypes(
     Entity(name, table, agreed)  # refuses what does not fit before a ledger is made
     book = open_ledger(ledger, agreed, name, new=new_ledger)
     with shell_words():
-        message = Entity(name, table, agreed, ledger=book, version=version).prototypes()
+        message = Entity(name, table, agreed, ledger=book, version=version).release()
     if output.is_dir():
         EntityFolder(output, output, agreed).submit(message.data, entity=name)
     else:
@@ -93,7 +93,7 @@ def prototypes(
     _print(message, agreed, book, output, json=json)
 
 
-def _print(message: PrototypesMessage, plan: Plan, book: Ledger, output: Path, *, json: bool) -> None:
+def _print(message: ReleaseMessage, plan: Plan, book: Ledger, output: Path, *, json: bool) -> None:
     record: dict[str, Any] = {
         "file": output.name,
         "entity": message.entity,

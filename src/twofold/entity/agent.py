@@ -11,7 +11,7 @@ from twofold.data.ratings import Ratings
 from twofold.entity.charge import NewLedger, open_account
 from twofold.errors import DataError, NotForRealUse, PlanMismatch, PrivacyError
 from twofold.federation.factors import ItemFactors
-from twofold.federation.messages import PrototypesMessage, decode_prototypes, encode_prototypes
+from twofold.federation.messages import ReleaseMessage, decode_release, encode_release
 from twofold.federation.plan import Plan
 from twofold.privacy.events import Event, is_seeded
 from twofold.privacy.ledger import Ledger
@@ -69,8 +69,8 @@ class Entity:
     >>> ratings = read_ratings(table, catalog, user="user", item="item", value="value", feedback="counts")
     >>> plan = Plan(catalog=catalog, feedback="counts", bound=5, max_items=2, simulation=True)
     >>> hospital = Entity("st-anna", ratings, plan, rng=7)
-    >>> sent = hospital.prototypes()
-    >>> sent.entity, sent.content.seeded, hospital.prototypes().data == sent.data
+    >>> sent = hospital.release()
+    >>> sent.entity, sent.content.seeded, hospital.release().data == sent.data
     ('st-anna', True, True)
     """
 
@@ -137,7 +137,7 @@ class Entity:
         """
         return self._part().answer(survivors, roll)
 
-    def prototypes(self, roll: bytes | str | PathLike[str] | None = None) -> PrototypesMessage:
+    def release(self, roll: bytes | str | PathLike[str] | None = None) -> ReleaseMessage:
         """Give the entity's one message: drawn the first time, the stored bytes ever after.
 
         Parameters
@@ -166,7 +166,7 @@ class Entity:
         self._refuse_what_is_not_real()
         part = None if self.plan.secure is None else self._part()
         masks = None if part is None else part.masks(roll)
-        message = decode_prototypes(self._bytes(masks), self.plan)
+        message = decode_release(self._bytes(masks), self.plan)
         if masks is not None:
             masks.check(message)
         if message.entity != self.name:
@@ -260,7 +260,7 @@ class Entity:
                 fix="report this: the cost stays spent, and no message was made",
             )
         content = drawn.value if masks is None else masks.hide(drawn.value)
-        return encode_prototypes(content, entity=self.name, plan=self.plan)
+        return encode_release(content, entity=self.name, plan=self.plan)
 
 
 def bounded(ratings: Ratings, plan: Plan) -> Ratings:

@@ -19,7 +19,7 @@ from twofold.privacy.ledger import Ledger
 from twofold.privacy.rng import Source
 from twofold.release.bilinear.mechanism import Bilinear
 
-__all__ = ["Account", "NewLedger", "describe", "open_account"]
+__all__ = ["LedgerCharge", "NewLedger", "describe", "open_account"]
 
 
 class NewLedger(UserWarning):
@@ -27,7 +27,7 @@ class NewLedger(UserWarning):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Account:
+class LedgerCharge:
     """A ledger, and what one release of a plan asks of it."""
 
     ledger: Ledger
@@ -61,7 +61,7 @@ class Account:
         return {entry.status for entry in self.ledger.state().entries if entry.key == key}
 
 
-def open_account(where: str | PathLike[str] | Ledger, plan: Plan, *, dataset: str, event: Event) -> Account:
+def open_account(where: str | PathLike[str] | Ledger, plan: Plan, *, dataset: str, event: Event) -> LedgerCharge:
     """Open the ledger, or make one with room for exactly this plan and warn about it.
 
     Parameters
@@ -80,7 +80,7 @@ def open_account(where: str | PathLike[str] | Ledger, plan: Plan, *, dataset: st
     ledger = where if isinstance(where, Ledger) else _found_or_made(Path(where), plan, dataset, cost)
     # Where private data decide the size (simulations only), there is no public size to claim.
     sized = plan.release_mechanism.size(plan.public) is not None
-    return Account(ledger=ledger, plan=plan, event=event, cost=cost, room=message_limit(plan) if sized else 0)
+    return LedgerCharge(ledger=ledger, plan=plan, event=event, cost=cost, room=message_limit(plan) if sized else 0)
 
 
 def _found_or_made(path: Path, plan: Plan, dataset: str, cost: PureDP | ApproxDP | None) -> Ledger:

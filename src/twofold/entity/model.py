@@ -23,8 +23,8 @@ from twofold.entity.models.blend import Scorer
 from twofold.entity.models.factors import FactorScorer
 from twofold.entity.recommend import (
     Explanation,
-    Inside,
     Recommendation,
+    UserHistories,
     allowed_columns,
     best_items,
     check_number,
@@ -331,8 +331,8 @@ class Model:
         return result
 
     @cached_property
-    def _inside(self) -> Inside:
-        return Inside(history=self.history, scorer=self.scorer, plan=self.plan)
+    def _inside(self) -> UserHistories:
+        return UserHistories(history=self.history, scorer=self.scorer, plan=self.plan)
 
     @cached_property
     def _item_ids(self) -> list[Any]:

@@ -11,13 +11,13 @@ from twofold.errors import NotReady, RoundClosed
 from twofold.federation.mailbox import EMPTY, EntityMailbox
 from twofold.federation.steps import ANSWERS, KEYS, MASKED, ROUNDS, Phase
 
-__all__ = ["Standing", "take_part"]
+__all__ = ["ParticipationStatus", "participate"]
 
 Mailboxes = Callable[[Phase], EntityMailbox]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Standing:
+class ParticipationStatus:
     """How far an entity is.
 
     Parameters
@@ -41,7 +41,7 @@ class Standing:
     note: str = ""
 
 
-def take_part(entity: Entity, mailboxes: Mailboxes) -> Standing:
+def participate(entity: Entity, mailboxes: Mailboxes) -> ParticipationStatus:
     """Do every step that is due, and say what is waited for. To be called again and again, from any process.
 
     Parameters
@@ -59,25 +59,25 @@ def take_part(entity: Entity, mailboxes: Mailboxes) -> Standing:
     """
     if entity.plan.secure is None:
         box = mailboxes(ROUNDS)
-        box.submit(entity.prototypes().data, entity=entity.name)
+        box.submit(entity.release().data, entity=entity.name)
         return _fetched(box, ("the message",))
     return _secure(entity, mailboxes)
 
 
-def _secure(entity: Entity, mailboxes: Mailboxes) -> Standing:
+def _secure(entity: Entity, mailboxes: Mailboxes) -> ParticipationStatus:
     keys, masked, answers = mailboxes(KEYS), mailboxes(MASKED), mailboxes(ANSWERS)
     _submit(keys, entity.share(), entity)
     roll, reason = _looked(keys)
     if roll is None:
-        return Standing(sent=_sent(entity), waits="the list of those who shared keys", note=reason)
+        return ParticipationStatus(sent=_sent(entity), waits="the list of those who shared keys", note=reason)
     if not _on_roll(entity, roll):
         return _without(entity, answers)
     survivors, reason = _looked(masked)
     if survivors is not None and not _survived(entity, survivors):  # drawing now would be spending for nothing
         return _without(entity, answers)
-    _submit(masked, entity.prototypes(roll).data, entity)
+    _submit(masked, entity.release(roll).data, entity)
     if survivors is None:
-        return Standing(sent=_sent(entity), waits="the list of messages in the sum", note=reason)
+        return ParticipationStatus(sent=_sent(entity), waits="the list of messages in the sum", note=reason)
     _submit(answers, entity.answer(survivors, roll), entity)
     return _fetched(answers, (*_sent(entity), "the answer"))
 
@@ -88,7 +88,7 @@ def _submit(box: EntityMailbox, data: bytes, entity: Entity) -> None:
         box.submit(data, entity=entity.name)
 
 
-def _without(entity: Entity, answers: EntityMailbox) -> Standing:
+def _without(entity: Entity, answers: EntityMailbox) -> ParticipationStatus:
     """Wait for the item factors of a sum that this entity is not in."""
     return replace(_fetched(answers, _sent(entity)), dropped=True)
 
@@ -111,9 +111,11 @@ def _survived(entity: Entity, survivors: bytes) -> bool:
     return entity.name in decode_survivors(survivors, entity.plan).survivors
 
 
-def _fetched(box: EntityMailbox, sent: tuple[str, ...]) -> Standing:
+def _fetched(box: EntityMailbox, sent: tuple[str, ...]) -> ParticipationStatus:
     factors, reason = _looked(box)
-    return Standing(sent=sent, waits="the item factors" if factors is None else "", factors=factors, note=reason)
+    return ParticipationStatus(
+        sent=sent, waits="the item factors" if factors is None else "", factors=factors, note=reason
+    )
 
 
 def _looked(box: EntityMailbox) -> tuple[bytes | None, str]:

@@ -28,9 +28,9 @@ from twofold.federation.plan import Plan
 __all__ = [
     "Explanation",
     "History",
-    "Inside",
     "Reason",
     "Recommendation",
+    "UserHistories",
     "allowed_columns",
     "best_items",
     "check_number",
@@ -267,7 +267,7 @@ EMPTY = History(np.zeros(0, np.int64), np.zeros(0, np.float32))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Inside:
+class UserHistories:
     """Histories and a scorer, without ids.
 
     Parameters

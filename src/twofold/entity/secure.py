@@ -20,7 +20,7 @@ from twofold.federation.key_messages import (
     encode_shares,
     secure_terms,
 )
-from twofold.federation.messages import PrototypesMessage
+from twofold.federation.messages import ReleaseMessage
 from twofold.federation.plan import Plan
 from twofold.identity.keystore import KeyStore
 from twofold.release.content import BilinearSums, Masked
@@ -62,7 +62,7 @@ class Masks:
             note=content.note,
         )
 
-    def check(self, message: PrototypesMessage) -> None:
+    def check(self, message: ReleaseMessage) -> None:
         """Refuse a stored message that was masked for another roll."""
         content = message.content
         if not isinstance(content, Masked) or content.present != self.terms.present_digest(self.roll.present).hex():
@@ -118,7 +118,7 @@ class SecurePart:
         if roll is None:
             raise NotReady(
                 "the list of those who shared keys is missing; nothing was drawn.",
-                fix="share() first; then prototypes(roll) with what the server published",
+                fix="share() first; then release(roll) with what the server published",
             )
         self.store.bind(self.plan.hash, self.version)
         listed = decode_roll(_bytes(roll, body_limit(self.plan, everybody=True)), self.plan)

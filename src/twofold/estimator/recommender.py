@@ -29,7 +29,7 @@ from twofold.estimator.score import Columns, column_names, mean_gain, negative_e
 from twofold.estimator.spending import ACCOUNT, refuse_stale
 from twofold.federation.plan import Plan
 from twofold.simulation.members import Local, Strength, ledger_paths
-from twofold.simulation.run import Manner, plan_names, refuse_what_is_not_real, run_members
+from twofold.simulation.run import SimulationOptions, plan_names, refuse_what_is_not_real, run_members
 
 __all__ = ["Conventions", "FederatedRecommender", "not_fitted"]
 
@@ -241,7 +241,7 @@ class FederatedRecommender(Conventions):
         )
         federation = self._read(X, columns, self._catalog(catalog))
         names = plan_names(federation)
-        how = Manner(
+        how = SimulationOptions(
             executor=self.executor, rng=self.rng, local=self.local, strength=self.strength, threads=self.threads,
             new_ledgers=True if self.ledgers is None else None,  # those of the account are new by nature
         )  # fmt: skip

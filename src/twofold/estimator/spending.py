@@ -32,7 +32,7 @@ from twofold.federation.plan import Plan
 from twofold.privacy.ledger import Ledger
 from twofold.privacy.ledger.request import FIRST
 
-__all__ = ["ACCOUNT", "Account", "refuse_stale"]
+__all__ = ["ACCOUNT", "SpendingGuard", "refuse_stale"]
 
 _WAYS_OUT = (
     'FederatedRecommender(..., ledgers="ledgers") to spend knowingly, or Plan(..., simulation=True) to try things'
@@ -63,7 +63,7 @@ class _Paid:
 
 
 @dataclass
-class Account:
+class SpendingGuard:
     """Ledgers in a folder that vanishes with the process.
 
     Privacy
@@ -171,9 +171,9 @@ def refuse_stale(federation: Federation, plan: Plan, ledgers: Mapping[Any, Path]
                 f"entity {label!r:.60}: its ledger holds a release of this plan for other data. A fit would use that "
                 "old release, or spend again. Nothing was drawn.",
                 expected="the data that were released, or another plan with room in the ledger",
-                fix="fit the same data, or release the new data knowingly: Entity(..., version='2').prototypes()",
+                fix="fit the same data, or release the new data knowingly: Entity(..., version='2').release()",
             )
 
 
 #: The one account of this process.
-ACCOUNT = Account()
+ACCOUNT = SpendingGuard()

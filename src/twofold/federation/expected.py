@@ -18,7 +18,7 @@ from twofold.release.bilinear.mechanism import Bilinear, noise_deviation
 from twofold.release.cells import laplace_deviation
 from twofold.release.choose import choose
 from twofold.release.content import Noise, Units
-from twofold.release.contract import Mechanism, Public
+from twofold.release.contract import Mechanism, ReleaseParameters
 from twofold.release.records import RecordPlan
 
 __all__ = ["LARGEST_NUMBER", "MOST_ROWS", "Expected", "chosen_mechanism", "expected"]
@@ -120,13 +120,13 @@ def expected(plan: Plan) -> Expected:
     )
 
 
-def _vector(mechanism: Mechanism, public: Public) -> tuple[int, float]:
+def _vector(mechanism: Mechanism, public: ReleaseParameters) -> tuple[int, float]:
     if not isinstance(mechanism, Bilinear):
         return 0, 0.0
     return mechanism.layout(public).length, noise_deviation(public, mechanism.kind)
 
 
-def _worked_out(plan: Plan) -> tuple[Public, tuple[Mechanism, str], int | None, tuple[Units, Noise]]:
+def _worked_out(plan: Plan) -> tuple[ReleaseParameters, tuple[Mechanism, str], int | None, tuple[Units, Noise]]:
     """Ask the mechanism; numbers that each are in range can still ask for noise that nobody can draw."""
     try:
         public, chosen = plan.public, chosen_mechanism(plan)
@@ -158,7 +158,7 @@ def cannot_be_summed(mechanism: Mechanism) -> BadPlan:
     )
 
 
-def _of_vector(mechanism: Bilinear, public: Public) -> tuple[Units, Noise]:
+def _of_vector(mechanism: Bilinear, public: ReleaseParameters) -> tuple[Units, Noise]:
     """Units and noise of the sums, observations and count of a bilinear statistic."""
     layout, size = mechanism.layout(public), noise_deviation(public, mechanism.kind)
     units = Units(values=layout.sums_unit, observed=layout.observed_unit or 1.0, counts=layout.count_unit)
@@ -167,7 +167,7 @@ def _of_vector(mechanism: Bilinear, public: Public) -> tuple[Units, Noise]:
     return units, noise
 
 
-def _units_and_noise(public: Public, price: Event, rows: int | None) -> tuple[Units, Noise]:
+def _units_and_noise(public: ReleaseParameters, price: Event, rows: int | None) -> tuple[Units, Noise]:
     """Read both off the last events of a price: those are what leaves, earlier ones only steer."""
     last = list(flatten(price))[-2:]
     if isinstance(last[-1], NonPrivateEvent):
@@ -178,7 +178,7 @@ def _units_and_noise(public: Public, price: Event, rows: int | None) -> tuple[Un
     return _together(public, last[-1])
 
 
-def _together(public: Public, event: Event) -> tuple[Units, Noise]:
+def _together(public: ReleaseParameters, event: Event) -> tuple[Units, Noise]:
     """Sums, observations and counts with one noise (`CellNoise`)."""
     law: Literal["laplace", "gaussian"] = "gaussian" if isinstance(event, DiscreteGaussianEvent) else "laplace"
     units = RecordPlan.of(public if law == "gaussian" else public.with_(delta=0)).units

@@ -28,7 +28,7 @@ from twofold.federation.plan import Plan
 from twofold.release.bilinear.layout import BilinearLayout
 from twofold.release.bilinear.mechanism import Bilinear, noise_deviation
 from twofold.release.content import Kind
-from twofold.release.contract import Public
+from twofold.release.contract import ReleaseParameters
 from twofold.secure_sum import SharesMessage, UnmaskMessage, check_shares
 from twofold.secure_sum.terms import Terms
 from twofold.storage.container import LARGEST_HEADER, Layout, as_bytes, check_seal, open_container, pack_sealed, unpack
@@ -234,7 +234,7 @@ def modulus_bits(plan: Plan) -> int:
     return bits
 
 
-def _farthest_noise(public: Public, kind: Kind) -> int:
+def _farthest_noise(public: ReleaseParameters, kind: Kind) -> int:
     deviation = noise_deviation(public, kind)
     if public.law == "laplace":
         return math.ceil(_FAR_LAPLACE * deviation * math.sqrt(max(1, public.honest))) + 1

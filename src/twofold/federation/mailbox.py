@@ -195,5 +195,5 @@ def conflict(entity: str) -> ConflictingMessage:
         "this entity has another message already.",
         found=f"two different messages of {entity}",
         expected="one message for one plan, the same bytes however often it is sent",
-        fix="send what the ledger stored: Entity.prototypes() gives it again",
+        fix="send what the ledger stored: Entity.release() gives it again",
     )

@@ -54,18 +54,18 @@ __all__ = [
     "PROTOTYPES",
     "Content",
     "Header",
-    "PrototypesMessage",
+    "ReleaseMessage",
     "arrays_of",
     "content_of",
     "decode_factors",
-    "decode_prototypes",
+    "decode_release",
     "encode_factors",
-    "encode_prototypes",
+    "encode_release",
     "factors_limit",
     "is_cut",
     "layouts_of",
     "load_factors",
-    "load_prototypes",
+    "load_release",
     "message_limit",
     "numbers_of",
     "read_header",
@@ -79,7 +79,7 @@ _ROUNDING: Final = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PrototypesMessage:
+class ReleaseMessage:
     """One entity's message of round 1, as bytes and as what they say.
 
     Parameters
@@ -110,7 +110,7 @@ class PrototypesMessage:
         write_whole(path, self.data)
 
 
-def encode_prototypes(content: Content, *, entity: str, plan: Plan) -> bytes:
+def encode_release(content: Content, *, entity: str, plan: Plan) -> bytes:
     """Write an entity's message; equal content gives equal bytes.
 
     Privacy
@@ -124,8 +124,8 @@ def encode_prototypes(content: Content, *, entity: str, plan: Plan) -> bytes:
     >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=3), feedback="counts", bound=5, max_items=2)
     >>> import numpy as np
     >>> released = plan.release_mechanism.release(np.ones((4, 3)), plan.public)
-    >>> data = encode_prototypes(released.value, entity="st-anna", plan=plan)
-    >>> decode_prototypes(data, plan).entity, read_header(data).size == len(data)
+    >>> data = encode_release(released.value, entity="st-anna", plan=plan)
+    >>> decode_release(data, plan).entity, read_header(data).size == len(data)
     ('st-anna', True)
     """
     wanted = expected(plan)
@@ -141,18 +141,18 @@ def encode_prototypes(content: Content, *, entity: str, plan: Plan) -> bytes:
     if isinstance(content, Masked):
         record |= {"present": content.present, "bits": content.bits}
     data = pack_sealed(record, arrays_of(content))
-    decode_prototypes(data, plan)
+    decode_release(data, plan)
     return data
 
 
-def decode_prototypes(data: bytes, plan: Plan) -> PrototypesMessage:
+def decode_release(data: bytes, plan: Plan) -> ReleaseMessage:
     """Read an entity's message, if it is whole and sound and was made by this plan.
 
     Examples
     --------
     >>> from twofold.federation.plan import CatalogKey
     >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=3), feedback="counts", bound=5, max_items=2)
-    >>> decode_prototypes(b"hello", plan)
+    >>> decode_release(b"hello", plan)
     Traceback (most recent call last):
     twofold.errors.BadMessage: the message is cut off...
     """
@@ -167,14 +167,14 @@ def decode_prototypes(data: bytes, plan: Plan) -> PrototypesMessage:
     arrays = unpack(data, container, layouts_of(container, plan, wanted))
     check_seal(data, record)
     content = content_of(arrays, record, wanted, plan, units=units, noise=noise)
-    return PrototypesMessage(
+    return ReleaseMessage(
         entity=entity, plan_hash=plan.hash, catalog_hash=plan.catalog.hash, content=content, data=data
     )
 
 
-def load_prototypes(path: str | PathLike[str], plan: Plan) -> PrototypesMessage:
+def load_release(path: str | PathLike[str], plan: Plan) -> ReleaseMessage:
     """Read an entity's message from a file; one larger than the plan allows is not read at all."""
-    return decode_prototypes(read_limited(path, message_limit(plan)), plan)
+    return decode_release(read_limited(path, message_limit(plan)), plan)
 
 
 def message_limit(plan: Plan) -> int:

@@ -21,7 +21,7 @@ from twofold.federation.tables import FeaturesKey
 from twofold.privacy.budget import ApproxDP, Number, PureDP
 from twofold.privacy.unit import Unit
 from twofold.release.choose import mechanism
-from twofold.release.contract import Mechanism, Public
+from twofold.release.contract import Mechanism, ReleaseParameters
 from twofold.storage.strict_json import canonical_json, printable
 
 __all__ = ["SCHEMA", "CatalogKey", "Plan", "new_plan", "suggested"]
@@ -168,9 +168,9 @@ class Plan:
         return getattr(self, "_features_table", None)
 
     @property
-    def public(self) -> Public:
+    def public(self) -> ReleaseParameters:
         """The numbers a release mechanism needs."""
-        return Public(
+        return ReleaseParameters(
             n_items=self.n_items,
             n_users=self.n_users,
             max_items=self.max_items,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from twofold.federation.header import ANSWER, FACTORS, PROTOTYPES, ROLL, SHARES, SURVIVORS
-from twofold.federation.messages import decode_factors, decode_prototypes, factors_limit, message_limit
+from twofold.federation.messages import decode_factors, decode_release, factors_limit, message_limit
 from twofold.federation.plan import Plan
 
 __all__ = ["ANSWERS", "KEYS", "MASKED", "ROUNDS", "Phase", "phases"]
@@ -91,7 +91,7 @@ ROUNDS: Final = Phase(
     down=FACTORS,
     up_suffix="round1",
     down_suffix="round2",
-    decode_up=decode_prototypes,
+    decode_up=decode_release,
     decode_down=decode_factors,
     up_limit=message_limit,
     down_limit=factors_limit,
@@ -115,7 +115,7 @@ MASKED: Final = Phase(
     down=SURVIVORS,
     up_suffix="round1",
     down_suffix="survivors",
-    decode_up=decode_prototypes,
+    decode_up=decode_release,
     decode_down=_key_decoder("decode_survivors"),
     up_limit=message_limit,
     down_limit=_key_limit(everybody=False),

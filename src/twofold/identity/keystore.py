@@ -95,7 +95,7 @@ class KeyStore:
         raise PlanMismatch(
             "these keys belong to another plan.",
             expected=f"new keys for the plan with hash {plan_hash[:12]}",
-            fix="twofold enroll with another file for the keys; a drop-out's key becomes known, so none is used twice",
+            fix="twofold keys new with another file; a drop-out's key becomes known, so none is used twice",
         )
 
     def keep_roll(self, digest: str) -> None:
@@ -177,6 +177,6 @@ def _read(path: Path) -> Keys:
         raise UnreadableSource(
             "there is no file of secret keys.",
             found=path.name,
-            fix=f"the file that this entity enrolled with; for a new plan twofold enroll --keys {path.name}",
+            fix=f"the file that this entity enrolled with; for a new plan twofold keys new --keys {path.name}",
         )
     return Keys.from_bytes(read_limited(path, _LARGEST))

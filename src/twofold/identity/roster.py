@@ -80,8 +80,8 @@ class Roster(Mapping[str, PublicKeys]):
         except (ProtocolError, ValueError, KeyError, TypeError, AttributeError):
             raise BadPlan(
                 "this is not a list of public keys.",
-                expected="what twofold enroll wrote, or twofold plan new joined",
-                fix="twofold enroll --entity st-anna --keys st-anna.keys",
+                expected="what twofold keys new wrote, or twofold plan new joined",
+                fix="twofold keys new --entity st-anna --keys st-anna.keys",
             ) from None
         return cls(found)
 

@@ -1,14 +1,14 @@
 """Everything an entity can release in round 1, one file per mechanism, all with one signature.
 
->>> from twofold.release import Public, mechanism
->>> public = Public(n_items=3, n_users=1000, max_items=2, bound=5, n_prototypes=2, epsilon=1)
+>>> from twofold.release import ReleaseParameters, mechanism
+>>> public = ReleaseParameters(n_items=3, n_users=1000, max_items=2, bound=5, n_prototypes=2, epsilon=1)
 >>> mechanism("popularity").price(public).kind
 'discrete-laplace/1'
 """
 
 from twofold.release.choose import NOT_PRIVATE, PRIVATE, mechanism
 from twofold.release.content import Noise, Prototypes, Units, WeightedRows
-from twofold.release.contract import Mechanism, Public
+from twofold.release.contract import Mechanism, ReleaseParameters
 
 __all__ = [
     "NOT_PRIVATE",
@@ -16,7 +16,7 @@ __all__ = [
     "Mechanism",
     "Noise",
     "Prototypes",
-    "Public",
+    "ReleaseParameters",
     "Units",
     "WeightedRows",
     "mechanism",

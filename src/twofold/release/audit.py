@@ -35,7 +35,7 @@ from twofold.release.bilinear.mechanism import Bilinear
 from twofold.release.bilinear.records import exact_sums
 from twofold.release.choose import PRIVATE, mechanism
 from twofold.release.content import BilinearSums, Floats, Integers, Kind, plain_sum
-from twofold.release.contract import Feedback, Mechanism, Public
+from twofold.release.contract import Feedback, Mechanism, ReleaseParameters
 
 __all__ = ["CanaryAttack", "bilinear_subjects", "canary_public", "prototype_subjects"]
 
@@ -80,9 +80,9 @@ def _subject(name: str, feedback: Feedback, delta: float, runs: int) -> Subject:
     )
 
 
-def _public(feedback: Feedback, delta: float) -> Public:
+def _public(feedback: Feedback, delta: float) -> ReleaseParameters:
     centre = 2.0 if feedback == "ratings" else 0.0
-    return Public(
+    return ReleaseParameters(
         n_items=3,
         n_users=100_000,
         max_items=1,
@@ -103,7 +103,7 @@ def _rows(*, extra: bool) -> NDArray[Any]:
 class _Run:
     """One release, reduced to a number."""
 
-    def __init__(self, chosen: Mechanism, public: Public) -> None:
+    def __init__(self, chosen: Mechanism, public: ReleaseParameters) -> None:
         self.chosen, self.public = chosen, public
 
     def __call__(self, rows: NDArray[Any], noise: Source) -> float:
@@ -134,7 +134,7 @@ class CanaryAttack:
     ----------
     kind : {"gram", "sketch", "features"}
         The mechanism.
-    public : Public
+    public : ReleaseParameters
         As `canary_public` makes it; with ``honest`` above 0 so many entities add their shares, one has the canaries.
     height : float
         Value of every canary's entries.
@@ -143,7 +143,7 @@ class CanaryAttack:
     """
 
     kind: Kind
-    public: Public
+    public: ReleaseParameters
     height: float = 1.0
     compared: bool = False
 
@@ -203,7 +203,9 @@ def bilinear_subjects(*, canaries: int = 20_000) -> list[Subject]:
     return [*plain, *ratings, *shares, *twice]
 
 
-def canary_public(kind: Kind, *, feedback: Feedback = "counts", delta: float = _DELTA_audit, honest: int = 0) -> Public:
+def canary_public(
+    kind: Kind, *, feedback: Feedback = "counts", delta: float = _DELTA_audit, honest: int = 0
+) -> ReleaseParameters:
     """Public numbers of an attack: rows of two items, ε = 1.
 
     Examples
@@ -212,7 +214,9 @@ def canary_public(kind: Kind, *, feedback: Feedback = "counts", delta: float = _
     80
     """
     items = _ITEMS[kind]
-    public = Public(n_items=items, n_users=items, max_items=_OWN, bound=1, n_prototypes=_COLUMNS, delta=delta)
+    public = ReleaseParameters(
+        n_items=items, n_users=items, max_items=_OWN, bound=1, n_prototypes=_COLUMNS, delta=delta
+    )
     if feedback == "ratings":
         # two ratings at the bound are 5/7 of it above their user's shrunk mean; the cap is at that
         public = public.with_(feedback="ratings", lower=-1, l2_cap=2**0.5 * 5 / 7)
@@ -222,7 +226,7 @@ def canary_public(kind: Kind, *, feedback: Feedback = "counts", delta: float = _
     return replace(public, honest=honest)
 
 
-def _subject_audit(kind: Kind, public: Public, canaries: int, compared: bool = False) -> Subject:
+def _subject_audit(kind: Kind, public: ReleaseParameters, canaries: int, compared: bool = False) -> Subject:
     marks = [
         f"{kind}, {public.feedback}",
         *(["with δ"] if public.delta else []),
@@ -265,6 +269,6 @@ def _in_triangle(row: Integers, column: Integers, layout: BilinearLayout) -> Int
     return np.asarray(layout.pairs.start + places[:, None])
 
 
-def _claimed_record(kind: Kind, public: Public) -> Integers:
+def _claimed_record(kind: Kind, public: ReleaseParameters) -> Integers:
     """What a canary at the full norm adds to its numbers, for all canaries at once."""
     return exact_sums(_canaries(public.n_items), public, BilinearLayout.of(public, kind))

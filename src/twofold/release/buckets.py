@@ -16,7 +16,7 @@ from twofold.privacy.rng import Source, source
 from twofold.release.cells import CellNoise
 from twofold.release.combine import added_up
 from twofold.release.content import Integers, Prototypes, WeightedRows
-from twofold.release.contract import Public, check_whole
+from twofold.release.contract import ReleaseParameters, check_whole
 from twofold.release.records import Block, check_rows, directions, statistic
 from twofold.release.usefulness import fallback_note, noise_ratio
 
@@ -47,7 +47,7 @@ class Buckets:
 
     Examples
     --------
-    >>> public = Public(n_items=3, n_users=10**6, max_items=2, bound=1, n_prototypes=2, epsilon=10)
+    >>> public = ReleaseParameters(n_items=3, n_users=10**6, max_items=2, bound=1, n_prototypes=2, epsilon=10)
     >>> released = Buckets().release(np.array([[1, 0, 1], [0, 1, 0]]), public)
     >>> released.value.sums.shape, released.event == Buckets().price(public)
     ((24, 3), True)
@@ -65,18 +65,18 @@ class Buckets:
         """Yes."""
         return True
 
-    def size(self, public: Public) -> int | None:
+    def size(self, public: ReleaseParameters) -> int | None:
         """Every cell is a prototype; one after a fallback."""
         return self._noise(public).cells if self._fallback(public) is None else 1
 
-    def price(self, public: Public, *, seeded: bool = False) -> Event:
+    def price(self, public: ReleaseParameters, *, seeded: bool = False) -> Event:
         """One event, the whole budget."""
         fallback = self._fallback(public)
         if fallback is not None:
             return fallback.price(public, seeded=seeded)
         return self._noise(public).event(seeded=seeded)
 
-    def release(self, rows: Any, public: Public, *, rng: int | Source | None = None) -> Released[Prototypes]:
+    def release(self, rows: Any, public: ReleaseParameters, *, rng: int | Source | None = None) -> Released[Prototypes]:
         """Release sums and counts of every cell."""
         fallback = self._fallback(public)
         if fallback is not None:
@@ -86,14 +86,14 @@ class Buckets:
         exact = statistic(matrix, public, noise.plan, lambda block: bucket_of(block, lines), cells=noise.cells)
         return noise.release(exact, name=self.name, rng=source(rng), note=self.note)
 
-    def combine(self, messages: Iterable[Prototypes], public: Public) -> WeightedRows:
+    def combine(self, messages: Iterable[Prototypes], public: ReleaseParameters) -> WeightedRows:
         """Add the messages up: cells are the same everywhere."""
         return added_up(messages, public)
 
-    def _noise(self, public: Public) -> CellNoise:
+    def _noise(self, public: ReleaseParameters) -> CellNoise:
         return CellNoise(public=public, budget=public.budget, cells=public.n_prototypes * self.cells_per_prototype)
 
-    def _fallback(self, public: Public) -> Popularity | None:
+    def _fallback(self, public: ReleaseParameters) -> Popularity | None:
         ratio = noise_ratio(self._noise(public), cells=public.n_prototypes, entities=public.n_entities)
         if ratio <= 1 or public.n_prototypes == 1:
             return None
@@ -131,7 +131,7 @@ class Popularity:
 
     Examples
     --------
-    >>> public = Public(n_items=3, n_users=100, max_items=2, bound=1, epsilon=10**6)
+    >>> public = ReleaseParameters(n_items=3, n_users=100, max_items=2, bound=1, epsilon=10**6)
     >>> Popularity().release(np.array([[1, 0, 1], [0, 0, 1]]), public).value.value_sums().round(2)
     array([[1., 0., 2.]])
     """
@@ -144,15 +144,15 @@ class Popularity:
         """Yes."""
         return True
 
-    def size(self, public: Public) -> int | None:  # noqa: ARG002
+    def size(self, public: ReleaseParameters) -> int | None:  # noqa: ARG002
         """One."""
         return 1
 
-    def price(self, public: Public, *, seeded: bool = False) -> Event:
+    def price(self, public: ReleaseParameters, *, seeded: bool = False) -> Event:
         """One event, the whole budget."""
         return _noise(public).event(seeded=seeded)
 
-    def release(self, rows: Any, public: Public, *, rng: int | Source | None = None) -> Released[Prototypes]:
+    def release(self, rows: Any, public: ReleaseParameters, *, rng: int | Source | None = None) -> Released[Prototypes]:
         """Release one prototype."""
         matrix, noise = check_rows(rows, public), _noise(public)
         everybody = statistic(
@@ -160,10 +160,10 @@ class Popularity:
         )
         return noise.release(everybody, name=self.name, rng=source(rng), note=self.note)
 
-    def combine(self, messages: Iterable[Prototypes], public: Public) -> WeightedRows:
+    def combine(self, messages: Iterable[Prototypes], public: ReleaseParameters) -> WeightedRows:
         """Add the messages up."""
         return added_up(messages, public)
 
 
-def _noise(public: Public) -> CellNoise:
+def _noise(public: ReleaseParameters) -> CellNoise:
     return CellNoise(public=public, budget=public.budget, cells=1)

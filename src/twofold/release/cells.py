@@ -24,7 +24,7 @@ from twofold.privacy.mechanisms.gaussian import DiscreteGaussian
 from twofold.privacy.mechanisms.laplace import DiscreteLaplace
 from twofold.privacy.rng import Source
 from twofold.release.content import Floats, Noise, Prototypes
-from twofold.release.contract import Public
+from twofold.release.contract import ReleaseParameters
 from twofold.release.records import RecordPlan, Statistic, public_points
 
 __all__ = ["CellNoise", "centres", "laplace_deviation", "padded", "shrunk_means"]
@@ -36,7 +36,7 @@ class CellNoise:
 
     Parameters
     ----------
-    public : Public
+    public : ReleaseParameters
         The release.
     budget : PureDP or ZCDP
         What this noise may spend: all of the release, or a part of it.
@@ -53,13 +53,13 @@ class CellNoise:
 
     Examples
     --------
-    >>> public = Public(n_items=9, n_users=9, max_items=4, bound=1, epsilon=1)
+    >>> public = ReleaseParameters(n_items=9, n_users=9, max_items=4, bound=1, epsilon=1)
     >>> noise = CellNoise(public=public, budget=public.budget, cells=2)
     >>> noise.event().coordinates
     20
     """
 
-    public: Public
+    public: ReleaseParameters
     budget: PureDP | ZCDP
     cells: int
     observed: bool | None = None
@@ -141,7 +141,7 @@ _STANDS_OUT = 3.0
 _STARTS = 10
 
 
-def shrunk_means(message: Prototypes, public: Public) -> tuple[Floats, Floats]:
+def shrunk_means(message: Prototypes, public: ReleaseParameters) -> tuple[Floats, Floats]:
     """Shrunk mean and size of every cell that stands out; at least one, the mean of all.
 
     Returns
@@ -154,7 +154,7 @@ def shrunk_means(message: Prototypes, public: Public) -> tuple[Floats, Floats]:
     Examples
     --------
     >>> from twofold.release.buckets import Popularity
-    >>> public = Public(n_items=2, n_users=2, max_items=2, bound=1, epsilon=10**6)
+    >>> public = ReleaseParameters(n_items=2, n_users=2, max_items=2, bound=1, epsilon=10**6)
     >>> shrunk_means(Popularity().release(np.array([[1, 0], [1, 1]]), public).value, public)[0].round(2)
     array([[1. , 0.5]])
     """
@@ -171,13 +171,13 @@ def shrunk_means(message: Prototypes, public: Public) -> tuple[Floats, Floats]:
     return _in_ball(common + keep[:, None] * away, public), sizes[kept]
 
 
-def centres(message: Prototypes, public: Public, *, count: int | None = None) -> Floats:
+def centres(message: Prototypes, public: ReleaseParameters, *, count: int | None = None) -> Floats:
     """At most `count` centres (by default the plan's number of prototypes) for the users of one message.
 
     Examples
     --------
     >>> from studies.not_private.kmeans import KMeans
-    >>> public = Public(n_items=2, n_users=4, max_items=2, bound=9, n_prototypes=2)
+    >>> public = ReleaseParameters(n_items=2, n_users=4, max_items=2, bound=9, n_prototypes=2)
     >>> message = KMeans().release(np.array([[1, 0], [1, 2], [9, 0], [9, 2]]), public).value
     >>> centres(message, public, count=1)
     array([[5., 1.]])
@@ -190,12 +190,12 @@ def centres(message: Prototypes, public: Public, *, count: int | None = None) ->
     return np.asarray(merged.centers, dtype=np.float64)
 
 
-def padded(points: Floats, public: Public, *, count: int) -> Floats:
+def padded(points: Floats, public: ReleaseParameters, *, count: int) -> Floats:
     """Fill up to `count` centres with public points around the mean of those there are.
 
     Examples
     --------
-    >>> padded(np.zeros((1, 3)), Public(n_items=3, n_users=9, max_items=3, bound=1), count=4).shape
+    >>> padded(np.zeros((1, 3)), ReleaseParameters(n_items=3, n_users=9, max_items=3, bound=1), count=4).shape
     (4, 3)
     """
     missing = count - len(points)
@@ -205,6 +205,6 @@ def padded(points: Floats, public: Public, *, count: int) -> Floats:
     return np.concatenate([points, points.mean(axis=0) + extra])
 
 
-def _in_ball(points: Floats, public: Public) -> Floats:
+def _in_ball(points: Floats, public: ReleaseParameters) -> Floats:
     norms = np.sqrt((points**2).sum(axis=1, keepdims=True))
     return np.asarray(points * np.minimum(1.0, public.row_l2 / np.maximum(norms, 1e-300)))

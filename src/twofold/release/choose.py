@@ -18,7 +18,7 @@ from twofold.release.bilinear.mechanism import Bilinear
 from twofold.release.buckets import Buckets, Popularity
 from twofold.release.cells import CellNoise
 from twofold.release.content import Kind
-from twofold.release.contract import Mechanism, Public
+from twofold.release.contract import Mechanism, ReleaseParameters
 from twofold.release.sulq import SuLQ
 from twofold.release.usefulness import bilinear_choice, noise_ratio
 
@@ -37,7 +37,7 @@ class Choice:
     reason: str
 
 
-def choose(public: Public) -> Choice:
+def choose(public: ReleaseParameters) -> Choice:
     """Choose a mechanism from catalog size, promised users, ε, δ, prototypes, entities, and what is known of items.
 
     Notes
@@ -53,7 +53,7 @@ def choose(public: Public) -> Choice:
 
     Examples
     --------
-    >>> public = Public(n_items=457, n_users=900, max_items=66, bound=1, epsilon=0.1, n_entities=205)
+    >>> public = ReleaseParameters(n_items=457, n_users=900, max_items=66, bound=1, epsilon=0.1, n_entities=205)
     >>> print(choose(public).reason)
     popularity: even added up over 205 entities, the noise in a prototype has 4.48 times the energy...
     >>> choose(public.with_(delta=1e-6)).mechanism.name
@@ -74,7 +74,7 @@ def _bilinear(kind: Kind, share: float, clear: bool) -> Choice:
     return Choice(mechanism=Bilinear(kind=kind), reason=f"{kind}: {words}.")
 
 
-def _prototypes(public: Public) -> Choice:
+def _prototypes(public: ReleaseParameters) -> Choice:
     """Choose among the mechanisms that release prototypes."""
     noise = CellNoise(public=public, budget=public.budget, cells=public.n_prototypes)
     own = SuLQ().noise_ratio(public)
@@ -107,7 +107,7 @@ class Auto:
 
     Examples
     --------
-    >>> public = Public(n_items=9, n_users=10, max_items=3, bound=1, epsilon=0.1)
+    >>> public = ReleaseParameters(n_items=9, n_users=10, max_items=3, bound=1, epsilon=0.1)
     >>> Auto().price(public) == Popularity().price(public)
     True
     """
@@ -122,19 +122,19 @@ class Auto:
         """Yes: it chooses among private ones."""
         return True
 
-    def size(self, public: Public) -> int | None:
+    def size(self, public: ReleaseParameters) -> int | None:
         """As the chosen one."""
         return choose(public).mechanism.size(public)
 
-    def price(self, public: Public, *, seeded: bool = False) -> Event:
+    def price(self, public: ReleaseParameters, *, seeded: bool = False) -> Event:
         """As the chosen one."""
         return choose(public).mechanism.price(public, seeded=seeded)
 
-    def release(self, rows: Any, public: Public, *, rng: int | Source | None = None) -> Released[Any]:
+    def release(self, rows: Any, public: ReleaseParameters, *, rng: int | Source | None = None) -> Released[Any]:
         """As the chosen one."""
         return choose(public).mechanism.release(rows, public, rng=rng)
 
-    def combine(self, messages: Iterable[Any], public: Public) -> Any:
+    def combine(self, messages: Iterable[Any], public: ReleaseParameters) -> Any:
         """As the chosen one."""
         return choose(public).mechanism.combine(messages, public)
 

@@ -26,7 +26,7 @@ import numpy as np
 
 from twofold.errors import BadParameter, BadShape
 from twofold.release.content import Floats, Integers, Noise, Prototypes, WeightedRows
-from twofold.release.contract import Public
+from twofold.release.contract import ReleaseParameters
 
 __all__ = ["MOST_MESSAGES", "MOST_TIMES", "MOST_USERS", "added_up", "believed", "joined", "stacked", "weighted_rows"]
 
@@ -34,13 +34,13 @@ __all__ = ["MOST_MESSAGES", "MOST_TIMES", "MOST_USERS", "added_up", "believed", 
 MOST_MESSAGES: Final = 10_000
 
 
-def added_up(messages: Iterable[Prototypes], public: Public) -> WeightedRows:
+def added_up(messages: Iterable[Prototypes], public: ReleaseParameters) -> WeightedRows:
     """Combine messages whose cells mean the same at every entity: add whole numbers, one message at a time.
 
     Examples
     --------
     >>> from twofold.release.buckets import Popularity
-    >>> public = Public(n_items=3, n_users=2, max_items=3, bound=1, epsilon=10**6)
+    >>> public = ReleaseParameters(n_items=3, n_users=2, max_items=3, bound=1, epsilon=10**6)
     >>> message = Popularity().release(np.eye(3), public).value
     >>> added_up([message, message], public).sizes.round(3)
     array([6.])
@@ -56,13 +56,13 @@ def added_up(messages: Iterable[Prototypes], public: Public) -> WeightedRows:
     return _rows(total, public)
 
 
-def stacked(messages: Iterable[Prototypes], public: Public) -> WeightedRows:
+def stacked(messages: Iterable[Prototypes], public: ReleaseParameters) -> WeightedRows:
     """Combine messages whose prototypes are each entity's own: put the rows under one another.
 
     Examples
     --------
     >>> from studies.not_private.kmeans import KMeans
-    >>> public = Public(n_items=3, n_users=3, max_items=3, bound=1, n_prototypes=2)
+    >>> public = ReleaseParameters(n_items=3, n_users=3, max_items=3, bound=1, n_prototypes=2)
     >>> message = KMeans().release(np.eye(3), public).value
     >>> stacked([message, message], public).n_rows
     4
@@ -75,7 +75,7 @@ def stacked(messages: Iterable[Prototypes], public: Public) -> WeightedRows:
     return weighted_rows(sorted(kept, key=Prototypes.digest), public)
 
 
-def weighted_rows(messages: Sequence[Prototypes], public: Public) -> WeightedRows:
+def weighted_rows(messages: Sequence[Prototypes], public: ReleaseParameters) -> WeightedRows:
     """Means, weights and noise of the rows of some messages, in their order.
 
     One message at a time is how a server goes through more rows than its memory holds.
@@ -83,7 +83,7 @@ def weighted_rows(messages: Sequence[Prototypes], public: Public) -> WeightedRow
     Examples
     --------
     >>> from studies.not_private.kmeans import KMeans
-    >>> public = Public(n_items=3, n_users=3, max_items=3, bound=1, n_prototypes=2)
+    >>> public = ReleaseParameters(n_items=3, n_users=3, max_items=3, bound=1, n_prototypes=2)
     >>> message = KMeans().release(np.eye(3), public).value
     >>> weighted_rows([message], public).row_weights.sum()
     np.float64(3.0)
@@ -114,7 +114,7 @@ def joined(parts: Sequence[WeightedRows]) -> WeightedRows:
     )
 
 
-def _rows(message: Prototypes, public: Public) -> WeightedRows:
+def _rows(message: Prototypes, public: ReleaseParameters) -> WeightedRows:
     sizes = np.maximum(message.user_counts(), 0.0)
     divisors = np.maximum(sizes, max(1.0, message.noise.counts))
     variance = public.row_l2**2 / public.n_items
@@ -134,7 +134,7 @@ def _rows(message: Prototypes, public: Public) -> WeightedRows:
     )
 
 
-def _observed_means(message: Prototypes, public: Public) -> tuple[Floats, Floats]:
+def _observed_means(message: Prototypes, public: ReleaseParameters) -> tuple[Floats, Floats]:
     """Mean of the observed entries, and its weight in observations.
 
     S/O with O noisy explodes where few observed; S·O/(O² + σ²) is the same where many did and goes to the centre where
@@ -185,7 +185,7 @@ def _check_number(before: int) -> None:
         )
 
 
-def _check_message(message: Prototypes, public: Public) -> None:
+def _check_message(message: Prototypes, public: ReleaseParameters) -> None:
     if message.sums.shape[1] != public.n_items:
         raise BadShape(
             "a message has another catalog.", found=f"{message.sums.shape[1]} items", expected=f"{public.n_items}"
@@ -204,14 +204,14 @@ _FAR: Final = 20.0
 _ROUNDING: Final = 1e-9
 
 
-def believed(message: Prototypes, public: Public) -> Prototypes:
+def believed(message: Prototypes, public: ReleaseParameters) -> Prototypes:
     r"""Scale down what no honest entity could have sent; everything else stays as it is, bit for bit.
 
     Parameters
     ----------
     message : Prototypes
         As it arrived.
-    public : Public
+    public : ReleaseParameters
         The plan's numbers.
 
     Notes
@@ -219,9 +219,9 @@ def believed(message: Prototypes, public: Public) -> Prototypes:
     Three public limits, each with room for noise of twenty standard deviations:
 
     1. A count is not below what noise makes of zero.
-    2. The values of n users have a norm of at most n times that of one bounded row (`Public.row_l1` under Laplace
-       noise, `Public.row_l2` under Gaussian noise: the records are capped at it), their observations a sum of at most
-       n times `Public.row_items`. A prototype beyond it is divided by the smallest whole number that brings it back.
+    2. The values of n users have a norm of at most n times that of one bounded row (`row_l1` under Laplace
+       noise, `row_l2` under Gaussian noise: the records are capped at it), their observations a sum of at most
+       n times `row_items`. A prototype beyond it is divided by the smallest whole number that brings it back.
     3. All counts together are at most 100 times the plan's ``n_users``. A message beyond it is divided as a whole, so
        its means stay and its weight falls.
 
@@ -235,7 +235,7 @@ def believed(message: Prototypes, public: Public) -> Prototypes:
     Examples
     --------
     >>> from twofold.release.buckets import Popularity
-    >>> public = Public(n_items=3, n_users=2, max_items=3, bound=1, epsilon=10**6)
+    >>> public = ReleaseParameters(n_items=3, n_users=2, max_items=3, bound=1, epsilon=10**6)
     >>> sent = Popularity().release(np.eye(3), public).value
     >>> believed(sent, public) is sent
     True
@@ -248,7 +248,7 @@ def believed(message: Prototypes, public: Public) -> Prototypes:
     return _light(_consistent(message, public), public)
 
 
-def _consistent(message: Prototypes, public: Public) -> Prototypes:
+def _consistent(message: Prototypes, public: ReleaseParameters) -> Prototypes:
     """Bring counts, sums and observations of every prototype into proportion."""
     far = _FAR * message.noise.counts
     least = -math.ceil(far / message.units.counts)
@@ -257,14 +257,14 @@ def _consistent(message: Prototypes, public: Public) -> Prototypes:
     return _changed(message, _sums(message, public, users), counts, _observed(message, public, users))
 
 
-def _sums(message: Prototypes, public: Public, users: Floats) -> Integers:
+def _sums(message: Prototypes, public: ReleaseParameters, users: Floats) -> Integers:
     l2 = message.noise.law == "gaussian"
     norms = np.linalg.norm(message.sums.astype(np.float64), ord=2 if l2 else 1, axis=1) * message.units.values
     of_noise = message.noise.values * _noise_norm(public.n_items, l2=l2)
     return _divided(message.sums, norms, users * (public.row_l2 if l2 else public.row_l1) + of_noise)
 
 
-def _observed(message: Prototypes, public: Public, users: Floats) -> Integers | None:
+def _observed(message: Prototypes, public: ReleaseParameters, users: Floats) -> Integers | None:
     if message.observed is None:
         return None
     norms = np.abs(message.observed.astype(np.float64)).sum(axis=1) * message.units.observed
@@ -278,7 +278,7 @@ def _noise_norm(number: int, *, l2: bool) -> float:
     return root + _FAR if l2 else number + _FAR * root
 
 
-def _light(message: Prototypes, public: Public) -> Prototypes:
+def _light(message: Prototypes, public: ReleaseParameters) -> Prototypes:
     """Take weight off a message that speaks for too many."""
     most = min(MOST_TIMES * public.n_users, MOST_USERS) + message.noise.counts * _noise_norm(
         len(message.counts), l2=False

@@ -7,8 +7,9 @@ A mechanism is three things, and whoever adds one writes these three and nothing
 2. a *noise* on the sum of the records, with its event (`cells`);
 3. the *server's way to combine* the messages of all entities, knowing the noise (`combine`).
 
-`Public` describes a release and holds nothing private: two neighbouring data sets have the same `Public`, so all that
-is computed from it (sizes, noise, number of rounds, whether to fall back to one prototype) is the same for both.
+`ReleaseParameters` describes a release and holds nothing private: two neighbouring data sets have the same ones, so
+all that is computed from it (sizes, noise, number of rounds, whether to fall back to one prototype) is the same for
+both.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from twofold.privacy.events import Event, Released
 from twofold.privacy.rng import Source
 from twofold.privacy.unit import Unit
 
-__all__ = ["Feedback", "Mechanism", "Public", "check_whole"]
+__all__ = ["Feedback", "Mechanism", "ReleaseParameters", "check_whole"]
 
 Feedback = Literal["counts", "ratings"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Public:
+class ReleaseParameters:
     """Everything about a release that may be known to anyone.
 
     Parameters
@@ -70,10 +71,10 @@ class Public:
 
     Examples
     --------
-    >>> public = Public(n_items=457, n_users=900, max_items=66, bound=5, epsilon=1)
+    >>> public = ReleaseParameters(n_items=457, n_users=900, max_items=66, bound=5, epsilon=1)
     >>> public.row_l1, round(public.row_l2, 1), public.law
     (330.0, 40.6, 'laplace')
-    >>> Public(n_items=0, n_users=900, max_items=66, bound=5)
+    >>> ReleaseParameters(n_items=0, n_users=900, max_items=66, bound=5)
     Traceback (most recent call last):
     twofold.errors.BadParameter: n_items is out of range...
     """
@@ -135,12 +136,12 @@ class Public:
         implied = min(math.sqrt(self.row_items) * self.value_cap, self.l1_cap or math.inf)
         return min(implied, self.l2_cap or math.inf)
 
-    def with_(self, **changes: Any) -> Public:
+    def with_(self, **changes: Any) -> ReleaseParameters:
         """Return the same description with some numbers changed.
 
         Examples
         --------
-        >>> Public(n_items=9, n_users=9, max_items=3, bound=1).with_(n_prototypes=1).n_prototypes
+        >>> ReleaseParameters(n_items=9, n_users=9, max_items=3, bound=1).with_(n_prototypes=1).n_prototypes
         1
         """
         return replace(self, **changes)
@@ -168,19 +169,19 @@ class Mechanism(Protocol):
         """Whether it has a proof."""
         ...
 
-    def size(self, public: Public) -> int | None:
+    def size(self, public: ReleaseParameters) -> int | None:
         """How many prototypes a message has, so that it can be checked unseen; None where private data decide."""
         ...
 
-    def price(self, public: Public, *, seeded: bool = False) -> Event:
+    def price(self, public: ReleaseParameters, *, seeded: bool = False) -> Event:
         """Describe everything that will be drawn, before it is: the event a ledger reserves; marked when seeded."""
         ...
 
-    def release(self, rows: Any, public: Public, *, rng: int | Source | None = None) -> Released[Any]:
+    def release(self, rows: Any, public: ReleaseParameters, *, rng: int | Source | None = None) -> Released[Any]:
         """Release `Prototypes` or `BilinearSums` of an entity's rows (csr), with exactly the event of `price`."""
         ...
 
-    def combine(self, messages: Iterable[Any], public: Public) -> Any:
+    def combine(self, messages: Iterable[Any], public: ReleaseParameters) -> Any:
         """Turn all entities' messages into `WeightedRows` or `Moments` for the server; in any order the same."""
         ...
 
@@ -191,7 +192,7 @@ def _concentrated(budget: ApproxDP) -> ZCDP:
     return ZCDP.within(budget)
 
 
-def _check(public: Public) -> None:
+def _check(public: ReleaseParameters) -> None:
     for name in ("n_items", "n_users", "max_items", "n_prototypes", "n_entities"):
         check_whole(name, getattr(public, name))
     check_whole("seed", public.seed, least=0)

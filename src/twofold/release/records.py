@@ -37,7 +37,7 @@ from twofold.errors import BadNumber, BadShape
 from twofold.privacy.budget import exact
 from twofold.privacy.grid import Grid, cap_l1, cap_l2
 from twofold.release.content import Floats, Integers, Units
-from twofold.release.contract import Public
+from twofold.release.contract import ReleaseParameters
 
 __all__ = ["Block", "RecordPlan", "Statistic", "blocks", "check_rows", "directions", "public_points", "statistic"]
 
@@ -54,7 +54,7 @@ class RecordPlan:
 
     Examples
     --------
-    >>> plan = RecordPlan.of(Public(n_items=9, n_users=9, max_items=4, bound=1))
+    >>> plan = RecordPlan.of(ReleaseParameters(n_items=9, n_users=9, max_items=4, bound=1))
     >>> plan.grid.step, plan.values_limit, plan.count_weight, plan.sensitivity
     (Fraction(1, 2048), 8192, 910, 9102)
     """
@@ -67,7 +67,7 @@ class RecordPlan:
     items: int
 
     @classmethod
-    def of(cls, public: Public, *, observed: bool | None = None) -> RecordPlan:
+    def of(cls, public: ReleaseParameters, *, observed: bool | None = None) -> RecordPlan:
         """Plan the records of a release; without observations when told so."""
         l2 = public.law == "gaussian"
         grid = Grid(exponent=math.frexp(public.value_cap)[1] - _BITS)
@@ -134,7 +134,7 @@ class Statistic:
     observed: Integers | None
 
 
-def check_rows(rows: Any, public: Public) -> sp.csr_array:
+def check_rows(rows: Any, public: ReleaseParameters) -> sp.csr_array:
     """Refuse what is not a users x items matrix of real numbers, before anything is drawn; take any values.
 
     Privacy
@@ -145,7 +145,7 @@ def check_rows(rows: Any, public: Public) -> sp.csr_array:
 
     Examples
     --------
-    >>> check_rows(np.eye(2), Public(n_items=3, n_users=2, max_items=1, bound=1))
+    >>> check_rows(np.eye(2), ReleaseParameters(n_items=3, n_users=2, max_items=1, bound=1))
     Traceback (most recent call last):
     twofold.errors.BadShape: the rows do not fit the catalog...
     """
@@ -164,7 +164,7 @@ def check_rows(rows: Any, public: Public) -> sp.csr_array:
     return sp.csr_array(parts, shape=matrix.shape)
 
 
-def blocks(rows: sp.csr_array, public: Public, plan: RecordPlan) -> Iterator[Block]:
+def blocks(rows: sp.csr_array, public: ReleaseParameters, plan: RecordPlan) -> Iterator[Block]:
     """Turn rows into records, some thousand users at a time."""
     for start in range(0, rows.shape[0], _BLOCK_ROWS):
         edges = rows.indptr[start : start + _BLOCK_ROWS + 1].astype(np.int64)
@@ -182,7 +182,7 @@ def blocks(rows: sp.csr_array, public: Public, plan: RecordPlan) -> Iterator[Blo
 
 
 def statistic(
-    rows: sp.csr_array, public: Public, plan: RecordPlan, cell_of: Callable[[Block], Integers], *, cells: int
+    rows: sp.csr_array, public: ReleaseParameters, plan: RecordPlan, cell_of: Callable[[Block], Integers], *, cells: int
 ) -> Statistic:
     """Add up records per cell; `cell_of` must look at each user's own record and public numbers only."""
     sums = np.zeros((cells, public.n_items), dtype=np.int64)
@@ -211,7 +211,7 @@ def _added(places: Integers, amounts: Integers, shape: tuple[int, int]) -> Integ
     return added.astype(np.int64).reshape(shape)
 
 
-def centred_rows(rows: sp.csr_array, public: Public) -> sp.csr_array:
+def centred_rows(rows: sp.csr_array, public: ReleaseParameters) -> sp.csr_array:
     """Bounded, centred rows in the units of the values, as the records hold them."""
     plan = RecordPlan.of(public)
     made = list(blocks(rows, public, plan))

@@ -16,7 +16,7 @@ from twofold.release.buckets import Buckets, bucket_of
 from twofold.release.cells import CellNoise, centres, padded
 from twofold.release.combine import stacked
 from twofold.release.content import Floats, Integers, Prototypes, WeightedRows
-from twofold.release.contract import Public, check_whole
+from twofold.release.contract import ReleaseParameters, check_whole
 from twofold.release.records import Block, RecordPlan, check_rows, directions, statistic
 from twofold.release.usefulness import noise_ratio
 
@@ -54,7 +54,7 @@ class SuLQ:
 
     Examples
     --------
-    >>> public = Public(n_items=3, n_users=10**6, max_items=2, bound=1, n_prototypes=2, epsilon=10)
+    >>> public = ReleaseParameters(n_items=3, n_users=10**6, max_items=2, bound=1, n_prototypes=2, epsilon=10)
     >>> released = SuLQ().release(np.array([[1, 0, 1], [0, 1, 0]]), public)
     >>> released.value.sums.shape, len(released.event.events)
     ((2, 3), 3)
@@ -77,19 +77,19 @@ class SuLQ:
         """Yes."""
         return True
 
-    def size(self, public: Public) -> int | None:
+    def size(self, public: ReleaseParameters) -> int | None:
         """As many as the plan asks for, or as the fallback has."""
         fallback = self._fallback(public)
         return public.n_prototypes if fallback is None else fallback.size(public)
 
-    def price(self, public: Public, *, seeded: bool = False) -> Event:
+    def price(self, public: ReleaseParameters, *, seeded: bool = False) -> Event:
         """One event for the start and one for each step."""
         fallback = self._fallback(public)
         if fallback is not None:
             return fallback.price(public, seeded=seeded)
         return SequentialEvent.of(*(noise.event(seeded=seeded) for noise in self._noises(public)))
 
-    def release(self, rows: Any, public: Public, *, rng: int | Source | None = None) -> Released[Prototypes]:
+    def release(self, rows: Any, public: ReleaseParameters, *, rng: int | Source | None = None) -> Released[Prototypes]:
         """Release sums and counts of the last step; what the earlier ones released only steers it."""
         fallback = self._fallback(public)
         if fallback is not None:
@@ -103,12 +103,12 @@ class SuLQ:
             done.append(noisy_step(matrix, middle, noise, words, name=self.name))
         return Released(value=done[-1].value, event=SequentialEvent.of(*(one.event for one in done)))
 
-    def combine(self, messages: Iterable[Prototypes], public: Public) -> WeightedRows:
+    def combine(self, messages: Iterable[Prototypes], public: ReleaseParameters) -> WeightedRows:
         """Put the rows under one another: every entity has its own clusters. After a fallback, as that one does."""
         fallback = self._fallback(public)
         return stacked(messages, public) if fallback is None else fallback.combine(messages, public)
 
-    def _noises(self, public: Public, steps: int | None = None) -> list[CellNoise]:
+    def _noises(self, public: ReleaseParameters, steps: int | None = None) -> list[CellNoise]:
         """The start, and the steps; the last costs twice as much as any before, for it is what leaves."""
         number = self._steps(public) if steps is None else steps
         weights = {f"step{step}": 1 + (step == number) for step in range(number + 1)}
@@ -116,25 +116,25 @@ class SuLQ:
         parts: Split[Any] = budget.split(**weights)
         return [self._noise(public, parts[f"step{step}"], step, step == number) for step in range(number + 1)]
 
-    def _noise(self, public: Public, budget: PureDP | ZCDP, step: int, last: bool) -> CellNoise:
+    def _noise(self, public: ReleaseParameters, budget: PureDP | ZCDP, step: int, last: bool) -> CellNoise:
         cells = public.n_prototypes * (1 if last else 2 if step else self.start_cells)
         return CellNoise(public=public, budget=budget, cells=cells, observed=None if last else False)
 
-    def _steps(self, public: Public) -> int:
+    def _steps(self, public: ReleaseParameters) -> int:
         for steps in range(self.steps, 1, -1):
             if self._ratio(public, steps) <= _QUIET:
                 return steps
         return 1
 
-    def noise_ratio(self, public: Public) -> float:
+    def noise_ratio(self, public: ReleaseParameters) -> float:
         """Noise energy in a prototype of one step over that of the largest possible pattern; public."""
         return self._ratio(public, 1)
 
-    def _ratio(self, public: Public, steps: int) -> float:
+    def _ratio(self, public: ReleaseParameters, steps: int) -> float:
         noises = self._noises(public, steps)
         return max(noise_ratio(noise, cells=public.n_prototypes) for noise in noises)
 
-    def _fallback(self, public: Public) -> Buckets | None:
+    def _fallback(self, public: ReleaseParameters) -> Buckets | None:
         ratio = self._ratio(public, 1)
         if ratio <= 1 or public.n_prototypes == 1:
             return None
@@ -152,7 +152,7 @@ def nearest_cell(block: Block, points: Floats, plan: RecordPlan) -> Integers:
 
     Examples
     --------
-    >>> public = Public(n_items=2, n_users=2, max_items=2, bound=1)
+    >>> public = ReleaseParameters(n_items=2, n_users=2, max_items=2, bound=1)
     >>> block = Block(
     ...     values=np.array([5, 700]), observed=None, columns=np.array([0, 0]), starts=np.array([0, 1, 2]), n_items=2
     ... )
@@ -169,7 +169,7 @@ def halved_cell(block: Block, points: Floats, lines: Integers, plan: RecordPlan)
 
     Examples
     --------
-    >>> public = Public(n_items=1, n_users=2, max_items=1, bound=1)
+    >>> public = ReleaseParameters(n_items=1, n_users=2, max_items=1, bound=1)
     >>> block = Block(
     ...     values=np.array([5, 700]), observed=None, columns=np.array([0, 0]), starts=np.array([0, 1, 2]), n_items=1
     ... )
@@ -190,7 +190,7 @@ def noisy_step(
 
     Examples
     --------
-    >>> public = Public(n_items=2, n_users=9, max_items=1, bound=1, epsilon=10**6)
+    >>> public = ReleaseParameters(n_items=2, n_users=9, max_items=1, bound=1, epsilon=10**6)
     >>> noise = CellNoise(public=public, budget=public.budget, cells=2)
     >>> rows = sp.csr_array(np.eye(2))
     >>> noisy_step(rows, np.eye(2), noise, source(), name="sulq").value.value_sums()

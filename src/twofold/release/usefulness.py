@@ -23,12 +23,12 @@ from twofold.release.bilinear.layout import MOST_NUMBERS, BilinearLayout
 from twofold.release.bilinear.mechanism import BilinearNoise
 from twofold.release.cells import CellNoise
 from twofold.release.content import Kind
-from twofold.release.contract import Public
+from twofold.release.contract import ReleaseParameters
 
 __all__ = [
     "GRAM_ITEMS",
     "LEAST_ITEMS",
-    "Worth",
+    "Usefulness",
     "bilinear_choice",
     "clear_share",
     "fallback_note",
@@ -53,7 +53,7 @@ def noise_ratio(noise: CellNoise, *, cells: int, entities: int = 1) -> float:
 
     Examples
     --------
-    >>> few = Public(n_items=457, n_users=900, max_items=66, bound=1, epsilon="0.1")
+    >>> few = ReleaseParameters(n_items=457, n_users=900, max_items=66, bound=1, epsilon="0.1")
     >>> round(noise_ratio(CellNoise(public=few, budget=few.budget, cells=10), cells=10))
     919
     """
@@ -63,7 +63,7 @@ def noise_ratio(noise: CellNoise, *, cells: int, entities: int = 1) -> float:
     return energy / public.row_l2**2
 
 
-def fallback_note(ratio: float, public: Public) -> str:
+def fallback_note(ratio: float, public: ReleaseParameters) -> str:
     """Say why one prototype was released instead of several; public numbers only."""
     return (
         f"fell back to one prototype: with {public.n_users:,} promised users, {public.n_items:,} items, "
@@ -84,7 +84,7 @@ _CLEAR_FEATURES: Final = {"counts": 1 / 8, "ratings": 1.0}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Worth:
+class Usefulness:
     """How far a bilinear statistic can rise above its noise.
 
     Parameters
@@ -121,7 +121,7 @@ class Worth:
         return "hardly" if self.share < 1 else "no"
 
 
-def worth(public: Public, kind: Kind) -> Worth:
+def worth(public: ReleaseParameters, kind: Kind) -> Usefulness:
     """Judge a statistic by public numbers alone, with the limit that "auto" uses.
 
     Privacy
@@ -130,7 +130,7 @@ def worth(public: Public, kind: Kind) -> Worth:
 
     Examples
     --------
-    >>> public = Public(n_items=457, n_users=900, max_items=66, bound=5, epsilon=1, delta=1e-6, n_entities=205)
+    >>> public = ReleaseParameters(n_items=457, n_users=900, max_items=66, bound=5, delta=1e-6, n_entities=205)
     >>> found = worth(public, "gram")
     >>> round(found.share, 4), found.limit, found.users_needed, found.verdict
     (0.0116, 0.125, 84, 'perhaps')
@@ -138,7 +138,7 @@ def worth(public: Public, kind: Kind) -> Worth:
     share, limit = noise_share(public, kind), clear_share(kind, public.feedback)
     # The noise does not depend on the users, so its share in them falls as they grow.
     needed = math.ceil(public.n_users * share / limit)
-    return Worth(epsilon=float(public.epsilon), share=share, limit=limit, users_needed=needed)
+    return Usefulness(epsilon=float(public.epsilon), share=share, limit=limit, users_needed=needed)
 
 
 def clear_share(kind: Kind, feedback: str) -> float:
@@ -152,12 +152,12 @@ def clear_share(kind: Kind, feedback: str) -> float:
     return (_CLEAR_FEATURES if kind == "features" else _CLEAR)[feedback]
 
 
-def noise_share(public: Public, kind: Kind) -> float:
+def noise_share(public: ReleaseParameters, kind: Kind) -> float:
     """Spectral norm of the noise in the pairs of all entities, as a share of the number of users.
 
     Examples
     --------
-    >>> public = Public(n_items=457, n_users=900, max_items=66, bound=5, epsilon=1, delta=1e-6, n_entities=205)
+    >>> public = ReleaseParameters(n_items=457, n_users=900, max_items=66, bound=5, delta=1e-6, n_entities=205)
     >>> round(noise_share(public, "gram"), 4), round(noise_share(public.with_(honest=205), "gram"), 4)
     (0.0116, 0.0008)
     """
@@ -170,12 +170,12 @@ def noise_share(public: Public, kind: Kind) -> float:
     return one * width * math.sqrt(public.n_entities) / (public.n_users * public.n_entities)
 
 
-def possible_kinds(public: Public) -> list[Kind]:
+def possible_kinds(public: ReleaseParameters) -> list[Kind]:
     """Kinds that a plan can use, the better ones first.
 
     Examples
     --------
-    >>> possible_kinds(Public(n_items=457, n_users=900, max_items=66, bound=5))
+    >>> possible_kinds(ReleaseParameters(n_items=457, n_users=900, max_items=66, bound=5))
     ['gram']
     """
     gram: list[Kind] = ["gram"] if public.n_items <= GRAM_ITEMS else []
@@ -188,12 +188,12 @@ def possible_kinds(public: Public) -> list[Kind]:
     return [*first, *sketch]
 
 
-def bilinear_choice(public: Public) -> tuple[Kind, float, bool] | None:
+def bilinear_choice(public: ReleaseParameters) -> tuple[Kind, float, bool] | None:
     """Give the kind that is clear of its noise, its share, and True; under a secure sum the clearest one and False.
 
     Examples
     --------
-    >>> public = Public(n_items=457, n_users=900, max_items=66, bound=5, epsilon=1, delta=1e-6, n_entities=205)
+    >>> public = ReleaseParameters(n_items=457, n_users=900, max_items=66, bound=5, delta=1e-6, n_entities=205)
     >>> bilinear_choice(public)[0], bilinear_choice(public.with_(epsilon="0.01"))
     ('gram', None)
     """

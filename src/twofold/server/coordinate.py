@@ -27,7 +27,7 @@ from twofold.errors import (
     TwofoldError,
 )
 from twofold.federation.mailbox import Rejected, ServerMailbox, Submission
-from twofold.federation.messages import decode_prototypes, encode_factors
+from twofold.federation.messages import decode_release, encode_factors
 from twofold.federation.plan import Plan
 from twofold.federation.steps import ROUNDS, Phase
 from twofold.release.combine import MOST_MESSAGES
@@ -396,13 +396,13 @@ class Coordinator(Collector):
     --------
     >>> import tempfile
     >>> import numpy as np
-    >>> from twofold.federation.messages import encode_prototypes
+    >>> from twofold.federation.messages import encode_release
     >>> from twofold.federation.plan import CatalogKey
     >>> from twofold.federation.mailbox import InProcess
     >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=3), feedback="counts", bound=5, max_items=3)
     >>> box = InProcess()
     >>> released = plan.release_mechanism.release(np.ones((9, 3)), plan.public)
-    >>> _ = box.submit(encode_prototypes(released.value, entity="st-anna", plan=plan), entity="st-anna")
+    >>> _ = box.submit(encode_release(released.value, entity="st-anna", plan=plan), entity="st-anna")
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     Coordinator(plan, box, state=folder).step()
     Progress(arrived=1, expected=1, rejected=0, closed=True, published=True)
@@ -469,5 +469,5 @@ class Coordinator(Collector):
 
     def compute(self, taken: Sequence[Stored]) -> bytes:
         """Factorize all messages that count."""
-        arrived = [checked(decode_prototypes(one.data(), self.plan), one.read) for one in taken]
+        arrived = [checked(decode_release(one.data(), self.plan), one.read) for one in taken]
         return encode_factors(self._server.factorize_arrived(arrived), self.plan)

@@ -21,7 +21,7 @@ import numpy as np
 from twofold.errors import BadMessage, BadParameter, ConflictingMessage, PlanMismatch, ProtocolError, TooFewMessages
 from twofold.federation.expected import expected
 from twofold.federation.factors import MOST_USERS, ItemFactors
-from twofold.federation.messages import PrototypesMessage, decode_prototypes, message_limit, receipt
+from twofold.federation.messages import ReleaseMessage, decode_release, message_limit, receipt
 from twofold.federation.plan import Plan
 from twofold.release.combine import joined, weighted_rows
 from twofold.release.content import Moments, WeightedRows
@@ -75,11 +75,11 @@ class Server:
 
     Examples
     --------
-    >>> from twofold.federation.messages import encode_prototypes
+    >>> from twofold.federation.messages import encode_release
     >>> from twofold.federation.plan import CatalogKey
     >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=3), feedback="counts", bound=5, max_items=3, epsilon=9999)
     >>> released = plan.release_mechanism.release(np.array([[1, 2, 0]] * 500), plan.public)
-    >>> factors = Server(plan).factorize([encode_prototypes(released.value, entity="st-anna", plan=plan)])
+    >>> factors = Server(plan).factorize([encode_release(released.value, entity="st-anna", plan=plan)])
     >>> factors.means.round(1) + 0.0, factors.entities, factors.private
     (array([1., 2., 0.]), 1, True)
     """
@@ -97,7 +97,7 @@ class Server:
         if plan.secure is not None:
             raise PlanMismatch(
                 "the plan has a secure sum: its messages are masked, and mean something only with the answers.",
-                fix="twofold collect, or SecureServer(plan)",
+                fix="twofold coordinate, or SecureServer(plan)",
             )
         self.plan = plan
         self.memory_limit = memory_limit
@@ -109,7 +109,7 @@ class Server:
 
         Parameters
         ----------
-        messages : iterable of PrototypesMessage, bytes or paths
+        messages : iterable of ReleaseMessage, bytes or paths
             One of each entity; the same bytes twice count once.
 
         Raises
@@ -207,7 +207,7 @@ def _scratch(stack: ExitStack, parent: Path | None) -> Callable[[], Path]:
     return folder
 
 
-MessageLike = PrototypesMessage | bytes | str | PathLike[str]
+MessageLike = ReleaseMessage | bytes | str | PathLike[str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,7 +232,7 @@ class Arrived:
     seeded: bool
     read: Callable[[], bytes] = field(repr=False, compare=False)
 
-    def load(self, plan: Plan) -> PrototypesMessage:
+    def load(self, plan: Plan) -> ReleaseMessage:
         """Decode once more; bytes other than those that were checked are refused."""
         data = self.read()
         if receipt(data) != self.receipt:
@@ -242,7 +242,7 @@ class Arrived:
                 expected=f"receipt {self.receipt[:12]}",
                 fix="start again with files that nobody writes to",
             )
-        return decode_prototypes(data, plan)
+        return decode_release(data, plan)
 
 
 def arrived(messages: Iterable[MessageLike], plan: Plan, keep: Callable[[bytes], Callable[[], bytes]]) -> list[Arrived]:
@@ -250,7 +250,7 @@ def arrived(messages: Iterable[MessageLike], plan: Plan, keep: Callable[[bytes],
 
     Parameters
     ----------
-    messages : iterable of PrototypesMessage, bytes or paths
+    messages : iterable of ReleaseMessage, bytes or paths
         Each is looked at once and let go; a path is read again later.
     plan : Plan
         What they must belong to.
@@ -348,7 +348,7 @@ def spilled(folder: Callable[[], Path], limit: int) -> Callable[[bytes], Callabl
 
 
 def _several(messages: Iterable[MessageLike]) -> Iterator[MessageLike]:
-    if isinstance(messages, bytes | str | PathLike | PrototypesMessage):
+    if isinstance(messages, bytes | str | PathLike | ReleaseMessage):
         messages = [messages]
     yield from messages
 
@@ -356,7 +356,7 @@ def _several(messages: Iterable[MessageLike]) -> Iterator[MessageLike]:
 def _check(
     message: MessageLike, plan: Plan, keep: Callable[[bytes], Callable[[], bytes]], known: dict[str, Arrived]
 ) -> Arrived:
-    if isinstance(message, bytes | PrototypesMessage):
+    if isinstance(message, bytes | ReleaseMessage):
         data = message if isinstance(message, bytes) else message.data
         place = None
     elif isinstance(message, str | PathLike):
@@ -366,11 +366,11 @@ def _check(
         raise BadMessage(
             "this is not a message.", found=f"a {type(message).__name__}", expected="PrototypesMessage, bytes or a path"
         )
-    return _arrived(decode_prototypes(data, plan), place, plan, keep, known)
+    return _arrived(decode_release(data, plan), place, plan, keep, known)
 
 
 def _arrived(
-    message: PrototypesMessage,
+    message: ReleaseMessage,
     place: Path | None,
     plan: Plan,
     keep: Callable[[bytes], Callable[[], bytes]],
@@ -382,7 +382,7 @@ def _arrived(
     return checked(message, keep(message.data) if place is None else lambda: read_limited(place, message_limit(plan)))
 
 
-def checked(message: PrototypesMessage, read: Callable[[], bytes]) -> Arrived:
+def checked(message: ReleaseMessage, read: Callable[[], bytes]) -> Arrived:
     """Let go of a message that was decoded, but for what is needed to read it again."""
     return Arrived(
         entity=message.entity,

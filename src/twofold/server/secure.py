@@ -18,7 +18,7 @@ from twofold.federation.key_messages import (
     encode_survivors,
     secure_terms,
 )
-from twofold.federation.messages import PrototypesMessage, decode_prototypes
+from twofold.federation.messages import ReleaseMessage, decode_release
 from twofold.federation.plan import Plan
 from twofold.release.content import BilinearSums, Masked
 from twofold.secure_sum import MaskedMessage, UnmaskMessage, add_masked, unmask
@@ -79,7 +79,7 @@ class SecureServer:
             Fewer than the plan's survivors: nothing will be unmasked.
         """
         listed = decode_roll(roll, self.plan)
-        decoded = [self.checked(decode_prototypes(data, self.plan), listed) for data in messages]
+        decoded = [self.checked(decode_release(data, self.plan), listed) for data in messages]
         return self.survivors_of(listed, [one.entity for one in decoded])
 
     def survivors_of(self, roll: Roll, names: Sequence[str]) -> bytes:
@@ -88,7 +88,7 @@ class SecureServer:
         decode_survivors(made, self.plan)
         return made
 
-    def checked(self, message: PrototypesMessage, roll: Roll) -> PrototypesMessage:
+    def checked(self, message: ReleaseMessage, roll: Roll) -> ReleaseMessage:
         """Refuse a masked message whose masks are for another list, or whose sender shared no keys."""
         bound = self.terms.present_digest(roll.present).hex()
         content = message.content
@@ -119,7 +119,7 @@ class SecureServer:
         def each() -> Iterable[MaskedMessage]:
             nonlocal seeded
             for data in messages:
-                message = self.checked(decode_prototypes(data, self.plan), listed)
+                message = self.checked(decode_release(data, self.plan), listed)
                 if message.entity in named.survivors:
                     seeded = seeded or message.content.seeded
                     yield masked_message(message)
@@ -156,7 +156,7 @@ class SecureServer:
         return signed(shared, self.plan, entities=total.entities, sound=not total.seeded)
 
 
-def masked_message(message: PrototypesMessage) -> MaskedMessage:
+def masked_message(message: ReleaseMessage) -> MaskedMessage:
     """Give the numbers of a masked message as the secure sum takes them."""
     content = message.content
     assert isinstance(content, Masked)

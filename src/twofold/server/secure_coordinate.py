@@ -12,7 +12,7 @@ from typing import Any, Final
 from twofold.errors import BadMessage, NotReady, TooFewMessages, TwofoldError
 from twofold.federation.key_messages import Answer, Roll, Survivors, decode_roll, decode_survivors
 from twofold.federation.mailbox import Rejected, ServerMailbox
-from twofold.federation.messages import PrototypesMessage, encode_factors
+from twofold.federation.messages import ReleaseMessage, encode_factors
 from twofold.federation.plan import Plan
 from twofold.federation.steps import ANSWERS, KEYS, MASKED, Phase
 from twofold.secure_sum import check_answer
@@ -263,7 +263,7 @@ class _Masked(_Step):
     def deadline(self) -> str | None:
         return self.plan.deadline
 
-    def accept(self, message: PrototypesMessage) -> None:
+    def accept(self, message: ReleaseMessage) -> None:
         self.server.checked(message, self.keys.roll())
 
     def compute(self, taken: Sequence[Stored]) -> bytes:

@@ -106,7 +106,7 @@ class Member:
 def first_round(member: Member) -> bytes:
     """Give the bytes an entity sends; with a ledger the stored ones if there are any."""
     with member.working():
-        return bytes(member.entity().prototypes().data)
+        return bytes(member.entity().release().data)
 
 
 def second_round(member: Member, factors: bytes, local: Local, strength: Strength) -> Model:
@@ -317,7 +317,7 @@ def first_part(member: Member) -> bytes:
 def masked_part(member: Member, roll: bytes) -> bytes:
     """Give an entity's masked message; with a ledger the stored one if there is any."""
     with member.working():
-        return bytes(member.entity().prototypes(roll).data)
+        return bytes(member.entity().release(roll).data)
 
 
 def last_part(member: Member, survivors: bytes, roll: bytes) -> bytes:

@@ -38,15 +38,15 @@ from twofold.simulation.members import (
     second_round,
     settle_missing,
 )
-from twofold.simulation.workers import Crew, run_each
+from twofold.simulation.workers import WorkerPool, run_each
 
 if TYPE_CHECKING:
     from twofold.simulation.members import Summed
 
 __all__ = [
-    "Manner",
     "Progress",
     "Simulated",
+    "SimulationOptions",
     "plan_name",
     "plan_names",
     "refuse_what_is_not_real",
@@ -145,7 +145,7 @@ def simulate(
     paths: Mapping[Any, Path | None] = dict.fromkeys(names)
     if ledgers is not None:
         paths = ledger_paths(ledgers, names, make=new_ledgers is not False)
-    how = Manner(
+    how = SimulationOptions(
         executor=executor, rng=rng, progress=progress, local=local, strength=strength, threads=threads,
         new_ledgers=new_ledgers,
     )  # fmt: skip
@@ -153,7 +153,7 @@ def simulate(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Manner:
+class SimulationOptions:
     """How a simulation runs; the parameters of `simulate` that say nothing about who takes part."""
 
     executor: Executor | None = None
@@ -166,12 +166,16 @@ class Manner:
 
 
 def run_members(
-    federation: Federation, plan: Plan, names: Mapping[Any, str], ledgers: Mapping[Any, Path | None], how: Manner
+    federation: Federation,
+    plan: Plan,
+    names: Mapping[Any, str],
+    ledgers: Mapping[Any, Path | None],
+    how: SimulationOptions,
 ) -> Simulated:
     """Run both rounds when names and ledgers are settled; see `simulate`. Called by what the user calls."""
     tell = how.progress or _silent
     seconds: dict[str, float] = {}
-    with Crew.of(how.executor, how.threads, len(federation)) as crew:
+    with WorkerPool.of(how.executor, how.threads, len(federation)) as crew:
         members = _members(federation, plan, names, ledgers, how, crew.inner)
         settle_missing(ledgers.values(), how.new_ledgers)
 
@@ -226,7 +230,7 @@ def _members(
     plan: Plan,
     names: Mapping[Any, str],
     ledgers: Mapping[Any, Path | None],
-    how: Manner,
+    how: SimulationOptions,
     threads: int,
 ) -> dict[str, Member]:
     """Everyone, checked before anyone draws; the largest first, so that nobody waits for a late giant."""

@@ -11,13 +11,13 @@ from typing import Any, TypeVar
 from twofold.algorithms._jit import Workers
 from twofold.errors import BadParameter, TwofoldError
 
-__all__ = ["Crew", "run_each"]
+__all__ = ["WorkerPool", "run_each"]
 
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Crew:
+class WorkerPool:
     """Who works: an executor, or None for one entity after the other; and how many threads each entity has."""
 
     executor: Executor | None
@@ -25,12 +25,12 @@ class Crew:
 
     @classmethod
     @contextmanager
-    def of(cls, executor: Executor | None, threads: int | None, n_entities: int) -> Iterator[Crew]:
+    def of(cls, executor: Executor | None, threads: int | None, n_entities: int) -> Iterator[WorkerPool]:
         """Share the processors between entities, so that threads inside and outside do not multiply.
 
         Examples
         --------
-        >>> with Crew.of(None, 8, 3) as crew:
+        >>> with WorkerPool.of(None, 8, 3) as crew:
         ...     crew.inner
         2
         """

@@ -285,7 +285,7 @@ def _entry(name: str) -> BadMessage:
 
 def _foreign(found: str) -> BadMessage:
     return BadMessage(
-        "this is not a message of twofold.", found=found, expected="a file that twofold prototypes or factorize wrote"
+        "this is not a message of twofold.", found=found, expected="a file that twofold release or factorize wrote"
     )
 
 

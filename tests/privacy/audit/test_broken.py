@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import twofold.privacy
-from twofold.privacy.audit.subjects import (
+from twofold.privacy.audit.broken import (
     algorithm_1_as_typed,
     broken_mechanisms,
     empty_cells_skipped,

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from twofold.privacy.audit.subjects import broken_mechanisms
+from twofold.privacy.audit.broken import broken_mechanisms
 from twofold.privacy.audit.suite import Finding, Report, run_audit, steps
 
 

@@ -9,9 +9,11 @@ import pytest
 
 from twofold.release.bilinear.combine import believed_sums, combine_bilinear
 from twofold.release.bilinear.mechanism import Bilinear
-from twofold.release.contract import Public
+from twofold.release.contract import ReleaseParameters
 
-PUBLIC = Public(n_items=20, n_users=50, max_items=8, bound=3, epsilon=1, delta=1e-6, n_entities=3, n_prototypes=4)
+PUBLIC = ReleaseParameters(
+    n_items=20, n_users=50, max_items=8, bound=3, epsilon=1, delta=1e-6, n_entities=3, n_prototypes=4
+)
 
 
 def rows(users: int, seed: int) -> np.ndarray:

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from twofold.errors import BadParameter, BadShape
 from twofold.features import Features
-from twofold.release import Public
+from twofold.release import ReleaseParameters
 from twofold.release.bilinear.combine import combine_bilinear
 from twofold.release.bilinear.layout import KINDS, BilinearLayout
 from twofold.release.bilinear.mechanism import Bilinear
@@ -20,7 +20,9 @@ from twofold.release.content import BilinearSums, plain_sum
 
 ITEMS = 20
 TABLE = Features(matrix=np.arange(ITEMS * 2).reshape(ITEMS, 2) % 3, names=("a", "b"))
-COUNTS = Public(n_items=ITEMS, n_users=50, max_items=ITEMS, bound=4, n_prototypes=3, delta=1e-6, features=TABLE)
+COUNTS = ReleaseParameters(
+    n_items=ITEMS, n_users=50, max_items=ITEMS, bound=4, n_prototypes=3, delta=1e-6, features=TABLE
+)
 RATINGS = COUNTS.with_(feedback="ratings", lower=1, bound=5, centre=3)
 PARTS = ("sums", "pairs", "users", "observed", "users_noise", "sums_noise", "pairs_noise", "observed_noise")
 
@@ -30,14 +32,16 @@ def people(number: int, seed: int = 0) -> Any:
     return sp.csr_array(rng.integers(1, 5, (number, ITEMS)) * (rng.random((number, ITEMS)) < 0.3))
 
 
-def messages(public: Public, kind: Any, sizes: tuple[int, ...] = (30, 200, 5), seed: int = 1) -> list[BilinearSums]:
+def messages(
+    public: ReleaseParameters, kind: Any, sizes: tuple[int, ...] = (30, 200, 5), seed: int = 1
+) -> list[BilinearSums]:
     made = Bilinear(kind=kind)
     return [made.release(people(n, k), public, rng=seed + k).value for k, n in enumerate(sizes)]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("public", [COUNTS, RATINGS, COUNTS.with_(delta=0)], ids=["counts", "ratings", "laplace"])
-def test_the_order_of_messages_changes_nothing(public: Public, kind: Any) -> None:
+def test_the_order_of_messages_changes_nothing(public: ReleaseParameters, kind: Any) -> None:
     sent = messages(public, kind)
     one, two = combine_bilinear(sent, public), combine_bilinear(iter(sent[::-1]), public)
     for part in PARTS:
@@ -48,7 +52,7 @@ def test_the_order_of_messages_changes_nothing(public: Public, kind: Any) -> Non
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("public", [COUNTS, RATINGS], ids=["counts", "ratings"])
-def test_without_noise_moments_are_those_of_the_rows(public: Public, kind: Any) -> None:
+def test_without_noise_moments_are_those_of_the_rows(public: ReleaseParameters, kind: Any) -> None:
     loose = public.with_(epsilon=10**9, l2_cap=30)
     rows = people(60)
     found = Bilinear(kind=kind).combine([Bilinear(kind=kind).release(rows, loose).value], loose)

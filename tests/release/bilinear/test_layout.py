@@ -12,10 +12,10 @@ import pytest
 
 from twofold.errors import BadParameter, TwofoldError
 from twofold.features import Features
-from twofold.release import Public
+from twofold.release import ReleaseParameters
 from twofold.release.bilinear.layout import KINDS, MOST_NUMBERS, BilinearLayout, row_cap, typical_items
 
-COUNTS = Public(
+COUNTS = ReleaseParameters(
     n_items=30,
     n_users=100,
     max_items=12,
@@ -34,7 +34,7 @@ EVERY = [
 
 
 @pytest.mark.parametrize(("public", "kind"), EVERY)
-def test_the_parts_fill_the_vector_once(public: Public, kind: Any) -> None:
+def test_the_parts_fill_the_vector_once(public: ReleaseParameters, kind: Any) -> None:
     layout = BilinearLayout.of(public, kind)
     places = np.zeros(layout.length, dtype=int)
     for part in (layout.sums, layout.observed, layout.count, layout.pairs):
@@ -47,7 +47,7 @@ def test_the_parts_fill_the_vector_once(public: Public, kind: Any) -> None:
 
 @pytest.mark.parametrize(("public", "kind"), EVERY)
 @pytest.mark.parametrize("share", [None, "1/10", "1/2", "9/10"])
-def test_the_base_gets_the_share_it_is_given(public: Public, kind: Any, share: str | None) -> None:
+def test_the_base_gets_the_share_it_is_given(public: ReleaseParameters, kind: Any, share: str | None) -> None:
     layout = BilinearLayout.of(public, kind, base_share=share)
     wanted = Fraction(share) if share else Fraction(1, 10) if public.feedback == "counts" else Fraction(1, 2)
     base = 1 - Fraction(layout.pair_limit, layout.sensitivity)
@@ -70,7 +70,7 @@ def test_the_cap_follows_public_numbers() -> None:
     assert row_cap(COUNTS) == math.sqrt(12)
     assert row_cap(RATINGS) == math.sqrt(12)  # a quarter of the range from 1 to 5 is 1
     assert row_cap(COUNTS.with_(l2_cap=2.5)) == 2.5
-    wide = Public(n_items=4000, n_users=9, max_items=4000, bound=5)
+    wide = ReleaseParameters(n_items=4000, n_users=9, max_items=4000, bound=5)
     assert typical_items(wide) == 64
     assert typical_items(wide.with_(max_items=3)) == 3
     assert BilinearLayout.of(COUNTS, "gram", cap=3.5).cap == 3.5
@@ -79,7 +79,7 @@ def test_the_cap_follows_public_numbers() -> None:
 def test_numbers_stay_small_enough_for_exact_sums() -> None:
     """The proof in `records` needs products below 2^24 and 2^15 users to a block."""
     for items in (1, 2, 100, 4000):
-        public = Public(n_items=4000, n_users=9, max_items=items, bound=5, delta=1e-6)
+        public = ReleaseParameters(n_items=4000, n_users=9, max_items=items, bound=5, delta=1e-6)
         layout = BilinearLayout.of(public, "gram")
         assert layout.norm**2 <= 1 << 24
         assert layout.norm * layout.base_weight <= 1 << 26
@@ -106,7 +106,7 @@ def test_a_kind_that_is_not_known_or_has_no_table_is_refused() -> None:
 
 
 def test_a_message_that_would_be_too_large_is_refused() -> None:
-    many = Public(n_items=10_000, n_users=9, max_items=10, bound=1)
+    many = ReleaseParameters(n_items=10_000, n_users=9, max_items=10, bound=1)
     assert MOST_NUMBERS < 10_000 * 10_001 // 2
     with pytest.raises(BadParameter, match="too large"):
         BilinearLayout.of(many, "gram")
@@ -120,6 +120,6 @@ def test_a_message_that_would_be_too_large_is_refused() -> None:
 def test_a_cap_beyond_all_proportion_is_refused_before_there_are_users(cap: float, more: dict[str, float]) -> None:
     """Else the numbers would overflow, or not, as the data have it."""
     bounds: Any = {"lower": 1, "bound": 5, "centre": 3} | ({**more, "centre": 0} if more else {})
-    public = Public(n_items=4, n_users=9, max_items=4, feedback="ratings", delta=1e-6, l2_cap=cap, **bounds)
+    public = ReleaseParameters(n_items=4, n_users=9, max_items=4, feedback="ratings", delta=1e-6, l2_cap=cap, **bounds)
     with pytest.raises(BadParameter, match="does not fit the bounds"):
         BilinearLayout.of(public, "gram")

@@ -15,7 +15,7 @@ from twofold.privacy.audit.exact_checks import differing_parameters
 from twofold.privacy.budget import NotPrivate
 from twofold.privacy.events import Released, is_seeded
 from twofold.privacy.rng import Source
-from twofold.release import Public, mechanism
+from twofold.release import ReleaseParameters, mechanism
 from twofold.release.bilinear.mechanism import Bilinear
 from twofold.release.bilinear.records import exact_sums
 from twofold.release.choose import BILINEAR
@@ -23,7 +23,9 @@ from twofold.release.contract import Mechanism
 from twofold.release.records import check_rows
 
 TABLE = Features(matrix=np.arange(24).reshape(12, 2) % 5, names=("a", "b"))
-COUNTS = Public(n_items=12, n_users=10**4, max_items=6, bound=4, n_prototypes=3, epsilon=1, delta=1e-6, features=TABLE)
+COUNTS = ReleaseParameters(
+    n_items=12, n_users=10**4, max_items=6, bound=4, n_prototypes=3, epsilon=1, delta=1e-6, features=TABLE
+)
 RATINGS = COUNTS.with_(feedback="ratings", lower=1, bound=5, centre=3)
 PUBLICS = {
     "counts": COUNTS,
@@ -37,7 +39,7 @@ each = pytest.mark.parametrize("public", PUBLICS.values(), ids=PUBLICS.keys())
 each_name = pytest.mark.parametrize("name", BILINEAR)
 
 
-def people(number: int, public: Public, seed: int = 0) -> Any:
+def people(number: int, public: ReleaseParameters, seed: int = 0) -> Any:
     rng = np.random.default_rng(seed)
     table = rng.integers(1, 5, (number, public.n_items)) * (rng.random((number, public.n_items)) < 0.4)
     return sp.csr_array(table.astype(float))
@@ -45,7 +47,7 @@ def people(number: int, public: Public, seed: int = 0) -> Any:
 
 @each
 @each_name
-def test_the_event_is_the_price_and_seeds_are_marked(name: str, public: Public) -> None:
+def test_the_event_is_the_price_and_seeds_are_marked(name: str, public: ReleaseParameters) -> None:
     chosen, rows = mechanism(name), people(30, public)
     real, seeded = chosen.release(rows, public), chosen.release(rows, public, rng=7)
     assert isinstance(chosen, Mechanism)
@@ -62,7 +64,7 @@ def test_the_event_is_the_price_and_seeds_are_marked(name: str, public: Public) 
 
 @each
 @each_name
-def test_neighbours_have_the_same_parameters_and_shapes(name: str, public: Public) -> None:
+def test_neighbours_have_the_same_parameters_and_shapes(name: str, public: ReleaseParameters) -> None:
     rows = people(40, public).toarray()
     extreme = np.concatenate([rows, np.full((1, 12), 1e6)])
 
@@ -77,7 +79,7 @@ def test_neighbours_have_the_same_parameters_and_shapes(name: str, public: Publi
 
 @each
 @each_name
-def test_what_is_added_to_the_exact_sums_is_noise_of_the_stated_size(name: str, public: Public) -> None:
+def test_what_is_added_to_the_exact_sums_is_noise_of_the_stated_size(name: str, public: ReleaseParameters) -> None:
     chosen, rows = Bilinear(kind=name), people(30, public)  # type: ignore[arg-type]
     exact = exact_sums(check_rows(rows, public), public, chosen.layout(public))
     draws = [chosen.release(rows, public, rng=seed).value for seed in range(60)]
@@ -109,7 +111,7 @@ ODD: dict[str, Any] = {
 @each
 @each_name
 @pytest.mark.parametrize("odd", ODD.values(), ids=ODD.keys())
-def test_odd_entities_give_a_whole_message(name: str, odd: Any, public: Public) -> None:
+def test_odd_entities_give_a_whole_message(name: str, odd: Any, public: ReleaseParameters) -> None:
     chosen = mechanism(name)
     message = chosen.release(odd, public).value
     moments = chosen.combine([message, message], public)
@@ -157,7 +159,7 @@ def test_features_without_a_table_are_refused_before_anything_is_drawn() -> None
 @each
 @each_name
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_a_bad_number_is_the_centre_and_changes_no_other_row(name: str, public: Public, bad: float) -> None:
+def test_a_bad_number_is_the_centre_and_changes_no_other_row(name: str, public: ReleaseParameters, bad: float) -> None:
     rows = people(10, public).toarray()
     place = tuple(np.argwhere(rows)[5])
     rows[place] = public.centre

@@ -16,11 +16,11 @@ from twofold.privacy.audit.exact_checks import discrete_laplace_law
 from twofold.privacy.budget import ZCDP, PureDP
 from twofold.privacy.mechanisms.gaussian import DiscreteGaussianShare, rho_of_sum
 from twofold.privacy.rng import source
-from twofold.release import Public
+from twofold.release import ReleaseParameters
 from twofold.release.bilinear.layout import KINDS, BilinearLayout
 from twofold.release.bilinear.mechanism import BilinearNoise, alone_epsilon, noise_deviation
 
-PUBLIC = Public(
+PUBLIC = ReleaseParameters(
     n_items=40,
     n_users=900,
     max_items=16,
@@ -33,7 +33,7 @@ PUBLIC = Public(
 LAWS = {"gaussian": PUBLIC, "laplace": PUBLIC.with_(delta=0)}
 
 
-def noise_of(public: Public, kind: Any = "gram") -> BilinearNoise:
+def noise_of(public: ReleaseParameters, kind: Any = "gram") -> BilinearNoise:
     return BilinearNoise(public=public, layout=BilinearLayout.of(public, kind))
 
 
@@ -116,7 +116,7 @@ def test_every_outcome_on_a_tiny_domain_keeps_the_promise() -> None:
     from twofold.release.bilinear.records import exact_sums
     from twofold.release.records import check_rows
 
-    public = Public(n_items=2, n_users=9, max_items=2, bound=2, epsilon=1)
+    public = ReleaseParameters(n_items=2, n_users=9, max_items=2, bound=2, epsilon=1)
     made = noise_of(public)
     scale = float(made.mechanism.scale)  # type: ignore[union-attr]
     records = [

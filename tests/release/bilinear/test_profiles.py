@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twofold.features import LARGEST_FEATURE, Features
-from twofold.release import Public
+from twofold.release import ReleaseParameters
 from twofold.release.bilinear.layout import BilinearLayout
 from twofold.release.bilinear.records import profiles, public_map, random_signs
 
-GAUSS = Public(n_items=6, n_users=9, max_items=6, bound=5, n_prototypes=4, delta=1e-6)
+GAUSS = ReleaseParameters(n_items=6, n_users=9, max_items=6, bound=5, n_prototypes=4, delta=1e-6)
 LAPLACE = GAUSS.with_(delta=0)
 
 
@@ -53,7 +53,7 @@ def test_a_profile_points_where_the_map_does() -> None:
 
 def test_the_largest_rows_and_features_do_not_overflow() -> None:
     names = tuple(map(str, range(512)))
-    public = Public(
+    public = ReleaseParameters(
         n_items=4000,
         n_users=9,
         max_items=4000,

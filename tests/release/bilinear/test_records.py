@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twofold.features import Features
-from twofold.release import Public
+from twofold.release import ReleaseParameters
 from twofold.release.bilinear import records
 from twofold.release.bilinear import records as rows
 from twofold.release.bilinear.layout import KINDS, BilinearLayout
@@ -20,7 +20,7 @@ from twofold.release.records import check_rows
 
 ITEMS = 60
 TABLE = Features(matrix=np.random.default_rng(5).integers(-3, 4, (ITEMS, 5)), names=tuple("abcde"))
-COUNTS = Public(n_items=ITEMS, n_users=99, max_items=16, bound=9, n_prototypes=7, delta=1e-6, features=TABLE)
+COUNTS = ReleaseParameters(n_items=ITEMS, n_users=99, max_items=16, bound=9, n_prototypes=7, delta=1e-6, features=TABLE)
 RATINGS = COUNTS.with_(feedback="ratings", lower=1, bound=5, centre=3.5)
 SIGNED = COUNTS.with_(lower=-9)
 PUBLICS = {
@@ -51,11 +51,11 @@ def norm(record: Any, *, l2: bool) -> int:
     return sum(int(one) ** 2 if l2 else abs(int(one)) for one in record)
 
 
-def sums(entries: Any, public: Public, kind: Any) -> Any:
+def sums(entries: Any, public: ReleaseParameters, kind: Any) -> Any:
     return exact_sums(check_rows(entries, public), public, BilinearLayout.of(public, kind))
 
 
-def people(number: int, public: Public, seed: int = 0) -> np.ndarray:
+def people(number: int, public: ReleaseParameters, seed: int = 0) -> np.ndarray:
     rng = np.random.default_rng(seed)
     table = rng.integers(1, 6, (number, public.n_items)).astype(float)
     return np.where(rng.random(table.shape) < 0.3, table, 0)
@@ -64,7 +64,7 @@ def people(number: int, public: Public, seed: int = 0) -> np.ndarray:
 @each
 @each_kind
 @pytest.mark.parametrize("name", ADVERSARIAL)
-def test_a_user_moves_the_sums_by_a_record_within_the_bound(public: Public, kind: Any, name: str) -> None:
+def test_a_user_moves_the_sums_by_a_record_within_the_bound(public: ReleaseParameters, kind: Any, name: str) -> None:
     user, others = ADVERSARIAL[name][None], people(30, public)
     layout = BilinearLayout.of(public, kind)
     record = sums(user, public, kind)
@@ -76,7 +76,7 @@ def test_a_user_moves_the_sums_by_a_record_within_the_bound(public: Public, kind
 
 @each
 @each_kind
-def test_a_duplicated_user_counts_twice_and_no_more(public: Public, kind: Any) -> None:
+def test_a_duplicated_user_counts_twice_and_no_more(public: ReleaseParameters, kind: Any) -> None:
     user, others = people(1, public, 3), people(5, public)
     both = sums(np.concatenate([user, others, user]), public, kind)
     np.testing.assert_array_equal(both - sums(others, public, kind), 2 * sums(user, public, kind))
@@ -113,7 +113,7 @@ def test_no_row_whatever_exceeds_the_bound(entries: list[float], name: str, kind
 
 @each
 @each_kind
-def test_the_bound_is_not_slack(public: Public, kind: Any) -> None:
+def test_the_bound_is_not_slack(public: ReleaseParameters, kind: Any) -> None:
     """A bound twice too large would be safe and wasteful: some row comes near it."""
     layout = BilinearLayout.of(public, kind)
     wide = np.tile([5.0, 1.0], ITEMS // 2)[None] if public.feedback == "ratings" else np.full((1, ITEMS), 9.0)
@@ -127,7 +127,7 @@ def test_the_bound_is_not_slack(public: Public, kind: Any) -> None:
 @each
 @each_kind
 def test_the_order_of_users_and_the_cut_into_blocks_change_nothing(
-    public: Public, kind: Any, monkeypatch: pytest.MonkeyPatch
+    public: ReleaseParameters, kind: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = people(40, public)
     at_once = sums(table, public, kind)
@@ -137,7 +137,9 @@ def test_the_order_of_users_and_the_cut_into_blocks_change_nothing(
 
 
 @each
-def test_dense_and_sparse_products_agree_to_the_last_unit(public: Public, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dense_and_sparse_products_agree_to_the_last_unit(
+    public: ReleaseParameters, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table, found = people(200, public), []
     for threshold in (0.0, 2.0):
         monkeypatch.setattr(records, "_DENSE", threshold)
@@ -146,7 +148,7 @@ def test_dense_and_sparse_products_agree_to_the_last_unit(public: Public, monkey
 
 
 @each
-def test_the_gram_is_that_of_the_whole_rows(public: Public) -> None:
+def test_the_gram_is_that_of_the_whole_rows(public: ReleaseParameters) -> None:
     layout, table = BilinearLayout.of(public, "gram"), people(25, public)
     [block] = rows.row_blocks(check_rows(table, public), public, layout)
     dense = block.matrix.toarray().astype(object)  # Python's whole numbers: nothing can be lost
@@ -155,7 +157,7 @@ def test_the_gram_is_that_of_the_whole_rows(public: Public) -> None:
 
 @each
 @pytest.mark.parametrize("kind", ["sketch", "features"])
-def test_pairs_are_products_of_row_and_profile(public: Public, kind: Any) -> None:
+def test_pairs_are_products_of_row_and_profile(public: ReleaseParameters, kind: Any) -> None:
     layout, table = BilinearLayout.of(public, kind), people(1, public)
     [block] = rows.row_blocks(check_rows(table, public), public, layout)
     pairs = sums(table, public, kind)[layout.pairs].reshape(ITEMS, layout.columns)

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from twofold.release import Public
+from twofold.release import ReleaseParameters
 from twofold.release.bilinear import records as module
 from twofold.release.bilinear.layout import BilinearLayout
 from twofold.release.bilinear.records import OWN_RATINGS, row_blocks
 
-COUNTS = Public(n_items=40, n_users=9, max_items=20, bound=9, delta=1e-6)
+COUNTS = ReleaseParameters(n_items=40, n_users=9, max_items=20, bound=9, delta=1e-6)
 RATINGS = COUNTS.with_(feedback="ratings", lower=1, bound=5, centre=3)
 
 
-def whole(rows: sp.csr_array, public: Public) -> list[module.RowBlock]:
+def whole(rows: sp.csr_array, public: ReleaseParameters) -> list[module.RowBlock]:
     return list(row_blocks(rows, public, BilinearLayout.of(public, "gram")))
 
 
@@ -48,7 +48,7 @@ def test_a_long_rating_row_is_shortened_with_its_marks_by_one_factor() -> None:
 
 
 @pytest.mark.parametrize("public", [COUNTS, COUNTS.with_(delta=0), RATINGS, RATINGS.with_(delta=0)])
-def test_blocks_do_not_change_a_row(public: Public, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_do_not_change_a_row(public: ReleaseParameters, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(3)
     rows = sp.csr_array(sp.random_array((50, 40), density=0.4, rng=rng) * 5)
     at_once = whole(rows, public)

@@ -56,7 +56,7 @@ def test_documentation_has_every_question_and_reason(outcome: Outcome) -> None:
 def test_figures_have_their_tables(outcome: Outcome) -> None:
     text = figures_markdown([outcome], name="movielens-rank", size="quick")
     assert text.startswith("# MovieLens 1M: mean rank of held-out entries\n")
-    assert "twofold reproduce movielens-rank --size quick" in text
+    assert "python -m studies reproduce movielens-rank --size quick" in text
     assert "| system | latent factors = 10 | latent factors = 20 |\n|---|---:|---:|" in text
     assert "| individual models | 0.200 | 0.200 |" in text
     assert "| recorded by the authors: individual models | 0.157 | 0.166 |" in text

@@ -29,7 +29,7 @@ def test_the_asked_for_figures_are_there() -> None:
 def test_an_unknown_figure_names_the_known_ones() -> None:
     with pytest.raises(BadParameter, match="movielens-rank"):
         figure("fig7")
-    with pytest.raises(BadParameter, match="twofold reproduce fig1a"):
+    with pytest.raises(BadParameter, match="python -m studies reproduce fig1a"):
         figure("Fig1a")
     with pytest.raises(BadParameter, match="quick or paper"):
         figure("fig1a").cells("huge")

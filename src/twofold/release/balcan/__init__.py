@@ -22,7 +22,7 @@ from twofold.release.buckets import Buckets
 from twofold.release.cells import CellNoise, laplace_deviation
 from twofold.release.combine import stacked
 from twofold.release.content import Noise, Prototypes, Units, WeightedRows
-from twofold.release.contract import Public
+from twofold.release.contract import ReleaseParameters
 from twofold.release.records import centred_rows, check_rows
 from twofold.release.sulq import noisy_step
 
@@ -46,7 +46,7 @@ class Balcan:
 
     Examples
     --------
-    >>> public = Public(n_items=3, n_users=9000, max_items=1, bound=1, n_prototypes=3, epsilon=20)
+    >>> public = ReleaseParameters(n_items=3, n_users=9000, max_items=1, bound=1, n_prototypes=3, epsilon=20)
     >>> Balcan().size(public), Balcan().price(public).kind
     (3, 'sequential/1')
     """
@@ -61,12 +61,12 @@ class Balcan:
         """Yes."""
         return True
 
-    def size(self, public: Public) -> int | None:
+    def size(self, public: ReleaseParameters) -> int | None:
         """As many as the plan asks for, or as the fallback has."""
         fallback = self._fallback(public)
         return public.n_prototypes if fallback is None else fallback.size(_pure(public))
 
-    def price(self, public: Public, *, seeded: bool = False) -> Event:
+    def price(self, public: ReleaseParameters, *, seeded: bool = False) -> Event:
         """The events of the chain, and for ratings one more."""
         fallback = self._fallback(public)
         if fallback is not None:
@@ -76,7 +76,7 @@ class Balcan:
             return chain
         return SequentialEvent.of(chain, _last(public).event(seeded=seeded))
 
-    def release(self, rows: Any, public: Public, *, rng: int | Source | None = None) -> Released[Prototypes]:
+    def release(self, rows: Any, public: ReleaseParameters, *, rng: int | Source | None = None) -> Released[Prototypes]:
         """Release sums and counts of the clusters the chain finds."""
         fallback = self._fallback(public)
         if fallback is not None:
@@ -87,23 +87,23 @@ class Balcan:
             return Released(value=_message(found.value, config), event=found.event)
         return _rated(matrix, found, public, words)
 
-    def combine(self, messages: Iterable[Prototypes], public: Public) -> WeightedRows:
+    def combine(self, messages: Iterable[Prototypes], public: ReleaseParameters) -> WeightedRows:
         """Put the rows under one another: every entity has its own clusters. After a fallback, as that one does."""
         fallback = self._fallback(public)
         return stacked(messages, public) if fallback is None else fallback.combine(messages, public)
 
-    def _fallback(self, public: Public) -> Buckets | None:
+    def _fallback(self, public: ReleaseParameters) -> Buckets | None:
         mode, reason = choose_mode(_config(public), public.n_items)
         if mode == "chain" or public.n_prototypes == 1:
             return None if mode == "chain" else Buckets(name=self.name, cells_per_prototype=1)
         return Buckets(name=self.name, note=f"no tree and no swaps: {reason}")
 
 
-def _pure(public: Public) -> Public:
+def _pure(public: ReleaseParameters) -> ReleaseParameters:
     return public.with_(delta=0)
 
 
-def _config(public: Public) -> PrivateKMeansConfig:
+def _config(public: ReleaseParameters) -> PrivateKMeansConfig:
     budget = Fraction(public.epsilon)
     return PrivateKMeansConfig(
         n_clusters=public.n_prototypes,
@@ -120,7 +120,7 @@ def _config(public: Public) -> PrivateKMeansConfig:
     )
 
 
-def _last(public: Public) -> CellNoise:
+def _last(public: ReleaseParameters) -> CellNoise:
     pure = _pure(public)
     return CellNoise(
         public=pure, budget=pure.with_(epsilon=Fraction(public.epsilon) / 2).budget, cells=public.n_prototypes
@@ -128,7 +128,7 @@ def _last(public: Public) -> CellNoise:
 
 
 def _rated(
-    rows: sp.csr_array, found: Released[PrivateKMeansResult], public: Public, words: Source
+    rows: sp.csr_array, found: Released[PrivateKMeansResult], public: ReleaseParameters, words: Source
 ) -> Released[Prototypes]:
     last = noisy_step(rows, found.value.centers, _last(public), words, name="balcan")
     return Released(value=last.value, event=SequentialEvent.of(found.event, last.event))

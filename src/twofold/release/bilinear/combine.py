@@ -26,13 +26,13 @@ from twofold.errors import BadParameter, BadShape
 from twofold.release.bilinear.layout import KINDS, BilinearLayout
 from twofold.release.combine import MOST_TIMES, MOST_USERS
 from twofold.release.content import BilinearSums, Floats, Kind, Moments
-from twofold.release.contract import Public
+from twofold.release.contract import ReleaseParameters
 
 __all__ = ["believed_sums", "combine_bilinear"]
 
 
 def combine_bilinear(
-    messages: Iterable[BilinearSums], public: Public, *, layout: BilinearLayout | None = None
+    messages: Iterable[BilinearSums], public: ReleaseParameters, *, layout: BilinearLayout | None = None
 ) -> Moments:
     """Turn messages, or the one message of a secure sum, into moments; in any order the same.
 
@@ -40,7 +40,7 @@ def combine_bilinear(
     ----------
     messages : iterable of BilinearSums
         At least one, all of one kind.
-    public : Public
+    public : ReleaseParameters
         The plan's numbers. With ``honest`` above 0 messages are added up as they are.
     layout : BilinearLayout, optional
         Where the release had other options than the plan's defaults.
@@ -48,7 +48,7 @@ def combine_bilinear(
     Examples
     --------
     >>> from twofold.release.bilinear.mechanism import Gram
-    >>> public = Public(n_items=3, n_users=2, max_items=3, bound=1, epsilon=10**9, delta=1e-6)
+    >>> public = ReleaseParameters(n_items=3, n_users=2, max_items=3, bound=1, epsilon=10**9, delta=1e-6)
     >>> message = Gram().release(np.array([[1, 1, 0], [0, 1, 0]]), public).value
     >>> combine_bilinear([message, message], public).pairs.round(1) + 0.0
     array([[2., 2., 0.],
@@ -83,7 +83,9 @@ def combine_bilinear(
     )
 
 
-def _weights(messages: Sequence[BilinearSums], layout: BilinearLayout, public: Public) -> tuple[Floats, float]:
+def _weights(
+    messages: Sequence[BilinearSums], layout: BilinearLayout, public: ReleaseParameters
+) -> tuple[Floats, float]:
     """Weight of every message, and what to take off the weighted number of users."""
     if len(messages) == 1 or public.honest:
         return np.ones(len(messages)), 0.0
@@ -137,7 +139,7 @@ _FAR: Final = 20.0
 _ROUNDING: Final = 1e-9
 
 
-def believed_sums(message: BilinearSums, layout: BilinearLayout, public: Public) -> BilinearSums:
+def believed_sums(message: BilinearSums, layout: BilinearLayout, public: ReleaseParameters) -> BilinearSums:
     r"""Scale down what no honest entity could have sent; everything else stays as it is, bit for bit.
 
     Notes
@@ -155,7 +157,7 @@ def believed_sums(message: BilinearSums, layout: BilinearLayout, public: Public)
     Examples
     --------
     >>> from twofold.release.bilinear.mechanism import Gram
-    >>> public = Public(n_items=3, n_users=2, max_items=3, bound=1, epsilon=10**6, delta=1e-6)
+    >>> public = ReleaseParameters(n_items=3, n_users=2, max_items=3, bound=1, epsilon=10**6, delta=1e-6)
     >>> sent, layout = Gram().release(np.eye(3), public).value, Gram().layout(public)
     >>> believed_sums(sent, layout, public) is sent
     True
@@ -173,7 +175,7 @@ def believed_sums(message: BilinearSums, layout: BilinearLayout, public: Public)
     return replace(message, numbers=numbers // again)
 
 
-def _too_many(message: BilinearSums, layout: BilinearLayout, public: Public) -> int:
+def _too_many(message: BilinearSums, layout: BilinearLayout, public: ReleaseParameters) -> int:
     """By how much the count is beyond 100 times the promise."""
     most = min(MOST_TIMES * public.n_users, MOST_USERS) + _FAR * message.deviation * layout.count_unit
     users = float(message.numbers[layout.count][0]) * layout.count_unit

@@ -38,7 +38,7 @@ from typing import Final
 from twofold.errors import BadParameter
 from twofold.privacy.budget import Number, exact, positive
 from twofold.release.content import Kind
-from twofold.release.contract import Public
+from twofold.release.contract import ReleaseParameters
 
 __all__ = ["KINDS", "MOST_NUMBERS", "BilinearLayout", "deviation_scale", "largest_entry", "row_cap", "typical_items"]
 
@@ -94,7 +94,7 @@ class BilinearLayout:
 
     Examples
     --------
-    >>> public = Public(n_items=4, n_users=9, max_items=4, bound=1, epsilon=1, delta=1e-6)
+    >>> public = ReleaseParameters(n_items=4, n_users=9, max_items=4, bound=1, epsilon=1, delta=1e-6)
     >>> layout = BilinearLayout.of(public, "gram")
     >>> layout.length, layout.pairs, layout.norm, layout.cap
     (15, slice(5, 15, None), 256, 2.0)
@@ -120,13 +120,13 @@ class BilinearLayout:
 
     @classmethod
     def of(
-        cls, public: Public, kind: Kind, *, base_share: Number | None = None, cap: float | None = None
+        cls, public: ReleaseParameters, kind: Kind, *, base_share: Number | None = None, cap: float | None = None
     ) -> BilinearLayout:
         """Lay out a release.
 
         Parameters
         ----------
-        public : Public
+        public : ReleaseParameters
             The release.
         kind : {"gram", "sketch", "features"}
             What the pairs are.
@@ -138,7 +138,8 @@ class BilinearLayout:
 
         Examples
         --------
-        >>> public = Public(n_items=4, n_users=9, max_items=4, bound=5, lower=1, centre=3, feedback="ratings")
+        >>> stars = {"bound": 5, "lower": 1, "centre": 3, "feedback": "ratings"}
+        >>> public = ReleaseParameters(n_items=4, n_users=9, max_items=4, **stars)
         >>> BilinearLayout.of(public, "sketch").length
         49
         """
@@ -246,12 +247,12 @@ def _check_cap(cap: float, largest: float) -> None:
         )
 
 
-def row_cap(public: Public) -> float:
+def row_cap(public: ReleaseParameters) -> float:
     """Largest norm of a row x when no other is asked for: ``l2_cap``, else that of `typical_items` typical entries.
 
     Examples
     --------
-    >>> row_cap(Public(n_items=500, n_users=9, max_items=457, bound=5))
+    >>> row_cap(ReleaseParameters(n_items=500, n_users=9, max_items=457, bound=5))
     8.0
     """
     if public.l2_cap is not None:
@@ -259,36 +260,36 @@ def row_cap(public: Public) -> float:
     return math.sqrt(typical_items(public)) * deviation_scale(public)
 
 
-def typical_items(public: Public) -> int:
+def typical_items(public: ReleaseParameters) -> int:
     """Entries of a row that is not shortened: three times the root of the catalog, 10 to 64, never above `row_items`.
 
     Examples
     --------
-    >>> typical_items(Public(n_items=3883, n_users=9, max_items=4000, bound=5))
+    >>> typical_items(ReleaseParameters(n_items=3883, n_users=9, max_items=4000, bound=5))
     64
     """
     return min(public.row_items, max(10, 3 * math.isqrt(public.n_items)), _TYPICAL_ITEMS)
 
 
-def deviation_scale(public: Public) -> float:
+def deviation_scale(public: ReleaseParameters) -> float:
     """Typical size of an entry of x: 1 for counts, a quarter of the range for ratings.
 
     Examples
     --------
     >>> deviation_scale(
-    ...     Public(n_items=9, n_users=9, max_items=9, bound=5, lower=1, centre=3, feedback="ratings")
+    ...     ReleaseParameters(n_items=9, n_users=9, max_items=9, bound=5, lower=1, centre=3, feedback="ratings")
     ... )
     1.0
     """
     return (public.bound - public.lower) / 4 if public.feedback == "ratings" else 1.0
 
 
-def largest_entry(public: Public) -> float:
+def largest_entry(public: ReleaseParameters) -> float:
     """Largest size of an entry of x: the root of the bound for counts, the whole range for ratings.
 
     Examples
     --------
-    >>> largest_entry(Public(n_items=9, n_users=9, max_items=9, bound=9))
+    >>> largest_entry(ReleaseParameters(n_items=9, n_users=9, max_items=9, bound=9))
     3.0
     """
     if public.feedback == "ratings":
@@ -296,7 +297,7 @@ def largest_entry(public: Public) -> float:
     return math.sqrt(max(abs(public.lower), abs(public.bound)))
 
 
-def _columns(public: Public, kind: Kind) -> int:
+def _columns(public: ReleaseParameters, kind: Kind) -> int:
     if kind not in KINDS:
         raise BadParameter("this kind of pairs is not known.", found=repr(kind), expected=", ".join(KINDS))
     if kind == "features" and public.features is None:
@@ -330,7 +331,7 @@ def _power_of_two(least: int) -> int:
     return 1 << (least - 1).bit_length()
 
 
-def _base(public: Public, norm: int, limit: int, cap: float) -> tuple[int, int]:
+def _base(public: ReleaseParameters, norm: int, limit: int, cap: float) -> tuple[int, int]:
     """Give the mark of an observation and the limit of row and marks together."""
     if public.feedback == "counts":
         return 0, limit
@@ -353,7 +354,7 @@ def _pair_length(items: int, columns: int, kind: Kind) -> int:
     return items * (items + 1) // 2 if kind == "gram" else items * columns
 
 
-def _share(public: Public, given: Number | None) -> Fraction:
+def _share(public: ReleaseParameters, given: Number | None) -> Fraction:
     share = _BASE_SHARE[public.feedback] if given is None else exact(given, name="base_share")
     if not 0 < share < 1:
         raise BadParameter("base_share is out of range.", found=str(share), expected="above 0 and below 1")

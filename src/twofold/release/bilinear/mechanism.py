@@ -22,7 +22,7 @@ from twofold.release.bilinear.layout import KINDS, BilinearLayout
 from twofold.release.bilinear.records import exact_sums
 from twofold.release.cells import laplace_deviation
 from twofold.release.content import BilinearSums, Integers, Kind, Moments
-from twofold.release.contract import Public
+from twofold.release.contract import ReleaseParameters
 from twofold.release.records import check_rows
 
 __all__ = ["Bilinear", "BilinearNoise", "Gram", "ItemFeatures", "Sketch", "alone_epsilon", "noise_deviation"]
@@ -54,7 +54,7 @@ class Bilinear:
     Examples
     --------
     >>> import numpy as np
-    >>> public = Public(n_items=3, n_users=100, max_items=3, bound=1, epsilon=1, delta=1e-6)
+    >>> public = ReleaseParameters(n_items=3, n_users=100, max_items=3, bound=1, epsilon=1, delta=1e-6)
     >>> released = Bilinear(kind="gram").release(np.eye(3), public)
     >>> released.value.numbers.shape, released.event == Bilinear(kind="gram").price(public)
     ((10,), True)
@@ -78,19 +78,21 @@ class Bilinear:
         """Yes."""
         return True
 
-    def size(self, public: Public) -> int | None:  # noqa: ARG002
+    def size(self, public: ReleaseParameters) -> int | None:  # noqa: ARG002
         """One vector."""
         return 1
 
-    def layout(self, public: Public) -> BilinearLayout:
+    def layout(self, public: ReleaseParameters) -> BilinearLayout:
         """Places, units and bound of a release."""
         return BilinearLayout.of(public, self.kind, base_share=self.base_share, cap=self.cap)
 
-    def price(self, public: Public, *, seeded: bool = False) -> Event:
+    def price(self, public: ReleaseParameters, *, seeded: bool = False) -> Event:
         """One event, the whole budget."""
         return self._noise(public).event(seeded=seeded)
 
-    def release(self, rows: Any, public: Public, *, rng: int | Source | None = None) -> Released[BilinearSums]:
+    def release(
+        self, rows: Any, public: ReleaseParameters, *, rng: int | Source | None = None
+    ) -> Released[BilinearSums]:
         """Release the noisy sums of an entity's rows."""
         matrix, noise, words = check_rows(rows, public), self._noise(public), source(rng)
         drawn = noise.release(exact_sums(matrix, public, noise.layout), rng=words)
@@ -103,11 +105,11 @@ class Bilinear:
         )
         return Released(value=message, event=drawn.event)
 
-    def combine(self, messages: Iterable[BilinearSums], public: Public) -> Moments:
+    def combine(self, messages: Iterable[BilinearSums], public: ReleaseParameters) -> Moments:
         """Add the messages up, weighted by size where every entity has its own noise."""
         return combine_bilinear(messages, public, layout=self.layout(public))
 
-    def _noise(self, public: Public) -> BilinearNoise:
+    def _noise(self, public: ReleaseParameters) -> BilinearNoise:
         return BilinearNoise(public=public, layout=self.layout(public))
 
 
@@ -159,7 +161,7 @@ class BilinearNoise:
 
     Parameters
     ----------
-    public : Public
+    public : ReleaseParameters
         The release; ``honest`` above 0 asks for shares.
     layout : BilinearLayout
         Length and sensitivity.
@@ -173,13 +175,13 @@ class BilinearNoise:
 
     Examples
     --------
-    >>> public = Public(n_items=4, n_users=9, max_items=4, bound=1, epsilon=1, delta=1e-6, honest=205)
+    >>> public = ReleaseParameters(n_items=4, n_users=9, max_items=4, bound=1, epsilon=1, delta=1e-6, honest=205)
     >>> noise = BilinearNoise(public=public, layout=BilinearLayout.of(public, "gram"))
     >>> noise.event().kind, rho_of_sum(noise.event()) <= public.budget.rho
     ('discrete-gaussian-share/1', True)
     """
 
-    public: Public
+    public: ReleaseParameters
     layout: BilinearLayout
 
     @property
@@ -235,12 +237,12 @@ class BilinearNoise:
         raise BadPrivacyParameter("the noise shares are too narrow to be priced.", fix="lower epsilon")
 
 
-def noise_deviation(public: Public, kind: Kind) -> float:
+def noise_deviation(public: ReleaseParameters, kind: Kind) -> float:
     """Standard deviation of one entity's noise in each whole number.
 
     Examples
     --------
-    >>> public = Public(n_items=4, n_users=9, max_items=4, bound=1, epsilon=1, delta=1e-6)
+    >>> public = ReleaseParameters(n_items=4, n_users=9, max_items=4, bound=1, epsilon=1, delta=1e-6)
     >>> layout = BilinearLayout.of(public, "gram")
     >>> round(noise_deviation(public, "gram") / layout.sensitivity**0.5, 2)
     4.53
@@ -248,7 +250,7 @@ def noise_deviation(public: Public, kind: Kind) -> float:
     return BilinearNoise(public=public, layout=BilinearLayout.of(public, kind)).deviation
 
 
-def alone_epsilon(public: Public, kind: Kind) -> float:
+def alone_epsilon(public: ReleaseParameters, kind: Kind) -> float:
     """ε, at the plan's δ, of one entity's message seen alone, should the secure sum be broken.
 
     Notes
@@ -258,7 +260,7 @@ def alone_epsilon(public: Public, kind: Kind) -> float:
 
     Examples
     --------
-    >>> public = Public(n_items=9, n_users=9, max_items=4, bound=1, epsilon=1, delta=1e-6, honest=205)
+    >>> public = ReleaseParameters(n_items=9, n_users=9, max_items=4, bound=1, epsilon=1, delta=1e-6, honest=205)
     >>> round(alone_epsilon(public, "gram"), 1), alone_epsilon(public.with_(honest=0), "gram")
     (20.5, 1.0)
     """

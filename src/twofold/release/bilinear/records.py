@@ -45,7 +45,7 @@ import scipy.sparse as sp
 from twofold.privacy.grid import Grid, cap_l1, cap_l2
 from twofold.release.bilinear.layout import BilinearLayout
 from twofold.release.content import Floats, Integers
-from twofold.release.contract import Public
+from twofold.release.contract import ReleaseParameters
 
 __all__ = ["OWN_RATINGS", "RowBlock", "exact_sums", "profiles", "public_map", "random_signs", "row_blocks"]
 
@@ -53,14 +53,14 @@ __all__ = ["OWN_RATINGS", "RowBlock", "exact_sums", "profiles", "public_map", "r
 _DENSE: Final = 0.0015
 
 
-def exact_sums(rows: sp.csr_array, public: Public, layout: BilinearLayout) -> Integers:
+def exact_sums(rows: sp.csr_array, public: ReleaseParameters, layout: BilinearLayout) -> Integers:
     """Sum of the records of all users, in the places of the layout. Private until noise is added.
 
     Parameters
     ----------
     rows : csr array (users, items)
         As `twofold.release.records.check_rows` gives them.
-    public : Public
+    public : ReleaseParameters
         The release.
     layout : BilinearLayout
         Places and limits.
@@ -72,7 +72,7 @@ def exact_sums(rows: sp.csr_array, public: Public, layout: BilinearLayout) -> In
 
     Examples
     --------
-    >>> public = Public(n_items=2, n_users=9, max_items=2, bound=9, delta=1e-6)
+    >>> public = ReleaseParameters(n_items=2, n_users=9, max_items=2, bound=9, delta=1e-6)
     >>> layout = BilinearLayout.of(public, "gram")
     >>> both, one, other = (exact_sums(sp.csr_array(r), public, layout) for r in ([[1, 0], [9, 9]], [[1, 0]], [[9, 9]]))
     >>> (both == one + other).all(), int((one**2).sum()) <= layout.sensitivity
@@ -152,12 +152,12 @@ class RowBlock:
         return sp.csr_array(parts, shape=(self.n_users, self.n_items))
 
 
-def row_blocks(rows: sp.csr_array, public: Public, layout: BilinearLayout) -> Iterator[RowBlock]:
+def row_blocks(rows: sp.csr_array, public: ReleaseParameters, layout: BilinearLayout) -> Iterator[RowBlock]:
     """Turn rows (as `twofold.release.records.check_rows` gives them) into whole ones, some thousand at a time.
 
     Examples
     --------
-    >>> public = Public(n_items=2, n_users=9, max_items=2, bound=9, delta=1e-6)
+    >>> public = ReleaseParameters(n_items=2, n_users=9, max_items=2, bound=9, delta=1e-6)
     >>> layout = BilinearLayout.of(public, "gram")
     >>> next(row_blocks(sp.csr_array([[1, 0], [9, 9]]), public, layout)).values.tolist(), layout.norm
     ([181, 181, 181], 256)
@@ -172,7 +172,7 @@ def row_blocks(rows: sp.csr_array, public: Public, layout: BilinearLayout) -> It
         yield _block(_whole(_x(entries, starts, public), layout), columns, starts, layout)
 
 
-def _x(entries: Floats, starts: Integers, public: Public) -> Floats:
+def _x(entries: Floats, starts: Integers, public: ReleaseParameters) -> Floats:
     if public.feedback == "counts":
         return np.asarray(np.sign(entries) * np.sqrt(np.abs(entries)))
     # Whole numbers first, so that a user's sum does not depend on the order of addition.
@@ -226,12 +226,12 @@ def random_signs(*, n_items: int, columns: int, seed: int) -> Integers:
     return 2 * np.unpackbits(stream)[:number].reshape(n_items, columns).astype(np.int64) - 1
 
 
-def public_map(public: Public, layout: BilinearLayout) -> Integers:
+def public_map(public: ReleaseParameters, layout: BilinearLayout) -> Integers:
     """Matrix M of the second vectors: random signs for a sketch, the table of features for features.
 
     Examples
     --------
-    >>> public = Public(n_items=5, n_users=9, max_items=2, bound=1, n_prototypes=3)
+    >>> public = ReleaseParameters(n_items=5, n_users=9, max_items=2, bound=1, n_prototypes=3)
     >>> public_map(public, BilinearLayout.of(public, "sketch")).shape
     (5, 3)
     """
@@ -245,7 +245,7 @@ def profiles(rows: sp.csr_array, mapping: Integers, layout: BilinearLayout) -> I
 
     Examples
     --------
-    >>> public = Public(n_items=2, n_users=9, max_items=2, bound=1, n_prototypes=2, delta=1e-6)
+    >>> public = ReleaseParameters(n_items=2, n_users=9, max_items=2, bound=1, n_prototypes=2, delta=1e-6)
     >>> layout = BilinearLayout.of(public, "sketch")
     >>> found = profiles(sp.csr_array(np.array([[3, 4], [0, 0]])), np.eye(2, dtype=np.int64), layout)
     >>> found.tolist(), layout.profile_norm

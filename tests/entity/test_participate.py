@@ -12,7 +12,7 @@ from twofold.data.catalog import Catalog
 from twofold.data.identifiers import Identifiers
 from twofold.data.ratings import Ratings
 from twofold.entity.agent import Entity
-from twofold.entity.participate import take_part
+from twofold.entity.participate import participate
 from twofold.federation.folder import EntityFolder
 from twofold.federation.key_messages import decode_survivors
 from twofold.federation.mailbox import InProcess
@@ -62,7 +62,7 @@ class Group:
         return self.boxes[phase.name]
 
     def join(self, *names: str):
-        standings = [take_part(self.entity(name), self.box) for name in names]
+        standings = [participate(self.entity(name), self.box) for name in names]
         return standings[-1]
 
     def sent(self, phase: Phase) -> list[bytes]:
@@ -139,13 +139,13 @@ def test_what_lies_there_and_is_not_taken_is_said(group: Group, tmp_path: Path):
     def box(phase: Phase) -> EntityFolder:
         return EntityFolder(folder, folder, group.plan, phase=phase)
 
-    assert take_part(group.entity("site-0"), box).note == ""
+    assert participate(group.entity("site-0"), box).note == ""
     (folder / "federation.roll").write_bytes(b"half a")
-    assert "federation.roll" in take_part(group.entity("site-0"), box).note
+    assert "federation.roll" in participate(group.entity("site-0"), box).note
 
 
 def test_a_plain_plan_has_one_step(group: Group):
     plan = group.plan.with_(secure=None, simulation=True)
     box = InProcess()
-    standing = take_part(Entity("site-0", group.ratings, plan, rng=1), lambda _: box)
+    standing = participate(Entity("site-0", group.ratings, plan, rng=1), lambda _: box)
     assert (standing.sent, standing.waits) == (("the message",), "the item factors")

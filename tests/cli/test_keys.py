@@ -1,4 +1,4 @@
-"""`twofold enroll`: keys for one plan, and nothing written over."""
+"""`twofold keys new`: keys for one plan, and nothing written over."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from twofold.federation.plan import CatalogKey, Plan
 from twofold.identity.keystore import KeyStore
 from twofold.identity.roster import Roster
 
-LINE = "enroll --entity st-anna --keys st-anna.keys -o st-anna.pub"
+LINE = "keys new --entity st-anna --keys st-anna.keys -o st-anna.pub"
 
 
 @pytest.fixture(autouse=True)
@@ -58,22 +58,22 @@ def test_keys_that_serve_a_plan_say_so():
 def test_no_file_is_written_over():
     ask(LINE)
     secret = Path("st-anna.keys").read_bytes()
-    for line in ("enroll --entity x --keys x.keys -o st-anna.keys", "enroll --entity x --keys x.keys -o x.keys"):
+    for line in ("keys new --entity x --keys x.keys -o st-anna.keys", "keys new --entity x --keys x.keys -o x.keys"):
         assert isinstance(ask(line).exception, DataError)
     assert Path("st-anna.keys").read_bytes() == secret
 
 
 def test_a_name_that_is_none():
-    assert isinstance(ask("enroll --entity ../x --keys x.keys -o x.pub").exception, TwofoldError)
+    assert isinstance(ask("keys new --entity ../x --keys x.keys -o x.pub").exception, TwofoldError)
     assert not Path("x.keys").exists()
 
 
 def test_a_place_that_cannot_be_written_is_said_before_keys_are_made():
     Path("d").mkdir()
     for line, words in (
-        ("enroll --entity x --keys x.keys -o d", "-o d/x.pub"),
-        ("enroll --entity x --keys d -o x.pub", "--keys d/x.keys"),
-        ("enroll --entity x --keys x.keys -o no/x.pub", "mkdir -p no"),
+        ("keys new --entity x --keys x.keys -o d", "-o d/x.pub"),
+        ("keys new --entity x --keys d -o x.pub", "--keys d/x.keys"),
+        ("keys new --entity x --keys x.keys -o no/x.pub", "mkdir -p no"),
     ):
         error = ask(line).exception
         assert isinstance(error, DataError)
