@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from twofold.privacy.audit.exact_checks import differing_parameters
 from twofold.privacy.audit.broken import seen_items_only
+from twofold.privacy.audit.exact_checks import differing_parameters
 from twofold.privacy.events import SequentialEvent
 from twofold.privacy.mechanisms import (
     DiscreteGaussian,

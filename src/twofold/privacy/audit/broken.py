@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twofold.privacy.audit.lower_bound import Batch, Statistic, repeat
-from twofold.privacy.mechanisms.laplace import DiscreteLaplace
 from twofold.privacy.events import Released
+from twofold.privacy.mechanisms.laplace import DiscreteLaplace
 from twofold.privacy.rng import Source
 from twofold.privacy.unit import Unit
 

@@ -10,12 +10,9 @@ from numpy.typing import NDArray
 
 from twofold.privacy.audit.lower_bound import Batch, Statistic, repeat
 from twofold.privacy.budget import ApproxDP
-from twofold.privacy.mechanisms.gaussian import DiscreteGaussian
-from twofold.privacy.mechanisms.laplace import DiscreteLaplace
-from twofold.privacy.mechanisms.selection import ExponentialMechanism
-from twofold.privacy.mechanisms.gaussian import DiscreteGaussianShare
-from twofold.privacy.mechanisms.selection import GumbelTop
-from twofold.privacy.mechanisms.laplace import DiscreteLaplaceShare
+from twofold.privacy.mechanisms.gaussian import DiscreteGaussian, DiscreteGaussianShare
+from twofold.privacy.mechanisms.laplace import DiscreteLaplace, DiscreteLaplaceShare
+from twofold.privacy.mechanisms.selection import ExponentialMechanism, GumbelTop
 from twofold.privacy.mechanisms.threshold import PrivateThreshold
 from twofold.privacy.rng import Source
 from twofold.privacy.unit import Unit

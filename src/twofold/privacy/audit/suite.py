@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from twofold.privacy.audit.broken import Broken, broken_mechanisms
 from twofold.privacy.audit.exact_checks import differing_parameters, loss_table, naive_laplace, precision_attack
 from twofold.privacy.audit.lower_bound import audit_one_run, lower_bound
-from twofold.privacy.audit.broken import Broken, broken_mechanisms
 from twofold.privacy.audit.subjects import Subject, subjects
 from twofold.privacy.grid import Grid
 from twofold.privacy.mechanisms.laplace import DiscreteLaplace
