@@ -138,7 +138,7 @@ def test_keys_of_an_earlier_plan_are_refused():
     call(NEW.replace("plan.toml", "two.toml") + " --name second")
     error = ask(keyed("anna").replace("plan.toml", "two.toml")).exception
     assert isinstance(error, PlanMismatch)
-    assert "another file for the keys" in str(error)
+    assert "keys new" in str(error)
 
 
 def test_one_message_needs_join():

@@ -41,11 +41,11 @@ from benchmarks._kill_points import Kill
 from twofold.entity.agent import Entity
 from twofold.privacy.ledger.keys import Keys
 from twofold.privacy.rng import Keyed
-from twofold.federation.messages import decode_factors, decode_prototypes, encode_factors
+from twofold.federation.messages import decode_factors, decode_release, encode_factors
 from twofold.federation.folder import ServerFolder
 
 def draws_without_a_ledger(self):
-    return decode_prototypes(self._draw(self.plan.release_mechanism.price(self.plan.public), self._source), self.plan)
+    return decode_release(self._draw(self.plan.release_mechanism.price(self.plan.public), self._source), self.plan)
 
 def draws_anew(self, entry):
     return Keyed(os.urandom(32))
@@ -58,7 +58,7 @@ def publishes_something_else(self, data):
 def warm_and_break(folder):
     usual = warm(folder)
     if sys.argv[2] == "draws without a ledger":
-        Entity.prototypes = draws_without_a_ledger
+        Entity.release = draws_without_a_ledger
     elif sys.argv[2] == "draws anew":
         Keys.source = draws_anew
         _kills._choose = lambda *_: Kill("touch", 42)  # of an entity: drawn, not yet stored

@@ -21,7 +21,7 @@ from twofold.data.catalog import Catalog
 from twofold.data.identifiers import Identifiers
 from twofold.data.ratings import Ratings
 from twofold.entity.agent import Entity, bounded
-from twofold.entity.participate import Standing, participate
+from twofold.entity.participate import ParticipationStatus, participate
 from twofold.errors import BadMessage, PlanMismatch, PrivacyError, TooFewMessages
 from twofold.federation.folder import EntityFolder, ServerFolder
 from twofold.federation.key_messages import decode_survivors, encode_survivors
@@ -78,7 +78,7 @@ class Federation:
         seed = NAMES.index(name)
         return Entity(name, people(seed), self.plan, rng=seed, keys=self.folder / f"{name}.keys")
 
-    def join(self, names: Sequence[str]) -> list[Standing]:
+    def join(self, names: Sequence[str]) -> list[ParticipationStatus]:
         def box(phase: Phase) -> EntityFolder:
             return EntityFolder(self.box, self.box, self.plan, phase=phase)
 
@@ -263,7 +263,7 @@ sys.path.insert(0, str(Path(sys.argv[2]).parent))
 from test_secure_federation import CATALOG, people
 from twofold.entity.agent import Entity
 from twofold.identity.keystore import new_keys
-from twofold.entity.participate import take_part
+from twofold.entity.participate import participate
 from twofold.errors import PrivacyError
 from twofold.privacy.ledger import Ledger
 from twofold.federation.key_messages import encode_survivors
@@ -288,7 +288,7 @@ def entity(name, place):
     return Entity(name, rows, plan, ledger=place / f"{name}.ledger", keys=place / f"{name}.keys")
 
 def join(name, place):
-    return take_part(entity(name, place), lambda phase: EntityFolder(place / "box", place / "box", plan, phase=phase))
+    return participate(entity(name, place), lambda phase: EntityFolder(place / "box", place / "box", plan, phase=phase))
 
 def own(place):
     kept = {path.name: path.read_bytes() for path in place.glob("a.keys*") if path.suffix != ".lock"}

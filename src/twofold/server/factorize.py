@@ -364,7 +364,7 @@ def _check(
         data = read_limited(place, message_limit(plan))
     else:
         raise BadMessage(
-            "this is not a message.", found=f"a {type(message).__name__}", expected="PrototypesMessage, bytes or a path"
+            "this is not a message.", found=f"a {type(message).__name__}", expected="ReleaseMessage, bytes or a path"
         )
     return _arrived(decode_release(data, plan), place, plan, keep, known)
 
