@@ -24,7 +24,7 @@ from twofold.privacy.events import (
 )
 from twofold.privacy.ledger import Ledger, digest
 from twofold.privacy.unit import Unit
-from twofold.release.bilinear.mechanism import Bilinear, alone_epsilon
+from twofold.release.bilinear.mechanism import Bilinear
 from twofold.release.contract import ReleaseParameters
 from twofold.report.card import headline, sections, to_html, to_markdown
 
@@ -75,7 +75,7 @@ def test_noise_stands_against_signal_from_public_numbers(card):
     # sd of discrete Laplace noise of scale 66; 90 users a prototype, 66 of 457 items each
     assert card.noise == pytest.approx(2**0.5 * 66, rel=1e-3)
     assert card.signal is not None
-    assert card.signal.low == pytest.approx(90 * 66 / 457)
+    assert card.signal["low"] == pytest.approx(90 * 66 / 457)
     assert "0.14 to 0.37 times the noise. Single numbers drown" in to_markdown(card)
 
 
@@ -229,10 +229,10 @@ class _Text(HTMLParser):
 def test_both_figures_of_a_secure_sum(tmp_path):
     """ε = 1 for the sum of 205 entities is about 20 for one message alone, should all others collude."""
     public = ReleaseParameters(n_items=12, n_users=40, max_items=4, bound=5, epsilon=1, delta=1e-6, honest=205)
-    event = Bilinear(kind="gram").price(public)
+    event = Bilinear(kind="gram").spec(public).event
     made = card_from_ledger(make(tmp_path, [event], cost=ApproxDP(epsilon=1, delta=1e-6)))
     assert made.alone is not None
-    assert made.alone.epsilon == pytest.approx(alone_epsilon(public, "gram"))
+    assert made.alone.epsilon == pytest.approx(Bilinear(kind="gram").spec(public).sum.alone_epsilon)
     assert 19 < made.alone.epsilon < 21
     assert (made.figures[0].epsilon, made.parties, made.alone.headline) == (1, 205, False)
     assert "at most 73.1% of the time" in headline(made)
@@ -245,7 +245,7 @@ def test_both_figures_of_a_secure_sum(tmp_path):
 
 def test_a_share_of_a_laplace_alone_promises_nothing(tmp_path):
     public = ReleaseParameters(n_items=12, n_users=40, max_items=4, bound=5, epsilon=1, delta=0, honest=205)
-    event = Bilinear(kind="gram").price(public)
+    event = Bilinear(kind="gram").spec(public).event
     assert isinstance(event, DiscreteLaplaceShareEvent)
     made = card_from_ledger(make(tmp_path, [event], cost=PureDP(epsilon=1)))
     assert made.alone is not None
@@ -263,7 +263,7 @@ def test_one_party_has_no_figure_alone(card):
 def test_several_shares_are_not_priced_alone():
     """Nothing is proved of one entity's part of several shared noises, so nothing is promised."""
     public = ReleaseParameters(n_items=12, n_users=40, max_items=4, bound=5, epsilon=1, delta=1e-6, honest=205)
-    event = Bilinear(kind="gram").price(public)
+    event = Bilinear(kind="gram").spec(public).event
     assert alone_cost([event], ApproxDP(epsilon=1, delta=1e-6)).epsilon < 21
     assert alone_cost([event, event], ApproxDP(epsilon=1, delta=1e-6)).epsilon == float("inf")
 
@@ -275,7 +275,7 @@ def test_a_person_in_several_entities_of_one_sum(tmp_path, entities):
     public = ReleaseParameters(
         n_items=12, n_users=40, max_items=4, bound=5, epsilon=1, delta=1e-6, honest=205, unit=unit
     )
-    event = Bilinear(kind="gram").price(public)
+    event = Bilinear(kind="gram").spec(public).event
     made = card_from_ledger(make(tmp_path, [event], unit=unit, cost=ApproxDP(epsilon=1, delta=1e-6)))
     stated = next(one for one in made.figures if "of this one sum" in one.meaning)
     distance = entities * math.sqrt(2 * float(public.budget.rho))

@@ -25,8 +25,6 @@ from twofold.data.federation import Federation
 from twofold.data.split import Split
 from twofold.entity.model import Model
 from twofold.errors import BadParameter, TransportError
-from twofold.federation.expected import expected
-from twofold.federation.leaving import leaving
 from twofold.privacy.card import brief
 from twofold.privacy.ledger import Ledger
 from twofold.release.bilinear.layout import BilinearLayout
@@ -200,15 +198,14 @@ SHOWN: Final = 5  # recommendations and reasons of the example
 
 def entity_lines(federation: Federation, done: Simulated, ledgers: Path) -> tuple[EntityLine, ...]:
     """Gather what the report tells of each hospital."""
-    left = leaving(done.plan)
     return tuple(
         EntityLine(
             name=name,
             users=federation[name].n_users,
-            numbers=left.numbers or 0,
+            numbers=done.plan.spec.numbers or 0,
             bytes=done.sent[name],
             spent=brief(Ledger(ledgers / f"{name}.ledger").state().spent),
-            noise=left.noise.values,
+            noise=done.plan.spec.noise.values,
             signal=math.nan,  # under masks nobody can tell
             model=done.models[name].scorer.kind,
             strength=_strength(done.models[name].strength),
@@ -221,8 +218,9 @@ def entity_lines(federation: Federation, done: Simulated, ledgers: Path) -> tupl
 def added_up(done: Simulated) -> tuple[float, float]:
     """Noise in a number of the sum of all messages, and the sum of one item's squares beneath it (root mean square)."""
     plan, factors = done.plan, done.factors
-    layout, wanted = BilinearLayout.of(plan.public, "gram"), expected(plan)
-    noise = wanted.deviation * layout.pairs_unit * math.sqrt(factors.entities)
+    layout = BilinearLayout.of(plan.parameters, "gram")
+    assert plan.spec.sum is not None  # the demonstration sums a Gram matrix
+    noise = plan.spec.sum.deviation * layout.pairs_unit * math.sqrt(factors.entities)
     squares = np.zeros(plan.n_items) if factors.squares is None else factors.squares
     return noise, float(np.sqrt(np.mean((factors.users * squares) ** 2)))
 

@@ -7,11 +7,11 @@ The privacy card as Markdown.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
 
 from twofold.privacy.card import Card, percent
-from twofold.privacy.explain import Range
 
 __all__ = ["Section", "headline", "sections", "to_html", "to_markdown"]
 
@@ -91,11 +91,11 @@ def _weaken(card: Card) -> Section:
     return Section(title="2. What could weaken it", rows=tuple(rows))
 
 
-def _ratio(noise: float, signal: Range) -> str:
-    low, high = signal.low / noise, signal.high / noise
+def _ratio(noise: float, signal: Mapping[str, float]) -> str:
+    low, high = signal["low"] / noise, signal["high"] / noise
     return (
-        f"The noise on one number is {noise:.3g}; the signal, from public numbers alone, is {signal.low:.3g} to "
-        f"{signal.high:.3g}: {low:.2g} to {high:.2g} times the noise. {_useful(low, high)}"
+        f"The noise on one number is {noise:.3g}; the signal, from public numbers alone, is {signal['low']:.3g} to "
+        f"{signal['high']:.3g}: {low:.2g} to {high:.2g} times the noise. {_useful(low, high)}"
     )
 
 

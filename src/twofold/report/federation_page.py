@@ -17,8 +17,6 @@ from html import escape
 from typing import Final
 
 from twofold import __version__
-from twofold.federation.expected import expected
-from twofold.federation.leaving import leaving
 from twofold.federation.plan import Plan
 from twofold.privacy.budget import best_guess
 from twofold.privacy.card import brief, percent, protects
@@ -579,25 +577,28 @@ def _secure_words(plan: Plan, entities: str) -> tuple[tuple[str, str], ...]:
     """Say what a secure sum adds to the promise, and what is left of it when all others collude."""
     if plan.secure is None:
         return ()
-    left = leaving(plan)
-    alone = "nothing" if left.alone is None or math.isinf(left.alone) else f"ε = {left.alone:.3g}"
+    stated = plan.spec.sum
+    alone = "nothing"
+    if stated is not None and math.isfinite(stated.alone_epsilon):
+        alone = f"ε = {stated.alone_epsilon:.3g}"
     words = (
         f"the server sees only the sum of at least {plan.secure.survivors} messages; the noise is shared among "
-        f"{left.honest} honest {entities}. Should all others collude with the server, one message alone has {alone}"
+        f"{plan.parameters.honest} honest {entities}. Should all others collude with the server, one "
+        f"message alone has {alone}"
     )
     return (("Secure sum", words),)
 
 
 def _released(run: FederationRun) -> tuple[str, str]:
-    plan, numbers = run.plan, leaving(run.plan).numbers
-    if expected(plan).length:
+    plan, numbers = run.plan, run.plan.spec.numbers
+    if plan.spec.sum is not None:
         return ("Released", f"{numbers:,} numbers; {run.choice or plan.mechanism}")
     return ("Prototypes", f"{plan.n_prototypes} asked for, {_rows(plan)} leave; {run.choice or plan.mechanism}")
 
 
 def _rows(plan: Plan) -> str:
     """How many rows of sums leave an entity: cells, or one profile, where the mechanism does not cluster."""
-    size = plan.release_mechanism.size(plan.public)
+    size = plan.spec.rows
     return "as many as it has users" if size is None else f"{size:,}"
 
 
