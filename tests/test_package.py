@@ -19,7 +19,18 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 
 def test_importing_loads_nothing_heavy() -> None:
-    heavy = ("numba", "polars", "scipy", "pandas", "dp_accounting", "matplotlib", "typer")
+    heavy = (
+        "numba",
+        "polars",
+        "scipy",
+        "pandas",
+        "dp_accounting",
+        "matplotlib",
+        "typer",
+        "jinja2",
+        "pydantic",
+        "cryptography",
+    )
     code = f"import sys, twofold; print([name for name in {heavy!r} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jinja2 import UndefinedError
 
 from twofold.errors import TransportError
-from twofold.report.page import Notice, Page, Paragraph, Section
+from twofold.report.page import Notice, Page, Paragraph, Section, render
 
 
 def page(*titles: str) -> Page:
@@ -39,6 +40,19 @@ def test_contents_lead_to_every_section(read_html: Callable[[str], Any]) -> None
 
 def test_a_short_page_has_no_contents() -> None:
     assert "<nav" not in page("one", "two", "three").html()
+
+
+def test_one_sheet_has_no_contents_and_smaller_type() -> None:
+    sections = page("one", "two", "three", "four").sections
+    assert "<nav" in Page(title="t", sections=sections).html()
+    text = Page(title="t", sections=sections, sheet=True).html()
+    assert "<nav" not in text
+    assert '<body class="sheet">' in text
+
+
+def test_a_name_that_a_template_misses_is_an_error() -> None:
+    with pytest.raises(UndefinedError, match="page"):
+        render("page.html.j2", sections=[])
 
 
 def test_it_is_written_whole(tmp_path: Path) -> None:

@@ -102,8 +102,7 @@ def _ledgers(given: Path | None) -> Iterator[Path]:
 
 def _record(run: FederationRun) -> dict[str, Any]:
     """Everything the table shows, and more, as plain JSON."""
-    from twofold.report.federation import Group, mean_and_spread, size_groups
-    from twofold.report.federation_page import headline
+    from twofold.report.federation import Group, headline, mean_and_spread, size_groups
 
     groups = (Group(name="all", short="all", members=run.everyone), *size_groups(run.sizes))
 
@@ -136,8 +135,7 @@ def _plain(value: float) -> float | None:
 
 
 def _print(run: FederationRun, target: Path, ledgers: Path | None) -> None:
-    from twofold.report.federation import mean_and_spread, size_groups
-    from twofold.report.federation_page import budget_words, headline, kept_of_the_gain
+    from twofold.report.federation import budget_words, headline, kept_of_the_gain, mean_and_spread, size_groups
 
     groups = size_groups(run.sizes)
     console = Console()
