@@ -36,6 +36,12 @@ def test_importing_loads_nothing_heavy() -> None:
     assert result.stdout.strip() == "[]"
 
 
+def test_pages_load_their_templates_only_when_written() -> None:
+    code = "import sys, twofold.privacy.card, twofold.report.card; print('jinja2' in sys.modules)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "False"
+
+
 def test_the_data_layer_does_not_load_numba() -> None:
     code = "import sys, twofold; twofold.read_ratings; twofold.holdout; print('numba' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -374,7 +374,7 @@ def kept_of_the_gain(run: FederationRun, key: str) -> str:
     if without.verdict != "better":
         return (
             f"Over all {run.nouns.entities}, even sharing without privacy does not measurably beat staying alone, so "
-            "privacy costs nothing here."
+            "there is no gain that privacy could reduce."
         )
     if private.verdict != "better":
         return (

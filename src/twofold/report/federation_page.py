@@ -300,38 +300,27 @@ def _results(run: FederationRun) -> tuple[Section, ...]:
 
 
 def _measure(run: FederationRun, groups: tuple[Group, ...], name: str) -> Table:
-    found = [[mean_and_spread(getattr(one, name), group.members) for group in groups] for one in run.systems]
-    rows = [
-        (one.name, *(with_spread(mean, spread) for mean, spread in line))
-        for one, line in zip(run.systems, found, strict=True)
+    nouns, users = run.nouns, run.sizes
+    rows: list[tuple[str, ...]] = [
+        (nouns.entities, *(whole(len(group.members)) for group in groups)),
+        (nouns.users, *(whole(sum(users[k] for k in group.members)) for group in groups)),
     ]
-    exact = [
-        (one.name, *(value for pair in line for value in pair)) for one, line in zip(run.systems, found, strict=True)
-    ]
+    exact = []
+    for one in run.systems:
+        found = [mean_and_spread(getattr(one, name), group.members) for group in groups]
+        rows.append((one.name, *(with_spread(mean, spread) for mean, spread in found)))
+        exact.append((one.name, *(value for pair in found for value in pair)))
     heads = [f"{group.name}: {part}" for group in groups for part in ("mean", "spread")]
+    names = ", ".join(group.name for group in groups[1:])
     return Table(
-        caption=f"{capital(MEASURES[name])}, mean ± standard deviation over {run.nouns.entities}",
+        caption=f"{capital(MEASURES[name])}, mean ± standard deviation over {nouns.entities}",
         columns=(Column("", numeric=False), *(Column(group.short) for group in groups)),
-        rows=(*_sizes(run, groups), *rows),
+        rows=tuple(rows),
         strong=tuple(k for k, one in enumerate(run.systems, start=2) if one.key == PRIVATE),
-        note=_cut(run, groups),
+        note=f"Columns: all {nouns.entities}, then the {names} by number of {nouns.users}.",
         exact=tuple(exact),
         exact_columns=("system", *heads),
     )
-
-
-def _sizes(run: FederationRun, groups: tuple[Group, ...]) -> tuple[tuple[str, ...], ...]:
-    users = run.sizes
-    return (
-        (run.nouns.entities, *(whole(len(group.members)) for group in groups)),
-        (run.nouns.users, *(whole(sum(users[k] for k in group.members)) for group in groups)),
-    )
-
-
-def _cut(run: FederationRun, groups: tuple[Group, ...]) -> str:
-    """How the columns were cut."""
-    names = ", ".join(group.name for group in groups[1:])
-    return f"Columns: all {run.nouns.entities}, then the {names} by number of {run.nouns.users}."
 
 
 def _by_size(run: FederationRun, groups: tuple[Group, ...], name: str) -> Plot:
