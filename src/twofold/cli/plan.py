@@ -28,7 +28,7 @@ from twofold.cli.plan_explain import (
     show_worth,
     worth_record,
 )
-from twofold.errors import BadPlan
+from twofold.errors import BadPlan, Set
 from twofold.federation.leaving import Leaving, leaving
 from twofold.federation.plan import CatalogKey, Plan
 from twofold.federation.plan_file import parse_plan, read_plan, read_toml, with_tables
@@ -61,6 +61,7 @@ def read_roster(paths: Sequence[Path]) -> Roster:
             found=listed(twice),
             expected="--public-key once for every entity",
             fix="leave one out, or name the file of the entity that was meant",
+            parameter="public_key",
         )
     if len(roster) < 2:
         raise BadPlan(
@@ -68,6 +69,7 @@ def read_roster(paths: Sequence[Path]) -> Roster:
             found=f"the public keys of {listed(names)} only",
             expected=f"{_NO_KEYS}, two at least",
             fix="--public-key st-anna.pub --public-key st-bern.pub, and so on; twofold keys new makes them",
+            parameter="public_key",
         )
     return roster
 
@@ -90,12 +92,14 @@ def check_names(roster: Roster, entities: Sequence[str], n_entities: int | None)
             found=f"--entity {listed(strangers)}",
             expected=f"names among the keys: {listed(list(roster))}",
             fix="--public-key of that entity too, or no --entity: the keys name the entities",
+            parameter="entity",
         )
     if entities and (rest := [name for name in roster if name not in entities]):
         raise BadPlan(
             "the entities are not those of the public keys.",
             found=f"keys of {listed(rest)}, without --entity",
             fix="leave --entity out: the keys name the entities",
+            parameter="entity",
         )
     if n_entities is not None and n_entities != len(roster):
         raise BadPlan(
@@ -103,6 +107,7 @@ def check_names(roster: Roster, entities: Sequence[str], n_entities: int | None)
             found=f"--n-entities {n_entities}, and {len(roster)} keys",
             expected="the public keys of every entity, and no other",
             fix="--public-key of the others too, or leave --n-entities out: the keys are counted",
+            parameter="n_entities",
         )
 
 
@@ -113,7 +118,11 @@ def check_secure(options: Mapping[str, object], *, keys: bool, counted: bool) ->
         return
     if "--survivors" not in given:
         raise BadPlan(
-            "an option of a secure sum without one.", found=", ".join(given), expected=_NO_KEYS, fix="--public-key FILE"
+            "an option of a secure sum without one.",
+            found=", ".join(given),
+            expected=_NO_KEYS,
+            fix=Set("public_key", "FILE"),
+            parameter="public_key",
         )
     if not counted:
         raise BadPlan(
@@ -121,6 +130,7 @@ def check_secure(options: Mapping[str, object], *, keys: bool, counted: bool) ->
             found="no key",
             fix="--public-key st-anna.pub --public-key st-bern.pub, and so on from twofold keys new; --n-entities "
             "in their place for a plan that is only to be explained or simulated",
+            parameter="public_key",
         )
 
 
@@ -128,9 +138,10 @@ def check_features(mechanism: str | None, features: Path | None) -> None:
     """Refuse the mechanism that needs a table of features without one."""
     if mechanism == "features" and features is None:
         raise BadPlan(
-            "--mechanism features needs a public table of what the items are.",
+            "the mechanism features needs a public table of what the items are.",
             found="no --features",
-            fix="--features kinds.csv with a column of the item ids and one of classes, or another --mechanism",
+            fix=(Set("features", "kinds.csv"), "another mechanism"),
+            parameter="features",
         )
 
 
@@ -214,7 +225,9 @@ def new_plan_file(
     from twofold.federation.tables import save_features
 
     if file.exists() and not force:
-        raise BadPlan("there is a file already.", found=file.name, fix="another name, or --force to write over it")
+        raise BadPlan(
+            "there is a file already.", found=file.name, fix=("another name", Set("force", True)), parameter="file"
+        )
     check_features(mechanism, features)
     items = Catalog.read(catalog, item=item, separator=separator)
     table = None if features is None else _features(features, items, separator)
@@ -269,7 +282,9 @@ def new_plan_file(
     for path in named.values():
         refuse_output(path, (file, catalog, features, *(public_key or ())))
         if path.exists() and not force:
-            raise BadPlan("there is a file already.", found=path.name, fix="another name, or --force to write over it")
+            raise BadPlan(
+                "there is a file already.", found=path.name, fix=("another name", Set("force", True)), parameter="file"
+            )
     if table is not None:
         save_features(table, beside["features_file"])
     if roster is not None:
