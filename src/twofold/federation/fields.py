@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidato
 from pydantic.fields import FieldInfo
 
 from twofold.checks import LARGEST
-from twofold.errors import BadPlan, Run, TwofoldError
+from twofold.errors import BadPlan, TwofoldError
 from twofold.privacy.budget import positive, read_delta
 from twofold.storage.strict_json import printable
 
@@ -151,7 +151,7 @@ def check_names(given: Iterable[object], known: Iterable[str], *, optional: Iter
         raise BadPlan(
             "the plan is not complete.",
             found=f"missing {', '.join(missing)}",
-            fix=("add them", Run("plan new"), "which writes a file with every field and what it means"),
+            fix="add them; twofold plan new writes a file with every field and what it means",
             parameter=missing[0],
         )
 
