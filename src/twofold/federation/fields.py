@@ -272,7 +272,8 @@ def _refusal(table: type[FieldTable], error: ValidationError) -> TwofoldError:
     name = str(first["loc"][0]) if first["loc"] else ""
     inner = first.get("ctx", {}).get("error")
     if isinstance(inner, TwofoldError):
-        return BadPlan(**{**inner.parts, "parameter": table.prefix + name})
+        own = inner.parameter not in (None, name)  # a part of the value, such as one entity's name
+        return inner.as_(BadPlan) if own else BadPlan(**{**inner.parts, "parameter": table.prefix + name})
     return BadPlan(
         "{parameter} is out of range.",
         found=re.sub(r"\s+", " ", f"{first['input']!r:.40}"),
