@@ -198,7 +198,7 @@ def test_a_missing_table_of_features_is_refused_before_anything_is_spent():
         error = ask(line).exception
         assert isinstance(error, PlanMismatch), line
         assert "no f.features beside f.toml" in str(error), line
-        assert "copy f.features from whoever wrote the plan" in str(error)
+        assert "copy f.features from the author of the plan" in str(error)
     assert not any(Path(name).exists() for name in ("anna.ledger", "bern.round1", "again.round2", "anna.model", "out"))
     for verb in ("show", "explain"):
         assert "note: the plan's table of features is missing: no f.features" in call(f"plan {verb} f.toml")

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from twofold.algorithms._checks import non_negative_number, whole_number
 from twofold.algorithms._jit import Workers, one_blas_thread
 from twofold.algorithms._kmeans_step import (
     Bounds,
@@ -225,14 +226,8 @@ def _moved(rows: Rows, weights: Doubles, centers: Doubles, now: Step) -> Doubles
 
 def _check_parameters(n_clusters: int, max_iter: int, tol: float, n_init: int) -> None:
     for name, value in (("n_clusters", n_clusters), ("max_iter", max_iter), ("n_init", n_init)):
-        if not isinstance(value, (int, np.integer)) or value < 1:
-            raise BadParameter(
-                "{parameter} is out of range.", found=repr(value), expected="a whole number, 1 or more", parameter=name
-            )
-    if not 0 <= tol < np.inf:
-        raise BadParameter(
-            "{parameter} is out of range.", found=repr(tol), expected="a finite number, 0 or more", parameter="tol"
-        )
+        whole_number(name, value)
+    non_negative_number("tol", tol)
 
 
 def _given_starts(init: Any, n_clusters: int, rows: Rows, exponent: int, n_init: int) -> Doubles | None:

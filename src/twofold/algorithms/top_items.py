@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from twofold.algorithms import _reference as _top_items_reference
 from twofold.algorithms import _top_items_kernels
+from twofold.algorithms._checks import whole_number
 from twofold.algorithms._jit import Workers, numba_enabled, one_blas_thread
 from twofold.errors import BadNumber, BadParameter, BadShape
 
@@ -87,10 +88,7 @@ def top_items(
     >>> items.tolist(), scores.tolist()
     ([[2, 1], [0, -1]], [[3.0, 1.0], [3.0, -inf]])
     """
-    if not isinstance(n, (int, np.integer)) or n < 1:
-        raise BadParameter(
-            "{parameter} is out of range.", found=repr(n), expected="a whole number, 1 or more", parameter="n"
-        )
+    whole_number("n", n)
     U, V, exponent = as_factors(user_factors, item_factors)
     chosen, positions = allowed_items(allowed, len(V))
     columns = np.ascontiguousarray((V if chosen is None else V[chosen]).T)
@@ -170,14 +168,7 @@ def _block(asked: int | None, columns: NDArray[Any]) -> int:
     """Users per block, from public sizes only."""
     if asked is None:
         return int(max(8, min(1024, SCORE_BYTES // (columns.shape[1] * columns.itemsize))))
-    if not isinstance(asked, (int, np.integer)) or asked < 1:
-        raise BadParameter(
-            "{parameter} is out of range.",
-            found=repr(asked),
-            expected="a whole number, 1 or more",
-            parameter="block_size",
-        )
-    return int(asked)
+    return whole_number("block_size", asked)
 
 
 def top_scores(scores: ArrayLike, n: int = 10, *, exclude: Any = None, allowed: ArrayLike | None = None) -> TopItems:
@@ -204,10 +195,7 @@ def top_scores(scores: ArrayLike, n: int = 10, *, exclude: Any = None, allowed: 
     >>> top_scores(np.array([[1.0, 3.0, 3.0], [2.0, 0.0, 1.0]]), 2).items.tolist()
     [[1, 2], [0, 2]]
     """
-    if not isinstance(n, (int, np.integer)) or n < 1:
-        raise BadParameter(
-            "{parameter} is out of range.", found=repr(n), expected="a whole number, 1 or more", parameter="n"
-        )
+    whole_number("n", n)
     given = np.asarray(scores)
     if given.ndim != 2 or given.dtype.kind != "f":
         raise BadShape(

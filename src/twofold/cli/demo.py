@@ -1,7 +1,4 @@
-r"""`twofold demo`: a whole federation of simulated hospitals in this process, with a report, in about a minute.
-
-What the demo tells of each hospital, and one recommendation with its reasons.
-"""
+"""`twofold demo`: a whole federation of simulated hospitals in one process, with a report, in about a minute."""
 
 from __future__ import annotations
 

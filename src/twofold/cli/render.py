@@ -32,8 +32,8 @@ class Shell(Surface):
     >>> shell = Shell({"max_items": "--max-items", "simulation": "--simulation", "survivors": "--survivors"})
     >>> shell.name("max_items"), shell.name("secure.survivors"), shell.name("rank")
     ('--max-items', '--survivors', 'rank')
-    >>> shell.fix((Set("max_items", 60), Set("simulation", True), Set("rank", 5)))
-    '--max-items 60, or --simulation, or rank = 5'
+    >>> shell.fix((Set("max_items", 60), Set("simulation", True))), shell.fix(Set("rank", 5))
+    ('--max-items 60, or --simulation', 'rank = 5')
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:

@@ -99,51 +99,22 @@ class Bounds:
     def __post_init__(self) -> None:
         for name in ("bound", "lower", "norm_cap"):
             if isinstance(value := getattr(self, name), bool) or not isinstance(value, (int, float, type(None))):
-                raise BadBound(
-                    "{parameter} is not a number.",
-                    found=f"a {type(value).__name__}",
-                    expected="a number",
-                    parameter=name,
-                )
-        if self.bound is None or self.lower is None:
-            raise BadBound("a bound is missing.", expected="numbers for bound and lower", parameter="bound")
-        if not (math.isfinite(self.bound) and self.bound > 0):
-            raise BadBound(
-                "{parameter} is not usable.",
-                found=f"{self.bound}",
-                expected="a finite number above 0",
-                parameter="bound",
-            )
-        if not (math.isfinite(self.lower) and self.lower < self.bound):
-            raise BadBound(
-                "{parameter} is not usable.",
-                found=f"{self.lower}",
-                expected="a finite number below bound",
-                parameter="lower",
-            )
+                raise _unusable(name, f"a {type(value).__name__}", "a number")
+        if self.bound is None or not (math.isfinite(self.bound) and self.bound > 0):
+            raise _unusable("bound", self.bound, "a finite number above 0")
+        if self.lower is None or not (math.isfinite(self.lower) and self.lower < self.bound):
+            raise _unusable("lower", self.lower, "a finite number below bound")
         whole = isinstance(self.max_items, int) and not isinstance(self.max_items, bool)
         if self.max_items is not None and (not whole or self.max_items < 1):
-            raise BadBound(
-                "{parameter} is not usable.",
-                found=f"{self.max_items}",
-                expected="a whole number from 1",
-                parameter="max_items",
-            )
+            raise _unusable("max_items", self.max_items, "a whole number from 1")
         if self.keep not in ("random", "largest"):
-            raise BadBound("{parameter}: no such rule.", expected="random or largest", parameter="keep")
+            raise _unusable("keep", self.keep, "random or largest")
         if (self.norm is None) != (self.norm_cap is None):
-            raise BadBound(
-                "half a norm cap.", expected="both norm='l1' or 'l2' and norm_cap, or neither", parameter="norm_cap"
-            )
+            raise _unusable("norm_cap", "a norm or a cap alone", "both norm (l1 or l2) and norm_cap, or neither")
         if self.norm not in (None, "l1", "l2"):
-            raise BadBound("{parameter} is unknown.", expected="l1 or l2", parameter="norm")
+            raise _unusable("norm", self.norm, "l1 or l2")
         if self.norm_cap is not None and not (math.isfinite(self.norm_cap) and self.norm_cap > 0):
-            raise BadBound(
-                "{parameter} is not usable.",
-                found=f"{self.norm_cap}",
-                expected="a finite number above 0",
-                parameter="norm_cap",
-            )
+            raise _unusable("norm_cap", self.norm_cap, "a finite number above 0")
 
     def apply(self, ratings: Ratings) -> tuple[Ratings, BoundsReport]:
         """Bound every user's row; also say what was cut (private, local).
@@ -253,6 +224,10 @@ def _row_sums(values: npt.NDArray[np.float64], indptr: npt.NDArray[Any]) -> npt.
     if filled.size:
         sums[filled] = np.add.reduceat(values, indptr[filled])
     return sums
+
+
+def _unusable(parameter: str, found: object, expected: str) -> BadBound:
+    return BadBound("{parameter} is not usable.", found=f"{found!s:.40}", expected=expected, parameter=parameter)
 
 
 def _towards_zero(exact: npt.NDArray[np.float64], dtype: np.dtype[Any]) -> Floats:

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from twofold.algorithms._checks import whole_number
 from twofold.errors import BadNumber, BadParameter, BadShape
 from twofold.evaluate import ranking
 from twofold.evaluate.ranking import Matches, as_entries, best_of_scores, match, ranks, relevant_entries, without
@@ -34,7 +35,6 @@ __all__ = [
     "measure_lists",
     "own_scores",
     "scorer_of_users",
-    "whole_number",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -210,15 +210,6 @@ def chosen_metrics(metrics: Iterable[str], known: tuple[str, ...]) -> tuple[str,
     return asked
 
 
-def whole_number(n: int, name: str) -> int:
-    """Check a length or a size."""
-    if not isinstance(n, (int, np.integer)) or n < 1:
-        raise BadParameter(
-            "{parameter} is out of range.", found=repr(n), expected="a whole number, 1 or more", parameter=name
-        )
-    return int(n)
-
-
 Scorer = Callable[[sparse.csr_array], Scores]
 Pairs = dict[str, tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]]
 BLOCK_SCORES = 1 << 20  # scores of one block: 8 MB
@@ -286,7 +277,7 @@ def measure(
     >>> measured.per_user("recall").tolist(), measured.overall("rmse")
     ([1.0, nan], 1.0)
     """
-    chosen, length = chosen_metrics(metrics, METRICS), whole_number(n, "n")
+    chosen, length = chosen_metrics(metrics, METRICS), whole_number("n", n)
     held = as_entries(test, "test")
     seen = as_entries(train, "train", (held.shape[0], held.shape[1]))
     check_weights(held, chosen)
@@ -294,7 +285,7 @@ def measure(
     sheet = _Sheet(chosen, held, relevant, without(seen, held), length, (lower, bound))
     score = scorer_of_users(system, seen)
     users = np.flatnonzero(np.diff(held.indptr))
-    size = whole_number(max(1, BLOCK_SCORES // max(held.shape[1], 1)) if block is None else block, "block")
+    size = whole_number("block", max(1, BLOCK_SCORES // max(held.shape[1], 1)) if block is None else block)
     for start in range(0, users.size, size):
         rows = users[start : start + size]
         sheet.fill(rows, own_scores(score(rows), (rows.size, held.shape[1])))
@@ -332,7 +323,7 @@ def measure_lists(
     """
     chosen = chosen_metrics(metrics, (*LIST_METRICS, COVERAGE))
     held = as_entries(test, "test")
-    matches = match(lists, relevant_entries(held, feedback=feedback), n=whole_number(n, "n"))
+    matches = match(lists, relevant_entries(held, feedback=feedback), n=whole_number("n", n))
     items = np.full((held.shape[0], n), -1, np.intp)
     given = np.asarray(lists)[:, :n]
     items[:, : given.shape[1]] = np.where(np.diff(held.indptr)[:, None] > 0, given, -1)

@@ -26,6 +26,7 @@ from twofold.algorithms import _reference as _rank_reference
 from twofold.algorithms import _reference as _top_items_reference
 from twofold.algorithms import _top_items_kernels
 from twofold.algorithms import _top_items_kernels as _rank_kernels
+from twofold.algorithms._checks import choice, whole_number
 from twofold.algorithms._jit import numba_enabled
 from twofold.algorithms.top_items import FEW
 from twofold.errors import BadNumber, BadParameter, BadShape
@@ -148,11 +149,7 @@ def ndcg(matches: Matches, *, gain: Literal["binary", "value"] = "binary") -> Fl
     >>> ndcg(match([[0, 3, 2, 1]], test), gain="value").round(4)  # (3 + 5/2) / (5 + 4 + 3/log2(3))
     array([0.5049])
     """
-    if gain not in ("binary", "value"):
-        raise BadParameter(
-            "{parameter} is unknown.", found=repr(gain), expected="'binary' or 'value'", parameter="gain"
-        )
-    graded = gain == "value"
+    graded = choice("gain", gain, ("binary", "value")) == "value"
     realized = (matches.gains if graded else matches.hits) @ _discounts(matches.hits.shape[1])
     return _ratio(realized, _graded_ideal(matches) if graded else _binary_ideal(matches))
 
@@ -248,10 +245,8 @@ def match(lists: npt.ArrayLike, test: Any, *, n: int | None = None) -> Matches:
     >>> matches.hits.tolist(), matches.lengths.tolist(), matches.relevant.tolist()
     ([[True, False], [False, False]], [2, 1], [2, 0])
     """
-    if n is not None and (not isinstance(n, (int, np.integer)) or n < 1):
-        raise BadParameter(
-            "{parameter} is out of range.", found=repr(n), expected="a whole number, 1 or more, or None", parameter="n"
-        )
+    if n is not None:
+        whole_number("n", n)
     entries = as_entries(test, "test")
     items = _as_lists(lists, entries.shape)[:, :n]
     hits, gains = _look_up(items, entries)
@@ -360,9 +355,7 @@ def relevant_entries(test: sparse.csr_array, *, feedback: str) -> sparse.csr_arr
     >>> relevant_entries(test, feedback="ratings").nnz, relevant_entries(test, feedback="counts").nnz
     (2, 1)
     """
-    if feedback not in ("ratings", "counts"):
-        raise BadParameter("{parameter} is unknown.", expected="'ratings' or 'counts'", parameter="feedback")
-    if feedback == "ratings" or (test.data != 0).all():
+    if choice("feedback", feedback, ("ratings", "counts")) == "ratings" or (test.data != 0).all():
         return test
     kept = test.copy()
     kept.eliminate_zeros()

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from twofold.algorithms._checks import whole_number
 from twofold.errors import BadParameter, EmptyTable
 from twofold.evaluate.measure import COVERAGE, LIST_METRICS, Measured, finish
 from twofold.evaluate.rmse import covered_items
@@ -312,13 +313,7 @@ def _check(level: float, resamples: int) -> None:
         raise BadParameter(
             "{parameter} is out of range.", found=repr(level), expected="0 < level < 1", parameter="level"
         )
-    if not isinstance(resamples, (int, np.integer)) or resamples < 0:
-        raise BadParameter(
-            "{parameter} is out of range.",
-            found=repr(resamples),
-            expected="a whole number, 0 or more",
-            parameter="resamples",
-        )
+    whole_number("resamples", resamples, least=0)
 
 
 @dataclass(frozen=True, kw_only=True)
