@@ -12,8 +12,9 @@ from twofold.errors import BadNumber, BadParameter, BadShape
 
 @pytest.mark.parametrize("value", [0, -3, 1.0, "2", None, True])
 def test_whole_number_refuses(value):
-    with pytest.raises(BadParameter, match="rank must be a whole number, 1 or more"):
+    with pytest.raises(BadParameter, match="a whole number from 1") as refused:
         _checks.whole_number("rank", value)
+    assert refused.value.parameter == "rank"
 
 
 def test_whole_number_takes_numpy_integers():

@@ -1,10 +1,7 @@
-r"""One pass over the rows: nearest centers, sums, counts and inertia, in blocks that do not depend on threads.
+"""One pass over the rows: nearest centers, sums, counts and inertia, in blocks that do not depend on threads.
 
-Distance bounds that spare sparse rows the comparison with all centers, move after move.
-
-Nearest centers: a product of rows and centers, then the smallest score of each row.
-
-Rows as the k-means kernels want them: contiguous, one floating type, sparse or dense.
+A matrix product of rows and centers scores each pair; the smallest score of a row is its nearest center. From one
+move of the centers to the next, distance bounds spare most sparse rows the comparison with all of them.
 """
 
 from __future__ import annotations
@@ -19,17 +16,16 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from twofold.algorithms import _kmeans_kernels
-from twofold.algorithms import _reference as _kmeans_reference
+from twofold.algorithms import _kmeans_kernels, _reference
 from twofold.algorithms._jit import Workers, numba_enabled, one_blas_thread
 from twofold.csr import csr_rows, summed
 from twofold.errors import BadNumber, BadParameter, BadShape
 
 __all__ = [
     "Bounds",
+    "LloydStep",
     "Rows",
     "Scorer",
-    "Step",
     "as_centers",
     "as_rows",
     "as_weights",
@@ -47,12 +43,19 @@ __all__ = [
 ]
 
 PARTS = 8  # most blocks a pass over dense rows, or over clusters, is cut into
+PADDING = 16  # one AVX-512 register of float32; matrix products and the sparse kernel like full registers
+CHUNK_BYTES = 1 << 19  # rows scored together stay in a second-level cache until they are added up
+FAR = 4.0  # an offset this many times the spread of the centers is taken off first
+ENTRIES_PER_BLOCK = 1 << 16  # sparse entries labelled by one call of a kernel
+SETTLED = 0.1  # while more rows than this change their label, bounds cost more than they spare
+MOST_BYTES = 1 << 26  # bounds may always take this much, and more only if the rows do
 
+Floats = NDArray[Any]
 Labels = NDArray[np.int32]
 Doubles = NDArray[np.float64]
 
 
-class Step(NamedTuple):
+class LloydStep(NamedTuple):
     """What one pass over the rows gives: labels, weighted sums and counts per cluster, inertia."""
 
     labels: Labels
@@ -61,7 +64,7 @@ class Step(NamedTuple):
     inertia: float
 
 
-def step(rows: Rows, weights: Doubles, centers: Doubles, workers: Workers, bounds: Bounds | None = None) -> Step:
+def step(rows: Rows, weights: Doubles, centers: Doubles, workers: Workers, bounds: Bounds | None = None) -> LloydStep:
     """Label the rows and add them up per cluster; `bounds` of the same run make it quicker, not different."""
     rounded = centers.astype(rows.dtype).astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"), one_blas_thread():
@@ -104,7 +107,7 @@ def squared_distances(rows: Rows, centers: Doubles, labels: Labels) -> Doubles:
     return result
 
 
-def _sparse_step(rows: Rows, weights: Doubles, centers: Doubles, workers: Workers, bounds: Bounds | None) -> Step:
+def _sparse_step(rows: Rows, weights: Doubles, centers: Doubles, workers: Workers, bounds: Bounds | None) -> LloydStep:
     labels = _sparse_labels(rows, centers, workers, bounds)
     sums, counts = np.zeros(centers.shape), np.zeros(len(centers))
     borders = cuts(len(centers), PARTS)
@@ -118,7 +121,7 @@ def _sparse_step(rows: Rows, weights: Doubles, centers: Doubles, workers: Worker
 
     workers.run(add_part, squares.size)
     inertia = squares.sum() - 2.0 * np.vdot(centers, sums) + counts @ (centers**2).sum(axis=1)
-    return Step(labels, sums, counts, _never_negative(inertia))
+    return LloydStep(labels, sums, counts, _never_negative(inertia))
 
 
 def _sparse_labels(rows: Rows, centers: Doubles, workers: Workers, bounds: Bounds | None) -> Labels:
@@ -132,7 +135,7 @@ def _sparse_labels(rows: Rows, centers: Doubles, workers: Workers, bounds: Bound
     return labels
 
 
-def _dense_step(rows: Rows, weights: Doubles, centers: Doubles, workers: Workers) -> Step:
+def _dense_step(rows: Rows, weights: Doubles, centers: Doubles, workers: Workers) -> LloydStep:
     n_rows, n_clusters = rows.shape[0], len(centers)
     scores = scorer(centers, rows.dtype)
     labels = np.zeros(n_rows, np.int32)
@@ -151,16 +154,12 @@ def _dense_step(rows: Rows, weights: Doubles, centers: Doubles, workers: Workers
 
     workers.run(add_part, n_parts)
     require_in_range(rows, int(broken.sum()))
-    return Step(labels, sums.sum(axis=0), counts.sum(axis=0), _never_negative(inertia.sum()))
+    return LloydStep(labels, sums.sum(axis=0), counts.sum(axis=0), _never_negative(inertia.sum()))
 
 
 def _never_negative(inertia: Any) -> float:
     """Rounding may leave a hair below zero; numbers whose squares overflow have infinite inertia."""
     return float(inertia) if inertia >= 0 else (0.0 if np.isfinite(inertia) else float("inf"))
-
-
-SETTLED = 0.1  # while more rows than this change their label, bounds cost more than they spare
-MOST_BYTES = 1 << 26  # bounds may always take this much, and more only if the rows do
 
 
 class Bounds:
@@ -228,14 +227,6 @@ class Bounds:
         return moved
 
 
-PADDING = 16  # one AVX-512 register of float32; matrix products and the sparse kernel like full registers
-CHUNK_BYTES = 1 << 19  # rows scored together stay in a second-level cache until they are added up
-FAR = 4.0  # an offset this many times the spread of the centers is taken off first
-ENTRIES_PER_BLOCK = 1 << 16  # sparse entries labelled by one call of a kernel
-
-Floats = NDArray[Any]
-
-
 class Scorer(NamedTuple):
     """Centers as the kernels want them, and the kernels: asked for once, since other threads have other settings."""
 
@@ -248,7 +239,7 @@ class Scorer(NamedTuple):
 
 def kernels() -> ModuleType:
     """Return the kernels, or their references where numba is switched off."""
-    return _kmeans_kernels if numba_enabled() else _kmeans_reference
+    return _kmeans_kernels if numba_enabled() else _reference
 
 
 def cuts(length: int, n_parts: int) -> NDArray[np.intp]:

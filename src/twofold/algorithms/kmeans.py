@@ -1,7 +1,4 @@
-r"""k-means for sparse and dense rows: Lloyd's algorithm, its single step, and assignment to given centers.
-
-Starting centers drawn from the rows: k-means++ with a few tries per center.
-"""
+"""k-means for sparse and dense rows: k-means++ starts, Lloyd's algorithm, its single step, and assignment."""
 
 from __future__ import annotations
 
@@ -12,11 +9,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from twofold.algorithms._checks import whole_number
 from twofold.algorithms._jit import Workers, one_blas_thread
 from twofold.algorithms._kmeans_step import (
     Bounds,
+    LloydStep,
     Rows,
-    Step,
     as_centers,
     as_rows,
     as_weights,
@@ -29,7 +27,6 @@ from twofold.errors import BadParameter, BadShape
 
 __all__ = ["KMeansResult", "LloydStep", "assign", "kmeans", "lloyd_step", "plus_plus"]
 
-LloydStep = Step
 Doubles = NDArray[np.float64]
 
 
@@ -210,7 +207,7 @@ def _run(rows: Rows, weights: Doubles, centers: Doubles, max_iter: int, tol: flo
     return KMeansResult(centers=centers, labels=now.labels, inertia=now.inertia, n_iter=n_iter)
 
 
-def _moved(rows: Rows, weights: Doubles, centers: Doubles, now: Step) -> Doubles:
+def _moved(rows: Rows, weights: Doubles, centers: Doubles, now: LloydStep) -> Doubles:
     """Means of the clusters; empty ones go where `kmeans` says."""
     empty = np.flatnonzero(now.counts <= 0)
     counts = np.where(now.counts > 0, now.counts, 1.0)
@@ -225,8 +222,7 @@ def _moved(rows: Rows, weights: Doubles, centers: Doubles, now: Step) -> Doubles
 
 def _check_parameters(n_clusters: int, max_iter: int, tol: float, n_init: int) -> None:
     for name, value in (("n_clusters", n_clusters), ("max_iter", max_iter), ("n_init", n_init)):
-        if not isinstance(value, (int, np.integer)) or value < 1:
-            raise BadParameter(f"{name} is out of range.", found=repr(value), expected="a whole number, 1 or more")
+        whole_number(name, value)
     if not 0 <= tol < np.inf:
         raise BadParameter("tol is out of range.", found=repr(tol), expected="a finite number, 0 or more")
 

@@ -1,9 +1,4 @@
-r"""The best items of every user, exactly, in blocks of bounded memory.
-
-The best items of every user when the scores are already there.
-
-Factors, filters and seen items as the selection of top items wants them.
-"""
+"""The best items of every user, exactly: from factors in blocks of bounded memory, or from scores."""
 
 from __future__ import annotations
 
@@ -14,12 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from twofold.algorithms import _reference as _top_items_reference
-from twofold.algorithms import _top_items_kernels
+from twofold.algorithms import _reference, _top_items_kernels
+from twofold.algorithms._checks import whole_number
 from twofold.algorithms._jit import Workers, numba_enabled, one_blas_thread
 from twofold.errors import BadNumber, BadParameter, BadShape
 
-__all__ = ["Seen", "TopItems", "allowed_items", "as_factors", "as_seen", "scores_in_range", "top_items", "top_scores"]
+__all__ = ["TopItems", "top_items", "top_scores"]
 
 SCORE_BYTES = 1 << 20  # scores of one block; more leave the second-level cache before they are read
 FEW = 48  # up to here a sorted list of the best so far beats a partition of all scores
@@ -87,8 +82,7 @@ def top_items(
     >>> items.tolist(), scores.tolist()
     ([[2, 1], [0, -1]], [[3.0, 1.0], [3.0, -inf]])
     """
-    if not isinstance(n, (int, np.integer)) or n < 1:
-        raise BadParameter("n is out of range.", found=repr(n), expected="a whole number, 1 or more")
+    n = whole_number("n", n)
     U, V, exponent = as_factors(user_factors, item_factors)
     chosen, positions = allowed_items(allowed, len(V))
     columns = np.ascontiguousarray((V if chosen is None else V[chosen]).T)
@@ -161,16 +155,14 @@ def _sort_packed(items: NDArray[np.intp], scores: NDArray[Any]) -> None:
 
 
 def _kernels() -> ModuleType:
-    return _top_items_kernels if numba_enabled() else _top_items_reference
+    return _top_items_kernels if numba_enabled() else _reference
 
 
 def _block(asked: int | None, columns: NDArray[Any]) -> int:
     """Users per block, from public sizes only."""
     if asked is None:
         return int(max(8, min(1024, SCORE_BYTES // (columns.shape[1] * columns.itemsize))))
-    if not isinstance(asked, (int, np.integer)) or asked < 1:
-        raise BadParameter("block_size is out of range.", found=repr(asked), expected="a whole number, 1 or more")
-    return int(asked)
+    return whole_number("block_size", asked)
 
 
 def top_scores(scores: ArrayLike, n: int = 10, *, exclude: Any = None, allowed: ArrayLike | None = None) -> TopItems:
@@ -197,8 +189,7 @@ def top_scores(scores: ArrayLike, n: int = 10, *, exclude: Any = None, allowed: 
     >>> top_scores(np.array([[1.0, 3.0, 3.0], [2.0, 0.0, 1.0]]), 2).items.tolist()
     [[1, 2], [0, 2]]
     """
-    if not isinstance(n, (int, np.integer)) or n < 1:
-        raise BadParameter("n is out of range.", found=repr(n), expected="a whole number, 1 or more")
+    n = whole_number("n", n)
     given = np.asarray(scores)
     if given.ndim != 2 or given.dtype.kind != "f":
         raise BadShape("scores is not a matrix of real numbers.", expected="one line per user, one column per item")
@@ -216,8 +207,7 @@ def top_scores(scores: ArrayLike, n: int = 10, *, exclude: Any = None, allowed: 
 def _hide(block: NDArray[Any], exclude: Any, shape: tuple[int, int], positions: NDArray[np.intp]) -> None:
     seen = as_seen(exclude, shape, positions)
     if seen is not None and block.size:
-        kernels = _top_items_kernels if numba_enabled() else _top_items_reference
-        kernels.hide(block, seen.indptr, seen.indices, seen.positions)
+        _kernels().hide(block, seen.indptr, seen.indices, seen.positions)
 
 
 def _select(block: NDArray[Any], n: int) -> TopItems:
@@ -226,7 +216,7 @@ def _select(block: NDArray[Any], n: int) -> TopItems:
     if not block.size:
         return TopItems(items, values)
     if n <= FEW:
-        (_top_items_kernels if numba_enabled() else _top_items_reference).select_few(block, items, values)
+        _kernels().select_few(block, items, values)
         return TopItems(items, values)
     wide = min(n, block.shape[1])
     order = np.argsort(-block, axis=1, kind="stable")[:, :wide]
