@@ -1,11 +1,9 @@
-r"""eICU: people by labs and drugs, counted, cut into hospitals or regions.
+"""eICU: people by labs and drugs, counted, cut into hospitals or regions.
 
-Reads the tables patient, hospital, lab and medication of the credentialed release 2.0 and of the open demo.
-
-The eICU item list: made from the public demo, applied to any table.
-
-An item is "lab:<name>" or "drug:<name>". Three feature columns say how rows find it: kind, aliases (plain names,
-separated by "|") and codes (the publisher's drughiclseqno, separated by "|").
+Reads the tables patient, hospital, lab and medication of the credentialed release 2.0 and of the open demo. The item
+list is made from the public demo and applied to any table: an item is "lab:<name>" or "drug:<name>", and three feature
+columns say how rows find it: kind, aliases (plain names, separated by "|") and codes (the publisher's drughiclseqno,
+separated by "|").
 """
 
 from __future__ import annotations
@@ -44,6 +42,7 @@ Row = Literal["person", "stay"]
 Entity = Literal["hospital", "region"]
 ROWS: Final = ("person", "stay")
 ENTITIES: Final = ("hospital", "region")
+DEMO_STAYS: Final = 2_520
 RAW_LABS: Final[tuple[LabTable, ...]] = ("lab", "lab_100_patients")
 
 
@@ -247,9 +246,6 @@ def _notes(rows: pl.DataFrame) -> dict[object, Notes]:
     unknown = pl.col("n").filter(pl.col("item").is_null()).sum().alias("unknown")
     found = rows.group_by("entity").agg(pl.col("n").sum().alias("rows"), unknown)
     return {name: Notes(rows=n, unknown_items_dropped=dropped) for name, n, dropped in found.iter_rows()}
-
-
-DEMO_STAYS: Final = 2_520
 
 
 def demo_catalog(folder: str | Path | None = None, *, min_people: int = 1, labs: LabTable | None = None) -> Catalog:

@@ -1,8 +1,7 @@
-r"""The eICU tables we use, with our column names: stays, lab results, drug orders.
+"""The eICU tables we use, with our column names and plain names of labs and drugs.
 
-Names of drugs and labs: from what a ward typed to one plain name, by rules that look at nothing but the text.
-
-A drug name keeps its ingredients and loses container, strength, diluent, form, route and salt::
+A name is made plain by rules that look at nothing but the text a ward typed. A drug keeps its ingredients and loses
+container, strength, diluent, form, route and salt::
 
     2 ML VIAL : ONDANSETRON HCL 4 MG/2ML IJ SOLN  ->  ondansetron
     VANCOmycin 1 GM in NS 250 mL IVPB             ->  vancomycin

@@ -1,17 +1,15 @@
-r"""What all simulated hospitals share: items, their classes, conditions, and the health systems they belong to.
+"""The parameters of the hospital simulator, what all its hospitals share, and the habits of each.
 
 Items come in classes. A class of labs is a panel: its labs are drawn together, each with its own probability. A class
 of drugs is a set of substitutes: an order goes to one of them. A condition sets how often each class is ordered.
-
-One simulated hospital's habits: case mix, pace, lab menu and formulary, around those of its health system.
-
-What can be asked of the hospital simulator, and how many patients each hospital gets.
+A hospital's case mix, pace, lab menu and formulary vary around those of its health system.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -19,6 +17,7 @@ import numpy.typing as npt
 import polars as pl
 from scipy import special
 
+from twofold.checks import whole
 from twofold.data.catalog import Catalog
 from twofold.errors import BadParameter
 
@@ -235,7 +234,6 @@ class Profile:
 def make_profile(world: World, config: HospitalsConfig, rng: np.random.Generator) -> Profile:
     """Draw a hospital's habits around its health system's.
 
-    >>> from twofold.data.sources.hospital_world import make_world
     >>> config = HospitalsConfig(heterogeneity=0)
     >>> world = make_world(config, np.random.default_rng(0))
     >>> profile = make_profile(world, config, np.random.default_rng(1))
@@ -351,8 +349,8 @@ class HospitalsConfig:
 
     def __post_init__(self) -> None:
         for name, least in _LEAST.items():
-            _whole(name, getattr(self, name), least)
-        _whole("largest", self.largest, self.smallest)
+            whole(name, getattr(self, name), least=least, kind=Integral, error=BadParameter)
+        whole("largest", self.largest, least=self.smallest, kind=Integral, error=BadParameter)
         _number("size_spread", self.size_spread, 0, 5)
         _number("structure", self.strength, 0, 1)
         _number("heterogeneity", self.heterogeneity, 0, 3)
@@ -419,13 +417,6 @@ def _round_to_sum(sizes: npt.NDArray[np.float64], config: HospitalsConfig) -> np
         room = order[whole[order] < config.largest][:missing]
         whole[room] += 1
     return np.sort(whole)[::-1]
-
-
-def _whole(name: str, value: Any, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise BadParameter(
-            f"{name} is not usable.", found=f"{name}={value}", expected=f"a whole number, at least {least:,}"
-        )
 
 
 def _number(name: str, value: Any, low: float, high: float) -> None:
