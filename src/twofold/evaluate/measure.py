@@ -1,8 +1,6 @@
-r"""Measured: every metric of every user, as a total and a weight, so that any group of users can be averaged.
+"""Measure any system by the same code: scores or lists in, every metric of every user out.
 
-What `measure` is given, checked: a system of any kind, its scores, the names of metrics.
-
-Measure any system by the same code: scores in, every metric of every user out.
+`Measured` keeps a total and a weight per user and metric, so that any group of users can be averaged.
 """
 
 from __future__ import annotations
@@ -15,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from twofold.algorithms._checks import whole_number
 from twofold.errors import BadNumber, BadParameter, BadShape
 from twofold.evaluate import ranking
 from twofold.evaluate.ranking import Matches, as_entries, best_of_scores, match, ranks, relevant_entries, without
@@ -34,11 +33,23 @@ __all__ = [
     "measure_lists",
     "own_scores",
     "scorer_of_users",
-    "whole_number",
 ]
 
 Floats = npt.NDArray[np.float64]
-LIST_METRICS: Final = ("ndcg", "ndcg_graded", "recall", "precision", "average_precision", "reciprocal_rank", "hit")
+Scores = npt.NDArray[Any]
+Scorer = Callable[[sparse.csr_array], Scores]
+Pairs = dict[str, tuple[Floats, Floats]]
+BLOCK_SCORES: Final = 1 << 20  # scores of one block: 8 MB
+LIST_FUNCTIONS: Final[dict[str, Callable[[Matches], Floats]]] = {
+    "ndcg": ranking.ndcg,
+    "ndcg_graded": lambda matches: ranking.ndcg(matches, gain="value"),
+    "recall": ranking.recall,
+    "precision": ranking.precision,
+    "average_precision": ranking.average_precision,
+    "reciprocal_rank": ranking.reciprocal_rank,
+    "hit": ranking.hit,
+}
+LIST_METRICS: Final = tuple(LIST_FUNCTIONS)
 SCORE_METRICS: Final = ("rmse", "mean_rank", "mean_rank_unseen")
 COVERAGE: Final = "coverage"
 METRICS: Final = (*LIST_METRICS, COVERAGE, *SCORE_METRICS)
@@ -140,9 +151,6 @@ def finish(metric: str, totals: npt.ArrayLike, weights: npt.ArrayLike) -> Floats
     return np.asarray(np.sqrt(ratio) if metric == "rmse" else ratio)
 
 
-Scores = npt.NDArray[Any]
-
-
 def scorer_of_users(system: Any, train: sparse.csr_array) -> Callable[[npt.NDArray[np.intp]], Scores]:
     """Turn a callable, all scores, or two factors into a function from row numbers to scores."""
     if callable(system):
@@ -186,28 +194,6 @@ def chosen_metrics(metrics: Iterable[str], known: tuple[str, ...]) -> tuple[str,
         found = ", ".join(map(repr, unknown)) or "no metric"
         raise BadParameter("these are not metrics to measure.", found=found, expected="some of " + ", ".join(known))
     return asked
-
-
-def whole_number(n: int, name: str) -> int:
-    """Check a length or a size."""
-    if not isinstance(n, (int, np.integer)) or n < 1:
-        raise BadParameter(f"{name} is out of range.", found=repr(n), expected="a whole number, 1 or more")
-    return int(n)
-
-
-Scorer = Callable[[sparse.csr_array], Scores]
-Pairs = dict[str, tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]]
-BLOCK_SCORES = 1 << 20  # scores of one block: 8 MB
-
-LIST_FUNCTIONS: dict[str, Callable[[Matches], npt.NDArray[np.float64]]] = {
-    "ndcg": ranking.ndcg,
-    "ndcg_graded": lambda matches: ranking.ndcg(matches, gain="value"),
-    "recall": ranking.recall,
-    "precision": ranking.precision,
-    "average_precision": ranking.average_precision,
-    "reciprocal_rank": ranking.reciprocal_rank,
-    "hit": ranking.hit,
-}
 
 
 def measure(
@@ -262,7 +248,7 @@ def measure(
     >>> measured.per_user("recall").tolist(), measured.overall("rmse")
     ([1.0, nan], 1.0)
     """
-    chosen, length = chosen_metrics(metrics, METRICS), whole_number(n, "n")
+    chosen, length = chosen_metrics(metrics, METRICS), whole_number("n", n)
     held = as_entries(test, "test")
     seen = as_entries(train, "train", (held.shape[0], held.shape[1]))
     check_weights(held, chosen)
@@ -270,7 +256,7 @@ def measure(
     sheet = _Sheet(chosen, held, relevant, without(seen, held), length, (lower, bound))
     score = scorer_of_users(system, seen)
     users = np.flatnonzero(np.diff(held.indptr))
-    size = whole_number(max(1, BLOCK_SCORES // max(held.shape[1], 1)) if block is None else block, "block")
+    size = max(1, BLOCK_SCORES // max(held.shape[1], 1)) if block is None else whole_number("block", block)
     for start in range(0, users.size, size):
         rows = users[start : start + size]
         sheet.fill(rows, own_scores(score(rows), (rows.size, held.shape[1])))
@@ -308,7 +294,7 @@ def measure_lists(
     """
     chosen = chosen_metrics(metrics, (*LIST_METRICS, COVERAGE))
     held = as_entries(test, "test")
-    matches = match(lists, relevant_entries(held, feedback=feedback), n=whole_number(n, "n"))
+    matches = match(lists, relevant_entries(held, feedback=feedback), n=whole_number("n", n))
     items = np.full((held.shape[0], n), -1, np.intp)
     given = np.asarray(lists)[:, :n]
     items[:, : given.shape[1]] = np.where(np.diff(held.indptr)[:, None] > 0, given, -1)
@@ -360,7 +346,7 @@ def _of_scores(
 ) -> Pairs:
     owners, values = np.repeat(np.arange(len(scores)), np.diff(test.indptr)), test.data.astype(np.float64)
 
-    def summed(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    def summed(numbers: Floats) -> Floats:
         return np.asarray(np.bincount(owners, weights=numbers, minlength=len(scores)), dtype=np.float64)
 
     pairs: Pairs = {}
