@@ -1,6 +1,7 @@
-r"""Noise-aware factorization of weighted rows: what the server does with all messages, as a pure function.
+"""Noise-aware factorization of weighted rows: what the server does with all messages, as a pure function.
 
-What a penalty at the noise edge does to factors: some are dead, the others too small by a known amount.
+A penalty at the noise edge leaves some factors dead and makes the others too small by a known amount; the dead are
+left out and the others get their size back.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ __all__ = ["SharedFactors", "above_noise", "factorize_rows", "unshrunk"]
 
 MOST_ITERATIONS = 200
 TOLERANCE = 1e-6
+# Of the edge. Alternating solves bring a dead factor down by a factor in every step, never to zero itself.
+_DEAD = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,10 +209,6 @@ def _note(plan: Plan, seen: Survey, scale: Scaling, alive: int) -> str:
     elif alive < rank:
         words.append(f"{alive} of {rank} factors are in use" + (", the others are below the noise" * (scale.edge > 0)))
     return "; ".join(words)
-
-
-# Of the edge. Alternating solves bring a dead factor down by a factor in every step, never to zero itself.
-_DEAD = 0.01
 
 
 def above_noise(V: Floats, gram: Floats, edge: float) -> NDArray[np.int64]:
