@@ -29,7 +29,7 @@ import pytest
 from twofold.data.catalog import Catalog
 from twofold.errors import BadParameter, NotFitted, SilentSpending
 from twofold.estimator import FederatedRecommender
-from twofold.estimator.spending import ACCOUNT
+from twofold.estimator.spending import GUARD
 from twofold.federation.plan import Plan
 
 pytest.importorskip("sklearn")
@@ -58,9 +58,9 @@ APPLICABLE = (
 
 @pytest.fixture(autouse=True)
 def _fresh_account() -> Iterator[None]:
-    ACCOUNT.forget()
+    GUARD.forget()
     yield
-    ACCOUNT.forget()
+    GUARD.forget()
 
 
 def make_plan(**changes: Any) -> Plan:
