@@ -284,7 +284,7 @@ class _Distances:
         self._rows = rows
         # Sparse rows hold zeros, so they cannot all lie far from zero and need no common offset.
         self._offset = np.zeros(rows.shape[1]) if rows.sparse else rows.values.mean(axis=0, dtype=np.float64)
-        self._squares = self._squared_norms()
+        self._squares = squared_distances(rows, self._offset[None, :], np.zeros(rows.shape[0], np.int32))
 
     def to(self, chosen: NDArray[np.intp]) -> Doubles:
         """Return one line of distances per chosen row; exactly 0 from a row to itself."""
@@ -296,15 +296,6 @@ class _Distances:
         np.maximum(distances, 0.0, out=distances)
         distances[np.arange(chosen.size), chosen] = 0.0
         return distances
-
-    def _squared_norms(self) -> Doubles:
-        n_rows = self._rows.shape[0]
-        result = np.empty(n_rows)
-        size = max(1, (1 << 20) // max(1, self._rows.shape[1]))
-        for start in range(0, n_rows, size):
-            span = np.arange(start, min(n_rows, start + size))
-            result[span] = ((self._rows.take(span) - self._offset) ** 2).sum(axis=1)
-        return result
 
 
 def _draw(mass: Doubles, size: int, rng: np.random.Generator) -> NDArray[np.intp]:

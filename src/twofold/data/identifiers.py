@@ -145,6 +145,7 @@ def id_column(values: list[Any], name: str = "id") -> pl.Series:
             found=", ".join(sorted(kind.__name__ for kind in types)),
             expected="ids of one type",
             fix=f"convert the {name} column to text or to integers before reading it",
+            parameter=name,
         )
     plain = not types or next(iter(types)) in (int, str, bytes, float, bool)
     try:

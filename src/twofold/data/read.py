@@ -162,7 +162,7 @@ def _check_range(
         raise BadValue(
             f"the value column {name!r} leaves its range.",
             expected=f"values from {low:g} to {high:g}",
-            fix="correct the values, or pass the public limits: value_range=(low, high)",
+            fix="mend the values, or pass the public limits: value_range=(low, high)",
         )
 
 

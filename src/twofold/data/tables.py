@@ -120,7 +120,7 @@ def _query(source: Any, query: str | None) -> pl.DataFrame:
 
 def _engine(url: str) -> Any:
     if url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///").split("?")[0]).is_file():
-        raise UnreadableSource("there is no such SQLite file.", fix="check the path; SQLite would create an empty file")
+        raise UnreadableSource("there is no such SQLite file.", fix="mind the path; SQLite would make an empty one")
     try:
         import sqlalchemy
     except ModuleNotFoundError:

@@ -17,7 +17,7 @@ from twofold.algorithms._checks import whole_number
 from twofold.errors import BadNumber, BadParameter, BadShape
 from twofold.evaluate import ranking
 from twofold.evaluate.ranking import Matches, as_entries, best_of_scores, match, ranks, relevant_entries, without
-from twofold.evaluate.rmse import coverage, squared_errors
+from twofold.evaluate.rmse import coverage, ratio, squared_errors
 
 __all__ = [
     "COVERAGE",
@@ -147,8 +147,8 @@ def finish(metric: str, totals: npt.ArrayLike, weights: npt.ArrayLike) -> Floats
     [2.0, nan]
     """
     above, below = np.asarray(totals, dtype=np.float64), np.asarray(weights, dtype=np.float64)
-    ratio = np.divide(above, below, out=np.full(below.shape, np.nan), where=below > 0)
-    return np.asarray(np.sqrt(ratio) if metric == "rmse" else ratio)
+    found = ratio(above, below)
+    return np.asarray(np.sqrt(found) if metric == "rmse" else found)
 
 
 def scorer_of_users(system: Any, train: sparse.csr_array) -> Callable[[npt.NDArray[np.intp]], Scores]:

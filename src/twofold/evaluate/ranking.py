@@ -15,10 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from twofold.algorithms import _reference, _top_items_kernels
 from twofold.algorithms._checks import whole_number
-from twofold.algorithms._jit import numba_enabled
-from twofold.algorithms.top_items import FEW
+from twofold.algorithms.top_items import best_of_block, kernels
 from twofold.csr import keep_entries, summed
 from twofold.errors import BadNumber, BadParameter, BadShape
 
@@ -276,15 +274,9 @@ def best_of_scores(scores: npt.NDArray[Any], seen: sparse.csr_array, n: int) -> 
     >>> best_of_scores(np.array([[9.0, 1.0, 5.0, 5.0]]), seen, 2)
     array([[2, 3]])
     """
-    kernels = _top_items_kernels if numba_enabled() else _reference
     columns = np.arange(scores.shape[1])
-    kernels.hide(scores, seen.indptr.astype(np.int64), np.ascontiguousarray(seen.indices), columns)
-    items = np.empty((len(scores), n), np.intp)
-    best = np.empty((len(scores), n), scores.dtype)
-    if n > FEW:  # the compiled insertion is made for short lists
-        kernels = _reference
-    kernels.select_few(scores, items, best)
-    return items
+    kernels().hide(scores, seen.indptr.astype(np.int64), np.ascontiguousarray(seen.indices), columns)
+    return best_of_block(scores, n).items
 
 
 def as_entries(matrix: Any, name: str, shape: tuple[int, int] | None = None) -> sparse.csr_array:
@@ -394,8 +386,7 @@ def ranks(scores: npt.NDArray[Any], test: Any, *, seen: Any = None) -> Ranks:
     held = as_entries(test, "test", (len(block), block.shape[1]))
     known = as_entries(sparse.csr_array(held.shape) if seen is None else seen, "seen", (len(block), block.shape[1]))
     out = np.empty((held.nnz, 2))
-    kernels = _top_items_kernels if numba_enabled() else _reference
-    kernels.places(block, *_pointers(held), *_pointers(known), out)
+    kernels().places(block, *_pointers(held), *_pointers(known), out)
     return Ranks(np.ascontiguousarray(out[:, 0]), np.ascontiguousarray(out[:, 1]))
 
 

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from twofold.errors import BadParameter, BadShape
 
-__all__ = ["coverage", "covered_items", "rmse", "rmse_per_entity_mean", "rmse_pooled", "squared_errors"]
+__all__ = ["coverage", "covered_items", "ratio", "rmse", "rmse_per_entity_mean", "rmse_pooled", "squared_errors"]
 
 Floats = npt.NDArray[np.floating[Any]]
 Doubles = npt.NDArray[np.float64]
@@ -107,7 +107,7 @@ def rmse_pooled(squares: npt.ArrayLike, entries: npt.ArrayLike) -> float | Doubl
     1.4142
     """
     S, N = _parts(squares, entries)
-    return _plain(np.sqrt(_ratio(S.sum(axis=-1), N.sum(axis=-1))))
+    return _plain(np.sqrt(ratio(S.sum(axis=-1), N.sum(axis=-1))))
 
 
 def rmse_per_entity_mean(squares: npt.ArrayLike, entries: npt.ArrayLike) -> float | Doubles:
@@ -142,7 +142,7 @@ def rmse_per_entity_mean(squares: npt.ArrayLike, entries: npt.ArrayLike) -> floa
     """
     S, N = _parts(squares, entries)
     weighted = np.sqrt(S * N)  # N sqrt(S / N), without a division by zero
-    return _plain(_ratio(weighted.sum(axis=-1), N.sum(axis=-1)))
+    return _plain(ratio(weighted.sum(axis=-1), N.sum(axis=-1)))
 
 
 def _parts(squares: npt.ArrayLike, entries: npt.ArrayLike) -> tuple[Doubles, Doubles]:
@@ -152,7 +152,8 @@ def _parts(squares: npt.ArrayLike, entries: npt.ArrayLike) -> tuple[Doubles, Dou
     return S, N
 
 
-def _ratio(above: Doubles, below: Doubles) -> Doubles:
+def ratio(above: Doubles, below: Doubles) -> Doubles:
+    """Divide; NaN where there is nothing to divide by."""
     return np.asarray(np.divide(above, below, out=np.full(below.shape, np.nan), where=below > 0))
 
 
