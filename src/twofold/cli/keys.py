@@ -30,12 +30,15 @@ def new(
     from twofold.identity.keystore import KeyStore, new_keys
 
     refuse_output(output, (keys,))
-    for option, path in (("-o", output), ("--keys", keys)):  # before keys are made
-        _check_place(option, path, entity)
+    _check_place("output", "-o", output, entity)  # before keys are made
+    _check_place("keys", "--keys", keys, entity)
     made = new_keys(keys, entity)
     if output.exists() and output.read_bytes() != made.text.encode():
         raise DataError(
-            "there is another file already.", found=f"-o {output.name}", fix="another name, or take that file away"
+            "there is another file already.",
+            found=f"-o {output.name}",
+            fix="another name, or remove that file",
+            parameter="output",
         )
     made.write(output)
     serves = KeyStore(keys).plan_hash
@@ -50,7 +53,7 @@ def new(
         typer.echo(f"note: these keys serve plan {serves[:12]}; another plan needs another file for --keys", err=True)
 
 
-def _check_place(option: str, path: Path, entity: str) -> None:
+def _check_place(parameter: str, option: str, path: Path, entity: str) -> None:
     """Refuse a folder where a file is to be, and a file in a folder that is not there."""
     example = f"{option} {path / entity}.{'pub' if option == '-o' else 'keys'}"
     if path.is_dir():
@@ -59,11 +62,13 @@ def _check_place(option: str, path: Path, entity: str) -> None:
             found=f"{option} {path.name}",
             expected="the name of a file",
             fix=example,
+            parameter=parameter,
         )
     if not path.parent.is_dir():
         raise DataError(
             "the file would be in a folder that is not there; no keys were made.",
             found=f"{option} {path}",
             expected="a file in a folder that is there",
-            fix=f"mkdir -p {path.parent}, or mend the name",
+            fix=f"mkdir -p {path.parent}, or correct the name",
+            parameter=parameter,
         )

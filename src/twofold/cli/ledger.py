@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from twofold.errors import DataError, LedgerBroken
+from twofold.errors import DataError, LedgerBroken, Set
 from twofold.privacy.budget import ApproxDP, PureDP
 from twofold.privacy.card import card_from_ledger
 from twofold.privacy.ledger import Entry, Ledger, LedgerState, words
@@ -119,7 +119,9 @@ def card(
     """Print the privacy card of a release, made from the ledger alone."""
     ledger = Ledger(path)
     if output is not None and ledger.owns(output):
-        raise DataError("that file belongs to the ledger.", found=f"-o {output.name}", fix="-o card.html")
+        raise DataError(
+            "that file belongs to the ledger.", found=output.name, fix=Set("output", "card.html"), parameter="output"
+        )
     made = card_from_ledger(ledger, record=record)
     writers = {Format.markdown: to_markdown, Format.html: to_html, Format.json: type(made).to_json}
     content = writers[Format.json if json else form](made)
@@ -129,7 +131,9 @@ def card(
     try:
         output.write_text(content, encoding="utf-8")
     except OSError as error:
-        raise DataError("the card could not be written.", found=f"{output.name}: {error.strerror}") from None
+        raise DataError(
+            "the card could not be written.", found=f"{output.name}: {error.strerror}", parameter="output"
+        ) from None
 
 
 def _ceiling(epsilon: str, delta: str) -> PureDP | ApproxDP:

@@ -18,11 +18,10 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from twofold.cli.render import shell_words
 from twofold.data.catalog import Catalog
 from twofold.data.ratings import Ratings
 from twofold.data.read import DuplicateRule, UnknownRule, read_ratings
-from twofold.errors import CatalogError, DataError, LedgerBroken, PlanMismatch
+from twofold.errors import CatalogError, DataError, LedgerBroken, PlanMismatch, Set
 from twofold.federation.plan import Plan
 from twofold.federation.plan_file import catalog_path, read_toml
 from twofold.privacy.budget import NotPrivate
@@ -77,14 +76,15 @@ def read_catalog(plan: Plan, plan_file: Path, catalog: Path | None) -> Catalog:
     """Read the item list and check that it is the plan's."""
     path = catalog or catalog_path(plan_file)
     if path is None:
-        raise CatalogError("the plan names no catalog file.", fix="--catalog items.csv")
+        raise CatalogError("the plan names no catalog file.", fix=Set("catalog", "items.csv"), parameter="catalog")
     found = Catalog.read(path)
     if found.hash != plan.catalog.hash:
         raise PlanMismatch(
             "this is another item list than the plan's.",
             found=f"{len(found):,} items, hash {found.hash[:12]}",
             expected=f"{plan.n_items:,} items, hash {plan.catalog.hash[:12]}",
-            fix="--catalog FILE with the agreed list, in the agreed order",
+            fix=Set("catalog", "FILE"),
+            parameter="catalog",
         )
     return found
 
@@ -102,18 +102,17 @@ def read_table(
     separator: str,
 ) -> Ratings:
     """Read an entity's table the way the plan says."""
-    with shell_words():
-        return read_ratings(
-            data,
-            catalog,
-            user=user,
-            item=item,
-            value=None if value == "none" else value,
-            feedback=plan.feedback,
-            duplicates=cast(DuplicateRule, duplicates),
-            unknown_items=cast(UnknownRule, unknown_items),
-            separator=separator,
-        )
+    return read_ratings(
+        data,
+        catalog,
+        user=user,
+        item=item,
+        value=None if value == "none" else value,
+        feedback=plan.feedback,
+        duplicates=cast(DuplicateRule, duplicates),
+        unknown_items=cast(UnknownRule, unknown_items),
+        separator=separator,
+    )
 
 
 def refuse_output(output: Path, inputs: Iterable[Path | None], *, ledger: Path | None = None) -> None:
@@ -121,7 +120,10 @@ def refuse_output(output: Path, inputs: Iterable[Path | None], *, ledger: Path |
     own = ledger is not None and output.name.startswith(ledger.name) and _same(output.parent, ledger.parent)
     if own or any(_same(output, one) for one in (*inputs, ledger) if one is not None):
         raise DataError(
-            "the output would write over a file that is needed.", found=f"-o {output.name}", fix="choose another name"
+            "the output would write over a file that is needed.",
+            found=output.name,
+            fix="choose another name",
+            parameter="output",
         )
 
 
@@ -152,12 +154,9 @@ def open_ledger(path: Path, plan: Plan, name: str, *, new: bool) -> Ledger:
     except LedgerBroken as error:
         if path.exists():
             raise
-        raise LedgerBroken(
-            error.summary,
-            found=error.found,
-            fix="check the name first: a second ledger for the same people would double their budget. For people who "
-            "have none, add --new-ledger",
-        ) from None
+        first = "check the name first: a second ledger for the same people would double their budget. For people who "
+        advice = f"{first}have none, add --new-ledger"
+        raise error.as_(LedgerBroken, expected=None, fix=advice, parameter="new_ledger") from None
 
 
 DataFile = Annotated[Path, typer.Argument(help="CSV, CSV.gz or Parquet file, one row per user and item.")]
@@ -181,6 +180,7 @@ def read_agreed(path: Path) -> Plan:
             found=f"no {name} beside {path.name}",
             expected=f"the table with hash {str(read_toml(path)['features'].get('hash'))[:12]}",
             fix=f"copy {name} from whoever wrote the plan into the folder of {path.name}, under that name",
+            parameter="features",
         )
     return Plan.read(path)
 
@@ -208,6 +208,7 @@ def agreed_name(given: str | None, output: Path, plan: Plan) -> str:
             found=f"{name}, as given with --entity" if given is not None else f"{name}, taken from -o {output.name}",
             expected=f"one of {listed(plan.entities)}",
             fix=f"--entity NAME with the agreed name{'' if given is not None else '; -o may then have any name'}",
+            parameter="entity",
         )
     return name
 

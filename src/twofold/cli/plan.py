@@ -22,15 +22,13 @@ from twofold.cli.options import CatalogFile, Json, Separator, listed, missing_fe
 from twofold.cli.plan_explain import (
     check_fit,
     check_numbers,
-    in_options,
     leaving_lines,
     plan_lines,
     plan_numbers,
     show_worth,
     worth_record,
 )
-from twofold.cli.render import in_shell_words, shell_words
-from twofold.errors import BadPlan, TwofoldError
+from twofold.errors import BadPlan
 from twofold.federation.leaving import Leaving, leaving
 from twofold.federation.plan import CatalogKey, Plan
 from twofold.federation.plan_file import parse_plan, read_plan, read_toml, with_tables
@@ -81,9 +79,7 @@ def _public_keys(path: Path) -> Roster:
     try:
         return Roster.read(path)
     except BadPlan as error:
-        raise BadPlan(
-            error.summary, found=f"--public-key {path.name}", expected=error.expected, fix=error.fix
-        ) from None
+        raise error.as_(BadPlan, found=f"--public-key {path.name}") from None
 
 
 def check_names(roster: Roster, entities: Sequence[str], n_entities: int | None) -> None:
@@ -229,47 +225,44 @@ def new_plan_file(
     if roster is not None:
         check_names(roster, entity or (), n_entities)
     secure = None
-    try:
-        if roster is not None or survivors is not None:
-            number = len(roster) if roster is not None else n_entities or 1
-            secure = SecureSum(
-                survivors=survivors or number - number // 10,
-                present=present,
-                colluders=colluders,
-                threshold=threshold,
-                most_alone=most_alone,
-                share_deadline=share_deadline,
-                roster=roster or "",
-            )
-        made = new_plan(
-            items,
-            features=table,
-            secure=secure,
-            feedback=feedback,
-            bound=bound,
-            lower=lower,
-            centre=centre,
-            max_items=max_items,
-            l1_cap=l1_cap,
-            l2_cap=l2_cap,
-            n_prototypes=n_prototypes,
-            rank=rank,
-            regularization=regularization,
-            epsilon=epsilon,
-            delta=delta,
-            mechanism=mechanism,
-            n_users=n_users,
-            n_entities=n_entities or len(roster or entity or ()) or None,
-            quorum=quorum,
-            deadline=deadline,
-            entities=tuple(entity or ()),
-            name=name,
-            unit=Unit(holder=unit, entities=unit_entities),  # type: ignore[arg-type]
-            seed=seed,
-            simulation=simulation,
+    if roster is not None or survivors is not None:
+        number = len(roster) if roster is not None else n_entities or 1
+        secure = SecureSum(
+            survivors=survivors or number - number // 10,
+            present=present,
+            colluders=colluders,
+            threshold=threshold,
+            most_alone=most_alone,
+            share_deadline=share_deadline,
+            roster=roster or "",
         )
-    except TwofoldError as error:
-        raise in_shell_words(in_options(error)) from None
+    made = new_plan(
+        items,
+        features=table,
+        secure=secure,
+        feedback=feedback,
+        bound=bound,
+        lower=lower,
+        centre=centre,
+        max_items=max_items,
+        l1_cap=l1_cap,
+        l2_cap=l2_cap,
+        n_prototypes=n_prototypes,
+        rank=rank,
+        regularization=regularization,
+        epsilon=epsilon,
+        delta=delta,
+        mechanism=mechanism,
+        n_users=n_users,
+        n_entities=n_entities or len(roster or entity or ()) or None,
+        quorum=quorum,
+        deadline=deadline,
+        entities=tuple(entity or ()),
+        name=name,
+        unit=Unit(holder=unit, entities=unit_entities),  # type: ignore[arg-type]
+        seed=seed,
+        simulation=simulation,
+    )
     # Not .keys, which is how secret ones are called.
     beside = {"features_file": file.with_suffix(".features"), "keys_file": file.with_suffix(".roster")}
     named = {key: path for key, path in beside.items() if _asked(key, table, roster)}
@@ -299,8 +292,7 @@ def _asked(key: str, table: object, roster: object) -> bool:
 def _features(path: Path, items: Catalog, separator: str) -> Features:
     from twofold.data.features import read_features
 
-    with shell_words():
-        return read_features(path, items, separator=separator)
+    return read_features(path, items, separator=separator)
 
 
 _TABLE = "The noise above is this plan's own. The table compares prices, as if all of each were spent on one release."
@@ -401,10 +393,7 @@ def _changed(plan: Plan, changes: dict[str, Any], epsilons: list[float] | None) 
         del changes["n_items"]
     if epsilons and len(epsilons) == 1:
         changes = {**changes, "epsilon": epsilons[0]}
-    try:
-        return plan.with_(**changes) if changes else plan
-    except TwofoldError as error:
-        raise in_options(error) from None
+    return plan.with_(**changes) if changes else plan
 
 
 def _epsilons(given: Mapping[str, Any]) -> list[float]:

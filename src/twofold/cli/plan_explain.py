@@ -8,7 +8,6 @@ The bare numbers `twofold plan explain` takes when there is no plan yet.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from difflib import get_close_matches
@@ -20,7 +19,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from twofold.errors import BadPrivacyParameter, TwofoldError
+from twofold.errors import BadPrivacyParameter, Set
 from twofold.federation.leaving import Leaving
 from twofold.federation.plan import Plan
 from twofold.privacy.budget import ApproxDP, PureDP, best_guess
@@ -33,7 +32,6 @@ __all__ = [
     "EPSILONS",
     "check_fit",
     "check_numbers",
-    "in_options",
     "leaving_lines",
     "plan_lines",
     "plan_numbers",
@@ -42,33 +40,6 @@ __all__ = [
     "show_worth",
     "worth_record",
 ]
-
-_NAMES = {one.name for one in fields(Plan)} - {"catalog", "entities", "unit", "features", "secure"}
-_LONG = "|".join(sorted(name for name in _NAMES if "_" in name))
-_WORDS = "|".join(sorted(_NAMES))
-# A name with an underscore is a field wherever it stands; a plain word only where a value follows or at the beginning.
-_OPTION = re.compile(rf"(?<![\w.-])(?:({_LONG})(?![\w.])|((?:^|(?<=[\s(]))(?:{_WORDS}))(?==))(=True\b|=)?")
-_FIRST = re.compile(rf"^(?!\w*_)({_WORDS})(?= (?:is|has|must)\b)")
-
-
-def in_options(error: TwofoldError) -> TwofoldError:
-    """Say an error in the words of the command line: ``max_items`` becomes ``--max-items``.
-
-    Examples
-    --------
-    >>> from twofold.errors import BadPlan
-    >>> print(in_options(BadPlan("max_items is out of range.", fix='mechanism="auto", or simulation=True')))
-    --max-items is out of range.
-      Do: --mechanism auto, or --simulation
-      See docs/errors.md#bad-plan
-    """
-
-    def words(text: str | None) -> str | None:
-        return None if text is None else _OPTION.sub(_option, _FIRST.sub(r"--\1", text)).replace('"', "")
-
-    return type(error)(
-        str(words(error.summary)), found=words(error.found), expected=words(error.expected), fix=words(error.fix)
-    )
 
 
 def promise(guarantee: PureDP | ApproxDP) -> str:
@@ -152,11 +123,6 @@ def plan_lines(plan: Plan) -> list[str]:
         record["secure"] = ", ".join(f"{name} {str(value)[:12]}" for name, value in given.items())
     wide = max(map(len, record))
     return [f"{name:<{wide}}  {'-' if value is None else value}" for name, value in record.items()]
-
-
-def _option(found: re.Match[str]) -> str:
-    name = "--" + (found[1] or found[2]).replace("_", "-")
-    return name if found[3] in (None, "=True") else name + " "
 
 
 #: Shown by default, with the plan's own: those of docs/results/frontier.md.
@@ -289,7 +255,7 @@ def check_numbers(given: Mapping[str, Any]) -> dict[str, Any]:
     twofold.errors.BadPrivacyParameter: the file has a number that is not known.
       Found: n_item
       Expected: perhaps n_items
-      See docs/errors.md#bad-privacy-parameter
+      More: twofold errors bad-privacy-parameter
     """
     known = sorted({one.name for one in fields(PublicNumbers)} | {one.name for one in fields(Plan)})
     for name in given:
@@ -299,6 +265,7 @@ def check_numbers(given: Mapping[str, Any]) -> dict[str, Any]:
                 "the file has a number that is not known.",
                 found=f"{name:.40}",
                 expected=f"perhaps {near[0]}" if near else "n_items, n_users, bound, max_items, n_prototypes, ...",
+                parameter=f"{name:.40}",
             )
     return dict(given)
 
@@ -315,9 +282,10 @@ def check_fit(public: PublicNumbers) -> None:
     if public.max_items > public.n_items:
         raise BadPrivacyParameter(
             "a user cannot have more items than the catalog.",
-            found=f"max_items = {public.max_items}, n_items = {public.n_items}",
-            expected=f"max_items of at most {public.n_items}",
-            fix=f"--max-items {public.n_items}, or max_items = {public.n_items} in the file",
+            found=f"{public.max_items} of {public.n_items}",
+            expected=f"at most {public.n_items}",
+            fix=Set("max_items", public.n_items),
+            parameter="max_items",
         )
 
 

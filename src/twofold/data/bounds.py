@@ -99,24 +99,51 @@ class Bounds:
     def __post_init__(self) -> None:
         for name in ("bound", "lower", "norm_cap"):
             if isinstance(value := getattr(self, name), bool) or not isinstance(value, (int, float, type(None))):
-                raise BadBound(f"{name} is not a number.", found=f"a {type(value).__name__}", expected="a number")
+                raise BadBound(
+                    "{parameter} is not a number.",
+                    found=f"a {type(value).__name__}",
+                    expected="a number",
+                    parameter=name,
+                )
         if self.bound is None or self.lower is None:
-            raise BadBound("a bound is missing.", expected="numbers for bound and lower")
+            raise BadBound("a bound is missing.", expected="numbers for bound and lower", parameter="bound")
         if not (math.isfinite(self.bound) and self.bound > 0):
-            raise BadBound("bound is not usable.", found=f"bound={self.bound}", expected="bound > 0 and finite")
+            raise BadBound(
+                "{parameter} is not usable.",
+                found=f"{self.bound}",
+                expected="a finite number above 0",
+                parameter="bound",
+            )
         if not (math.isfinite(self.lower) and self.lower < self.bound):
-            raise BadBound("lower is not usable.", found=f"lower={self.lower}", expected="lower < bound, finite")
+            raise BadBound(
+                "{parameter} is not usable.",
+                found=f"{self.lower}",
+                expected="a finite number below bound",
+                parameter="lower",
+            )
         whole = isinstance(self.max_items, int) and not isinstance(self.max_items, bool)
         if self.max_items is not None and (not whole or self.max_items < 1):
-            raise BadBound("max_items is not usable.", found=f"{self.max_items}", expected="a whole number from 1")
+            raise BadBound(
+                "{parameter} is not usable.",
+                found=f"{self.max_items}",
+                expected="a whole number from 1",
+                parameter="max_items",
+            )
         if self.keep not in ("random", "largest"):
-            raise BadBound("unknown rule to keep items.", expected="keep='random' or keep='largest'")
+            raise BadBound("{parameter}: no such rule.", expected="random or largest", parameter="keep")
         if (self.norm is None) != (self.norm_cap is None):
-            raise BadBound("half a norm cap.", expected="both norm='l1' or 'l2' and norm_cap, or neither")
+            raise BadBound(
+                "half a norm cap.", expected="both norm='l1' or 'l2' and norm_cap, or neither", parameter="norm_cap"
+            )
         if self.norm not in (None, "l1", "l2"):
-            raise BadBound("unknown norm.", expected="norm='l1' or norm='l2'")
+            raise BadBound("{parameter} is unknown.", expected="l1 or l2", parameter="norm")
         if self.norm_cap is not None and not (math.isfinite(self.norm_cap) and self.norm_cap > 0):
-            raise BadBound("norm_cap is not usable.", found=f"{self.norm_cap}", expected="norm_cap > 0 and finite")
+            raise BadBound(
+                "{parameter} is not usable.",
+                found=f"{self.norm_cap}",
+                expected="a finite number above 0",
+                parameter="norm_cap",
+            )
 
     def apply(self, ratings: Ratings) -> tuple[Ratings, BoundsReport]:
         """Bound every user's row; also say what was cut (private, local).
@@ -134,7 +161,12 @@ class Bounds:
             Fractions cut.
         """
         if not isinstance(ratings, Ratings):
-            raise DataError("bounds apply to Ratings.", found=f"a {type(ratings).__name__}", fix="read_ratings(...)")
+            raise DataError(
+                "bounds apply to Ratings.",
+                found=f"a {type(ratings).__name__}",
+                fix="read_ratings(...)",
+                parameter="ratings",
+            )
         matrix = ratings.matrix
         # The limits themselves are rounded inwards: 0.1 as a float32 would be a little more than 0.1.
         low, high = _towards_zero(np.array([self.lower, self.bound]), matrix.dtype)

@@ -42,14 +42,16 @@ class Federation(Mapping[Any, Ratings]):
 
     def __init__(self, entities: Mapping[Any, Ratings]) -> None:
         if not entities:
-            raise EmptyTable("a federation needs at least one entity.")
+            raise EmptyTable("a federation needs at least one entity.", parameter="entities")
         if not all(isinstance(ratings, Ratings) for ratings in entities.values()):
-            raise DataError("an entity holds Ratings.", fix="read_ratings(...) for each entity")
+            raise DataError("an entity holds Ratings.", fix="read_ratings(...) for each entity", parameter="entities")
         first = next(iter(entities.values()))
         for ratings in entities.values():
             same_catalog(first.catalog, ratings.catalog)
             if ratings.feedback != first.feedback:
-                raise DataError("entities mix ratings and counts.", expected="one kind of feedback")
+                raise DataError(
+                    "entities mix ratings and counts.", expected="one kind of feedback", parameter="feedback"
+                )
         self._entities: Final = MappingProxyType(dict(entities))
 
     @classmethod
@@ -57,7 +59,7 @@ class Federation(Mapping[Any, Ratings]):
         """Cut one table of users into entities by a label per user; entities sorted by label."""
         column = pl.Series(np.asarray(labels))
         if len(column) != ratings.n_users:
-            raise DataError("the labels do not fit the users.", expected="one label per user")
+            raise DataError("the labels do not fit the users.", expected="one label per user", parameter="labels")
         return cls({name: ratings.take(rows) for name, rows in _groups(column)})
 
     def __getitem__(self, name: Any) -> Ratings:
@@ -161,11 +163,16 @@ def read_federation(
     """
     named = [name for name in (entity, user, item, value) if name is not None]
     if len(set(named)) < len(named):
-        raise DataError("one column was named for two purposes.", found=", ".join(named), expected="different columns")
+        raise DataError(
+            "one column was named for two purposes.",
+            found=", ".join(named),
+            expected="different columns",
+            parameter="entity",
+        )
     table = open_table(source, ids=(entity, user, item), value=value, query=query, separator=separator)
     labels = table.pop(entity)
     if len(labels) == 0:
-        raise EmptyTable("the table has no rows.", expected="at least one row per user")
+        raise EmptyTable("the table has no rows.", expected="at least one row per user", parameter="source")
     check_ids(labels, entity)
     rules: dict[str, Any] = {"user": user, "item": item, "value": value, "feedback": feedback}
     rules |= {"duplicates": duplicates, "unknown_items": unknown_items, "value_range": value_range}

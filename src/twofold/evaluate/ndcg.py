@@ -110,5 +110,7 @@ def user_ndcg(
 
 def _metric(gain: str) -> str:
     if gain not in METRICS:
-        raise BadParameter("gain is unknown.", found=repr(gain), expected="'binary' or 'value'")
+        raise BadParameter(
+            "{parameter} is unknown.", found=repr(gain), expected="'binary' or 'value'", parameter="gain"
+        )
     return METRICS[gain]

@@ -143,6 +143,7 @@ def _check_same_users(one: Measured | Mapping[Any, Measured], other: Measured | 
         raise BadParameter(
             "the two systems were not measured on the same users.",
             expected="the same entities in the same order, held-out entries, metrics and n",
+            parameter="other",
         )
 
 
@@ -231,7 +232,7 @@ def groups(measured: Measured | Mapping[Any, Measured], *, level: float, resampl
     _check(level, resamples)
     several = isinstance(measured, Mapping)
     entities = measured if isinstance(measured, Mapping) else {"all": measured}
-    first = _measured_same_users(entities)
+    first = _measured_alike(entities)
     generators = np.random.default_rng(rng).spawn(len(entities))
     scopes = {
         name: Scope.of_entity(one, resamples, generator)
@@ -265,18 +266,24 @@ def _parts(scopes: Mapping[Any, Scope], quarter: Mapping[Any, int]) -> Iterator[
         yield "entity", str(name), scope
 
 
-def _measured_same_users(entities: Mapping[Any, Measured]) -> Measured:
+def _measured_alike(entities: Mapping[Any, Measured]) -> Measured:
     """Any one of the entities, if all were measured the same way."""
     if not entities:
-        raise EmptyTable("nothing was measured.", expected="at least one entity")
+        raise EmptyTable("nothing was measured.", expected="at least one entity", parameter="measured")
     if len({(one.metrics, one.n, one.n_items) for one in entities.values()}) > 1:
-        raise BadParameter("the entities were not measured alike.", expected="equal metrics, n and number of items")
+        raise BadParameter(
+            "the entities were not measured alike.",
+            expected="equal metrics, n and number of items",
+            parameter="measured",
+        )
     return next(iter(entities.values()))
 
 
 def _check(level: float, resamples: int) -> None:
     if not 0 < level < 1:
-        raise BadParameter("level is out of range.", found=repr(level), expected="0 < level < 1")
+        raise BadParameter(
+            "{parameter} is out of range.", found=repr(level), expected="0 < level < 1", parameter="level"
+        )
     whole_number("resamples", resamples, least=0)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal
 
-from twofold.errors import BadPlan, TwofoldError
+from twofold.errors import BadPlan, Set, TwofoldError
 from twofold.federation.plan import Plan
 from twofold.privacy.events import DiscreteGaussianEvent, DiscreteLaplaceEvent, Event, NonPrivateEvent, flatten
 from twofold.release.bilinear.mechanism import Bilinear, noise_deviation
@@ -138,7 +138,7 @@ def _worked_out(plan: Plan) -> tuple[ReleaseParameters, tuple[Mechanism, str], i
     except BadPlan:
         raise
     except TwofoldError as error:
-        raise BadPlan(error.summary, found=error.found, expected=error.expected, fix=error.fix or _RAISE) from None
+        raise error.as_(BadPlan, fix=error.parts["fix"] or _RAISE) from None
     except ArithmeticError:
         raise BadPlan("the numbers of the plan are out of proportion.", fix=_RAISE) from None
 
@@ -154,7 +154,8 @@ def cannot_be_summed(mechanism: Mechanism) -> BadPlan:
         "this mechanism cannot be summed securely.",
         found=mechanism.name,
         expected="gram, sketch or features: one row of whole numbers from every entity",
-        fix='mechanism="gram", or no secure sum',
+        fix=(Set("mechanism", "gram"), "no secure sum"),
+        parameter="mechanism",
     )
 
 

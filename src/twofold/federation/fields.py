@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
 
 from twofold.checks import LARGEST, NAME, check_entity_name, is_hash, number, whole
-from twofold.errors import BadPlan, TwofoldError
+from twofold.errors import BadPlan, Set, TwofoldError
 from twofold.privacy.budget import positive, read_delta
 from twofold.privacy.unit import Unit
 from twofold.release.choose import mechanism
@@ -93,17 +93,19 @@ def check_names(given: Iterable[object], known: Iterable[str], *, optional: Iter
     twofold.errors.BadPlan: the plan has a field that is not known.
       Found: max_item
       Expected: perhaps max_items
-      See docs/errors.md#bad-plan
+      More: twofold errors bad-plan
     """
     names, wanted = {str(one) for one in given}, set(known)
     for name in sorted(names - wanted):
         near = get_close_matches(name, sorted(wanted), n=1)
         listed = f"perhaps {near[0]}" if near else f"one of {', '.join(sorted(wanted))}"
-        raise BadPlan("the plan has a field that is not known.", found=printable(name, 40), expected=listed)
+        shown = printable(name, 40)
+        raise BadPlan("the plan has a field that is not known.", found=shown, expected=listed, parameter=shown)
     if missing := sorted(wanted - names - set(optional)):
         raise BadPlan(
             "the plan is not complete.",
             found=f"missing {', '.join(missing)}",
+            parameter=missing[0],
             fix="add them; twofold plan new writes a file with every field and what it means",
         )
 
@@ -137,27 +139,34 @@ def check_plan(plan: Plan) -> None:
 
 def _short(value: Fraction, name: str) -> Fraction:
     if max(value.numerator.bit_length(), value.denominator.bit_length()) > _BITS:
-        raise BadPlan(f"{name} has too many digits.", expected=f"at most {_BITS} bits above and below its fraction bar")
+        limit = f"at most {_BITS} bits above and below its fraction bar"
+        raise BadPlan("{parameter} has too many digits.", expected=limit, parameter=name)
     return value
 
 
 def _check_texts(plan: Plan) -> None:
     if not isinstance(plan.unit, Unit):
-        raise BadPlan("unit says whose presence is hidden.", expected="Unit.person() or Unit.visit()")
+        raise BadPlan(
+            "{parameter} says whose presence is hidden.", expected="Unit.person() or Unit.visit()", parameter="unit"
+        )
     for name in ("feedback", "mechanism"):
         if not isinstance(getattr(plan, name), str):
-            raise BadPlan(f"{name} is a word.", found=type(getattr(plan, name)).__name__)
+            raise BadPlan("{parameter} is a word.", found=type(getattr(plan, name)).__name__, parameter=name)
     if type(plan.simulation) is not bool:
-        raise BadPlan("simulation is true or false.", found=f"{plan.simulation!r:.40}")
+        raise BadPlan("{parameter} is true or false.", found=f"{plan.simulation!r:.40}", parameter="simulation")
     if not isinstance(plan.name, str) or not NAME.fullmatch(plan.name):
-        raise BadPlan("the plan's name is not usable.", expected="1 to 64 letters, digits, '-', '_' or '.'")
+        letters = "1 to 64 letters, digits, '-', '_' or '.'"
+        raise BadPlan("the plan's name is not usable.", expected=letters, parameter="name")
     named: object = plan.entities
     if isinstance(named, str) or not isinstance(named, Iterable):
-        raise BadPlan("entities is a list of names.", found=type(named).__name__, expected='["st-anna", "st-bern"]')
+        example = '["st-anna", "st-bern"]'
+        raise BadPlan(
+            "{parameter} is a list of names.", found=type(named).__name__, expected=example, parameter="entities"
+        )
     # Sorted: the order says nothing, and equal plans have equal hashes.
     _set(plan, "entities", tuple(sorted(check_entity_name(one) for one in named)))
     if len(set(plan.entities)) != len(plan.entities):
-        raise BadPlan("an entity is named twice.", expected="each name once")
+        raise BadPlan("an entity is named twice.", expected="each name once", parameter="entities")
     if plan.deadline is not None:
         _set(plan, "deadline", check_time(plan.deadline))
 
@@ -176,24 +185,29 @@ def check_time(text: object) -> str:
             return when.astimezone(UTC).isoformat().replace("+00:00", "Z")
     except (ValueError, OverflowError):
         pass
-    raise BadPlan("the deadline is not a time.", found=f"{text!r:.40}", expected="as 2027-01-31T12:00:00Z")
+    example = "as 2027-01-31T12:00:00Z"
+    raise BadPlan("the deadline is not a time.", found=f"{text!r:.40}", expected=example, parameter="deadline")
 
 
 def _check_together(plan: Plan) -> None:
     if plan.max_items > plan.n_items:
         raise BadPlan(
-            "max_items is larger than the catalog.", found=f"{plan.max_items}", expected=f"at most {plan.n_items}"
+            "{parameter} is larger than the catalog.",
+            found=f"{plan.max_items}",
+            expected=f"at most {plan.n_items}",
+            parameter="max_items",
         )
     # The rules of twofold.data.Bounds, which sees the same numbers only after the ledger has reserved their price.
     if plan.bound <= 0:
         raise BadPlan(
-            "bound is not usable.",
+            "{parameter} is not usable.",
             found=f"{plan.bound:g}",
-            expected="bound > 0; absent entries lie at 0 or, for ratings, at the centre",
+            parameter="bound",
+            expected="above 0; absent entries lie at 0 or, for ratings, at the centre",
             fix="shift the values so that the largest is above 0",
         )
     if plan.bound - plan.lower < 1 / LARGEST:
-        raise BadPlan("the values have no room.", expected="lower < bound")
+        raise BadPlan("the values have no room.", expected="lower < bound", parameter="lower")
     if plan.secure is not None and plan.secure.keys is not None and not plan.entities:
         _set(plan, "entities", tuple(plan.secure.keys))
     expected = len(plan.entities) or plan.n_entities
@@ -202,19 +216,20 @@ def _check_together(plan: Plan) -> None:
             "the quorum can never be reached.",
             found=f"{plan.quorum}",
             expected=f"at most {expected}",
-            fix="lower quorum, or name more entities" if plan.entities else "lower quorum, or raise n_entities",
+            parameter="quorum",
+            fix=(Set("quorum", expected), "name more entities" if plan.entities else Set("n_entities", plan.quorum)),
         )
     if plan.secure is not None:
         plan.secure.check(expected)
         _check_order(plan.secure.share_deadline, plan.deadline)
         _check_roster(plan)
     if plan.regularization < 0:
-        raise BadPlan("regularization is out of range.", expected="at least 0")
+        raise BadPlan("{parameter} is out of range.", expected="at least 0", parameter="regularization")
     try:
         chosen = mechanism(plan.mechanism)
         plan.public  # noqa: B018 - checks feedback, bounds, caps and centre together
     except TwofoldError as error:
-        raise BadPlan(error.summary, found=error.found, expected=error.expected, fix=error.fix) from None
+        raise error.as_(BadPlan) from None
     _check_summable(plan)
     _check_alone(plan)
     if not chosen.private and not plan.simulation:
@@ -222,7 +237,8 @@ def _check_together(plan: Plan) -> None:
             "this mechanism is not private.",
             found=plan.mechanism,
             expected="a mechanism with a proof",
-            fix='mechanism="auto", or simulation=True, which marks everything "not private"',
+            fix=(Set("mechanism", "auto"), Set("simulation", True)),
+            parameter="mechanism",
         )
 
 
@@ -231,8 +247,9 @@ def _check_order(sharing: str | None, sending: str | None) -> None:
     if sharing and sending and datetime.fromisoformat(sharing) >= datetime.fromisoformat(sending):
         raise BadPlan(
             "keys would be shared after the messages are due.",
-            found=f"secure.share_deadline {sharing}, deadline {sending}",
-            expected="a share_deadline well before the deadline",
+            found=f"keys by {sharing}, messages by {sending}",
+            expected="keys well before messages",
+            parameter="secure.share_deadline",
         )
 
 
@@ -261,8 +278,9 @@ def _check_alone(plan: Plan) -> None:
         raise BadPlan(
             "one entity's message seen alone would promise less than the plan demands.",
             found=f"ε = {alone:.3g} alone, should all others collude",
-            expected=f"at most {most:g} (secure.most_alone)",
-            fix="lower epsilon, take fewer survivors, or raise secure.most_alone",
+            expected=f"at most {most:g}",
+            fix=("a smaller ε", "fewer survivors", Set("secure.most_alone", f"{alone:.3g}")),
+            parameter="secure.most_alone",
         )
 
 
@@ -285,12 +303,14 @@ def _check_roster(plan: Plan) -> None:
             found="entities = [] beside the hash of a list of keys",
             expected="the names in the list of keys",
             fix="secure=SecureSum(roster=Roster.read(...)), which names them",
+            parameter="entities",
         )
     if keys is not None and tuple(keys) != plan.entities:
         raise BadPlan(
             "the entities of the plan are not those of the list of keys.",
             found=f"{len(plan.entities)} names and {len(keys)} keys",
             expected="a key of every entity, and no other",
+            parameter="secure.roster",
         )
 
 

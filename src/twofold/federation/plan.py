@@ -255,7 +255,7 @@ class Plan:
         except TypeError as error:
             raise BadPlan("a part of the plan has another form.", found=printable(error)) from None
         except TwofoldError as error:
-            raise BadPlan(error.summary, found=error.found, expected=error.expected, fix=error.fix) from None
+            raise error.as_(BadPlan) from None
 
     @classmethod
     def read(cls, path: str | PathLike[str]) -> Plan:

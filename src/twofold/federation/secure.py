@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from twofold.errors import BadPlan
+from twofold.errors import BadPlan, Set
 from twofold.privacy.budget import Number, positive
 
 if TYPE_CHECKING:
@@ -74,7 +74,8 @@ class SecureSum:
         given: Any = self.roster
         if not isinstance(given, str) and not hasattr(given, "hash"):
             raise BadPlan(
-                "secure.roster is a list of keys, or its hash.",
+                "{parameter} is a list of keys, or its hash.",
+                parameter="secure.roster",
                 found=f"a {type(given).__name__}",
                 expected="Roster.joined(...), or 64 hexadecimal digits",
             )
@@ -88,13 +89,18 @@ class SecureSum:
                 "all survivors could collude: nobody's noise would be left.",
                 found=f"{self.colluders} colluders of {self.survivors} survivors",
                 expected="fewer colluders than survivors",
+                parameter="secure.colluders",
             )
         if self.most_alone is not None:
             object.__setattr__(self, "most_alone", positive(self.most_alone, name="secure.most_alone"))
         if self.share_deadline is not None:
             object.__setattr__(self, "share_deadline", check_time(self.share_deadline))
         if self.roster and not is_hash(self.roster):
-            raise BadPlan("secure.roster is the hash of the list of keys.", expected="64 hexadecimal digits")
+            raise BadPlan(
+                "{parameter} is the hash of the list of keys.",
+                expected="64 hexadecimal digits",
+                parameter="secure.roster",
+            )
 
     @property
     def keys(self) -> Roster | None:
@@ -154,10 +160,15 @@ class SecureSum:
             raise BadPlan(
                 "more survivors are asked for than there are entities.",
                 found=f"{self.survivors} of {entities}",
-                fix="lower secure.survivors",
+                fix=Set("secure.survivors", entities),
+                parameter="secure.survivors",
             )
         if self.keys is not None and len(self.keys) != entities:
-            raise BadPlan("the list of keys is not that of the entities.", found=f"{len(self.keys)} keys")
+            raise BadPlan(
+                "the list of keys is not that of the entities.",
+                found=f"{len(self.keys)} keys",
+                parameter="secure.roster",
+            )
         self._check_numbers(entities)
 
     def _check_numbers(self, entities: int) -> None:
@@ -168,6 +179,7 @@ class SecureSum:
                 "nobody would be left to hide among.",
                 found=f"{self.colluders} colluders of {entities} entities",
                 expected=f"at most {max(0, entities - 2)} colluders, and at least two entities",
+                parameter="secure.colluders",
             )
         least, present = least_threshold(entities, self.colluders), self.least_present(entities)
         if not least <= self.answers <= self.survivors <= present <= entities:
@@ -175,12 +187,14 @@ class SecureSum:
                 "the numbers of the secure sum are not safe, or cannot be reached.",
                 found=f"threshold {self.answers}, survivors {self.survivors}, present {present}",
                 expected=f"{least} <= threshold <= survivors <= present <= {entities}",
-                fix=f"secure.survivors of at least {least}, or fewer colluders",
+                fix=(Set("secure.survivors", max(least, self.answers)), "fewer colluders"),
+                parameter="secure.survivors",
             )
         if self.honest(entities) < 1:
             raise BadPlan(
                 "a lying server could lay open sums with nobody's noise in them.",
                 found=f"threshold {self.answers}, survivors {self.survivors}, present {present} of {entities}",
                 expected="numbers closer to all entities",
-                fix="threshold = 0 and present = 0, and more survivors",
+                fix="as many as there are for threshold and present (0), and more survivors",
+                parameter="secure.threshold",
             )

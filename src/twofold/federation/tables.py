@@ -99,4 +99,4 @@ def _decoded(data: bytes) -> Features:
     try:
         return Features(matrix=arrays["matrix"], names=tuple(str(name) for name in names))
     except NumericError as error:
-        raise BadMessage(error.summary, found=error.found, expected=error.expected) from None
+        raise error.as_(BadMessage) from None

@@ -84,7 +84,10 @@ class PublicNumbers:
             _check(field.name, getattr(self, field.name), whole=field.name.startswith(("n_", "max_")))
         if self.delta >= 1:
             raise BadPrivacyParameter(
-                "delta is a probability.", found=f"delta = {self.delta}", expected="0 < delta < 1"
+                "{parameter} is a probability.",
+                found=f"{self.delta}",
+                expected="between 0 and 1",
+                parameter="delta",
             )
 
     @property
@@ -121,6 +124,7 @@ class PublicNumbers:
                 found=f"missing {', '.join(missing)}",
                 expected="n_items, n_users, bound, max_items, n_prototypes",
                 fix="add them to the file, or give them as options",
+                parameter=missing[0],
             )
         return cls(**known)
 
@@ -255,5 +259,8 @@ def _check(name: str, value: object, *, whole: bool) -> None:
     fits = isinstance(value, int) if whole else isinstance(value, int | float)
     if not fits or isinstance(value, bool) or not 0 < float(value) < math.inf:  # type: ignore[arg-type]
         raise BadPrivacyParameter(
-            f"{name} is not usable.", found=f"{value!r:.40}", expected=f"a {'whole ' if whole else ''}number above 0"
+            "{parameter} is not usable.",
+            found=f"{value!r:.40}",
+            expected=f"a {'whole ' if whole else ''}number above 0",
+            parameter=name,
         )

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from twofold.errors import BadParameter
+from twofold.errors import BadParameter, Set
 from twofold.privacy.events import Event, Released
 from twofold.privacy.rng import Source
 from twofold.release.balcan import Balcan
@@ -188,7 +188,8 @@ def mechanism(name: str, **options: Any) -> Mechanism:
             found=repr(name),
             expected=f"{', '.join(sorted((*PRIVATE, *BILINEAR, 'auto')))}; "
             f"not private, for comparison: {', '.join(NOT_PRIVATE)}",
-            fix='mechanism="auto"',
+            fix=Set("mechanism", "auto"),
+            parameter="mechanism",
         )
     module, _, kind = _HOMES[name].partition(":")
     try:
