@@ -25,7 +25,7 @@ from twofold.algorithms._kmeans_step import (
 )
 from twofold.errors import BadParameter, BadShape, Set
 
-__all__ = ["KMeansResult", "LloydStep", "assign", "kmeans", "lloyd_step", "plus_plus"]
+__all__ = ["KMeansResult", "LloydStep", "assign", "kmeans", "lloyd_step"]
 
 Doubles = NDArray[np.float64]
 
