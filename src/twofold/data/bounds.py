@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from twofold.checks import whole
 from twofold.csr import keep_entries, with_data
 from twofold.data.identifiers import Identifiers
 from twofold.data.ratings import Ratings
@@ -121,14 +122,8 @@ class Bounds:
                 expected="a finite number below bound",
                 parameter="lower",
             )
-        whole = isinstance(self.max_items, int) and not isinstance(self.max_items, bool)
-        if self.max_items is not None and (not whole or self.max_items < 1):
-            raise BadBound(
-                "{parameter} is not usable.",
-                found=f"{self.max_items}",
-                expected="a whole number from 1",
-                parameter="max_items",
-            )
+        if self.max_items is not None:
+            whole("max_items", self.max_items, error=BadBound)
         if self.keep not in ("random", "largest"):
             raise BadBound("{parameter}: no such rule.", expected="random or largest", parameter="keep")
         if (self.norm is None) != (self.norm_cap is None):

@@ -16,6 +16,7 @@ from typing import Final, Literal
 import polars as pl
 from scipy import sparse
 
+from twofold.checks import whole
 from twofold.data.catalog import Catalog
 from twofold.data.federation import Federation
 from twofold.data.identifiers import Identifiers
@@ -283,13 +284,7 @@ def demo_catalog(folder: str | Path | None = None, *, min_people: int = 1, labs:
     ['lab:creatinine', 'lab:lactate', 'drug:acetaminophen', 'drug:hicl 182']
     """
     path = find_folder(EICU, folder)
-    if min_people < 1:
-        raise DataError(
-            "{parameter} is not usable.",
-            found=f"{min_people}",
-            expected="a whole number from 1",
-            parameter="min_people",
-        )
+    whole("min_people", min_people, error=DataError)
     stays = read_stays(path)
     if stays.height > DEMO_STAYS:
         raise CatalogError(
