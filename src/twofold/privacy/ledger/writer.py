@@ -1,7 +1,4 @@
-r"""The ledger while this process holds its lock: mend what a crash left, then append.
-
-Reading a ledger without a lock, and remembering what was checked already.
-"""
+"""Reading a ledger without a lock; and with one: mend what a crash left, then append."""
 
 from __future__ import annotations
 
