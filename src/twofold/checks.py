@@ -144,11 +144,7 @@ def whole(
     fits = isinstance(value, kind) and not isinstance(value, bool)
     if fits and (least is None or value >= least) and (most is None or value <= most):  # type: ignore[operator]
         return int(value)  # type: ignore[call-overload,no-any-return]
-    limits = (
-        "a whole number"
-        + (f" from {least}" if least is not None else "")
-        + (f" to {most:,}" if most else "")
-    )
+    limits = "a whole number" + (f" from {least}" if least is not None else "") + (f" to {most:,}" if most else "")
     raise error("{parameter} is out of range.", found=f"{value!r:.40}", expected=limits, parameter=name)
 
 
