@@ -10,6 +10,7 @@ import numpy.typing as npt
 import polars as pl
 from scipy import sparse
 
+from twofold.csr import csr_rows
 from twofold.data.catalog import Catalog
 from twofold.data.federation import Federation
 from twofold.data.files import read_file, require_columns
@@ -104,7 +105,7 @@ def _sparse(grid: npt.NDArray[np.float64]) -> sparse.csr_array:
     rated = grid != NOT_RATED
     indptr = np.concatenate([[0], np.cumsum(rated.sum(axis=1))]).astype(np.int32)
     columns = np.nonzero(rated)[1].astype(np.int32)
-    matrix = sparse.csr_array((grid[rated].astype(np.float32), columns, indptr), shape=grid.shape)
+    matrix = csr_rows(grid[rated].astype(np.float32), columns, indptr, grid.shape)
     matrix.has_canonical_format = True
     return matrix
 

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from twofold.algorithms import _kmeans_kernels
 from twofold.algorithms import _reference as _kmeans_reference
 from twofold.algorithms._jit import Workers, numba_enabled, one_blas_thread
+from twofold.csr import csr_rows, summed
 from twofold.errors import BadNumber, BadParameter, BadShape
 
 __all__ = [
@@ -356,8 +357,7 @@ class Rows:
         """Something `@` and indexing work on."""
         if self.indices is None or self.indptr is None:
             return self.values
-        parts: Any = (self.values, self.indices, self.indptr)
-        return sp.csr_array(parts, shape=self.shape)
+        return csr_rows(self.values, self.indices, self.indptr, self.shape)
 
     def take(self, chosen: NDArray[np.intp]) -> NDArray[np.float64]:
         """Return a few rows, dense, in double precision."""
@@ -421,10 +421,7 @@ def _working_type(found: np.dtype[Any], asked: DTypeLike | None) -> np.dtype[Any
 
 
 def _sparse_rows(X: Any, dtype: DTypeLike | None) -> Rows:
-    csr = X.tocsr()
-    if not csr.has_canonical_format:  # repeated entries would be squared one by one
-        csr = csr.copy()
-        csr.sum_duplicates()
+    csr = summed(X.tocsr())  # repeated entries would be squared one by one
     return Rows(
         shape=(csr.shape[0], csr.shape[1]),
         values=np.ascontiguousarray(csr.data, dtype=_working_type(csr.dtype, dtype)),

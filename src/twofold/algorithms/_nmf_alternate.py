@@ -26,6 +26,7 @@ from twofold.algorithms._checks import is_sparse
 from twofold.algorithms._jit import Workers
 from twofold.algorithms._nmf_entries import Entries, Settings, observed
 from twofold.algorithms._nmf_sides import DenseSide, SparseSide, padded, solve
+from twofold.csr import csr_rows
 from twofold.errors import BadNumber
 
 __all__ = ["Problem", "Stop", "alternate", "in_range", "near_one", "read_problem", "unscaled"]
@@ -292,6 +293,4 @@ def _divided(values: Any, scale: float) -> Any:
 
 
 def _as_matrix(entries: Entries) -> Any:
-    from scipy.sparse import csr_array
-
-    return csr_array((entries.values, entries.columns, entries.starts), shape=entries.shape)
+    return csr_rows(entries.values, entries.columns, entries.starts, entries.shape)

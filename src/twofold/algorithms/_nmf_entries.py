@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from twofold.algorithms import _checks
 from twofold.algorithms._jit import numba_enabled
 from twofold.algorithms._nmf_kernels import transpose
+from twofold.csr import summed
 from twofold.errors import BadNumber, BadShape
 
 if TYPE_CHECKING:
@@ -115,9 +116,7 @@ def _from_sparse(X: Any, weights: Any) -> Entries:
     matrix = X.tocsr()
     starts, columns = _checks.compressed_rows("X", matrix)
     if not matrix.has_canonical_format:
-        # SciPy's meaning of a repeated cell is the sum; a copy, so that the caller's matrix stays as it was.
-        matrix = matrix.copy()
-        matrix.sum_duplicates()
+        matrix = summed(matrix)
         starts, columns = _checks.compressed_rows("X", matrix)
     own = None if weights is None else _sparse_weights(weights, X, matrix)
     values = matrix.data[: starts[-1]]

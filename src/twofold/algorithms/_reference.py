@@ -18,8 +18,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
+
+from twofold.csr import csr_rows
 
 __all__ = [
     "add_dense_rows",
@@ -52,7 +53,7 @@ def nearest_sparse(indptr: Array, indices: Array, data: Array, table: Array, bia
     """Label sparse rows."""
     span = slice(indptr[0], indptr[-1])
     shape = (labels.size, table.shape[0])
-    rows = sp.csr_array((data[span], indices[span], indptr - indptr[0]), shape=shape)
+    rows = csr_rows(data[span], indices[span], indptr - indptr[0], shape)
     return nearest_of_scores(rows @ table, bias, labels)
 
 

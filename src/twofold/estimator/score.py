@@ -16,6 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy import sparse
 
+from twofold.csr import csr_rows, with_data
 from twofold.data.federation import Federation
 from twofold.data.identifiers import check_ids, factorize
 from twofold.data.ratings import Ratings
@@ -125,8 +126,8 @@ def _blocks(people: int, model: Model) -> list[int]:
 def _histories(model: Model, people: NDArray[Any]) -> sparse.csr_array:
     """Rows of some users; an empty one for each that is not known, at -1."""
     matrix = model.history.matrix
-    parts: Any = (matrix.data, matrix.indices, np.append(matrix.indptr, matrix.indptr[-1]))
-    with_nobody = sparse.csr_array(parts, shape=(matrix.shape[0] + 1, matrix.shape[1]))
+    starts = np.append(matrix.indptr, matrix.indptr[-1])
+    with_nobody = csr_rows(matrix.data, matrix.indices, starts, (matrix.shape[0] + 1, matrix.shape[1]))
     return sparse.csr_array(with_nobody[np.where(people < 0, matrix.shape[0], people)])
 
 
@@ -147,8 +148,7 @@ def _without(entries: sparse.csr_array, seen: sparse.csr_array) -> sparse.csr_ar
 
 
 def _ones(matrix: sparse.csr_array) -> sparse.csr_array:
-    parts: Any = (np.ones(matrix.nnz), matrix.indices, matrix.indptr)
-    return sparse.csr_array(parts, shape=matrix.shape)
+    return with_data(matrix, np.ones(matrix.nnz))
 
 
 @dataclass(frozen=True, kw_only=True)

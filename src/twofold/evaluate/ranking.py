@@ -28,6 +28,7 @@ from twofold.algorithms import _top_items_kernels
 from twofold.algorithms import _top_items_kernels as _rank_kernels
 from twofold.algorithms._jit import numba_enabled
 from twofold.algorithms.top_items import FEW
+from twofold.csr import keep_entries
 from twofold.errors import BadNumber, BadParameter, BadShape
 
 __all__ = [
@@ -366,8 +367,7 @@ def without(seen: sparse.csr_array, held: sparse.csr_array) -> sparse.csr_array:
         return seen
     kept = np.ones(pairs.size, np.bool_)
     kept[both] = False
-    indptr = np.concatenate([[0], np.cumsum(kept)])[seen.indptr]
-    return sparse.csr_array((seen.data[kept], seen.indices[kept], indptr), shape=seen.shape)
+    return keep_entries(seen, kept)
 
 
 def _pairs(entries: sparse.csr_array) -> npt.NDArray[np.int64]:

@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from twofold.algorithms import fold_in
+from twofold.csr import csr_rows
 from twofold.federation.expected import expected
 from twofold.federation.plan import Plan
 from twofold.release.content import Floats, WeightedRows
@@ -246,8 +247,7 @@ def _fold(targets: Any, root: Floats, ridge: float, threads: int | None) -> Floa
 def _side_by_side(targets: Floats) -> sp.csr_array:
     """Row i holds its targets in columns of its own."""
     rows, rank = targets.shape
-    parts: Any = (targets.ravel(), np.arange(rows * rank), np.arange(rows + 1) * rank)
-    return sp.csr_array(parts, shape=(rows, rows * rank))
+    return csr_rows(targets.ravel(), np.arange(rows * rank), np.arange(rows + 1) * rank, (rows, rows * rank))
 
 
 def _outer(factors: Floats) -> Floats:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from twofold.algorithms import masked_nmf
 from twofold.algorithms._jit import one_blas_thread
+from twofold.csr import csr_rows
 from twofold.federation.plan import Plan
 from twofold.release.content import Floats, WeightedRows
 from twofold.server.denoise import canonical
@@ -141,8 +141,7 @@ def fit_items(rows: WeightedRows, scale: Scaling, *, rank: int, seed: int, threa
 def _stored(Y: Floats, observed: NDArray[np.bool_]) -> sp.csr_array:
     """Keep only what was observed: of rated prototypes most cells are empty."""
     starts = np.concatenate(([0], np.cumsum(observed.sum(axis=1))))
-    parts: Any = (Y[observed], np.nonzero(observed)[1], starts)
-    return sp.csr_array(parts, shape=Y.shape)
+    return csr_rows(Y[observed], np.nonzero(observed)[1], starts, Y.shape)
 
 
 def finish(
