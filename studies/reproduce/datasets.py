@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from studies.data import synthetic
-from studies.systems.recorded_movielens import recorded_movielens
+from studies.data.recorded_movielens import recorded_movielens
 from twofold.data.federation import Federation
 from twofold.data.sources import eicu, hospitals, movielens
 from twofold.data.sources.published import EICU, find_folder

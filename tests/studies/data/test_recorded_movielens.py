@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from studies.data.recorded_movielens import recorded_draw, recorded_movielens
 from studies.systems import Factorization, system
-from studies.systems.recorded_movielens import recorded_draw, recorded_movielens
 from twofold.data.federation import Federation
 from twofold.data.split import Split
 from twofold.evaluate.measure import Measured, measure

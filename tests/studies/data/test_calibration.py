@@ -10,9 +10,20 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from studies.data.hospitals_calibration import as_text, calibration, main
-from studies.data.hospitals_demo import NOTED, measure_demo
-from studies.data.hospitals_facts import _ndcg, average_gap, between_hospitals, curve, gap, nmf_factors, recorded_errors
+from studies.data.calibration import (
+    NOTED,
+    _ndcg,
+    as_text,
+    average_gap,
+    between_hospitals,
+    calibration,
+    curve,
+    gap,
+    main,
+    measure_demo,
+    nmf_factors,
+    recorded_errors,
+)
 from twofold.data.federation import Federation
 from twofold.data.sources import hospitals
 from twofold.data.sources.hospitals import Simulation, load, simulate

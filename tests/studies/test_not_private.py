@@ -1,0 +1,32 @@
+"""Mechanisms without a proof: looked up by name, in workers too, and refused in words where the laboratory is not."""
+
+from __future__ import annotations
+
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+import pytest
+
+from twofold.errors import MissingExtra
+from twofold.release.choose import NOT_PRIVATE, mechanism
+
+
+@pytest.mark.parametrize("name", NOT_PRIVATE)
+def test_they_are_found_and_not_private(name: str) -> None:
+    assert (mechanism(name).name, mechanism(name).private) == (name, False)
+
+
+def test_a_worker_process_finds_them() -> None:
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        assert pool.submit(mechanism, "kmeans").result().name == "kmeans"
+
+
+def test_without_the_laboratory_the_error_is_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "studies", None)
+    monkeypatch.delitem(sys.modules, "studies.not_private", raising=False)
+    with pytest.raises(MissingExtra) as error:
+        mechanism("kmeans")
+    assert error.value.parameter == "mechanism"
+    assert error.value.found == "'kmeans'"
+    assert "studies" in str(error.value)
