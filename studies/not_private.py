@@ -1,4 +1,4 @@
-"""NOT PRIVATE: every row, k-means of the rows, a few random rows as they are. Release mechanisms for comparison only."""
+"""NOT PRIVATE: release mechanisms that send every row, k-means of the rows, or a few rows. For comparison only."""
 
 from __future__ import annotations
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import sys
+import tomllib
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from pathlib import Path
 
 import pytest
 
 from twofold.errors import MissingExtra
 from twofold.release.choose import NOT_PRIVATE, mechanism
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("name", NOT_PRIVATE)
@@ -30,3 +35,11 @@ def test_without_the_laboratory_the_error_is_ours(monkeypatch: pytest.MonkeyPatc
     assert error.value.parameter == "mechanism"
     assert error.value.found == "'kmeans'"
     assert "studies" in str(error.value)
+
+
+def test_the_package_names_the_laboratory_in_one_place_and_does_without_it() -> None:
+    naming = re.compile(r"(?:import|from) studies\b|studies\.\w+:")
+    found = {path.name for path in (ROOT / "src").rglob("*.py") if naming.search(path.read_text(encoding="utf-8"))}
+    assert found == {"choose.py"}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] == ["src/twofold"]

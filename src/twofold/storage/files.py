@@ -3,7 +3,7 @@ r"""Whole files or none, and never more than was expected.
 The few ways in which the ledger touches a disk, each durable before it returns.
 
 Every call announces itself to `step` first. In production nobody listens; the kill tests replace the listener and end
-the process at the n-th announcement (`studies.torture`).
+the process at the n-th announcement (`python -m studies torture`).
 
 Put a file in place once: whole, durable, and never over another one.
 """
