@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from studies.frontier.settings import Target
 from studies.frontier.summary import GROUPS, Figure, Results
@@ -82,50 +83,46 @@ def control_sheet(results: Results) -> Sheet:
 
 def share_sheet(results: Results, group: str) -> Sheet:
     """Share of the gap closed, every mechanism and noise against ε."""
-    epsilons = results.epsilons
-    rows = [
-        (
-            f"{mechanism}, {NAMES[noise]}",
-            *(_percent(results.share(mechanism, noise, one, group=group), results.seeds) for one in epsilons),
-        )
-        for mechanism, noise in results.privates
-    ]
-    return Sheet(
-        caption=f"Share of the gap closed, {_group(group)}",
-        heads=("mechanism", *(f"ε = {one:g}" for one in epsilons)),
-        rows=tuple(rows),
-    )
+
+    def text(*cell: Any) -> str:
+        return _percent(results.share(*cell, group=group), results.seeds)
+
+    return _against_epsilon(results, f"Share of the gap closed, {_group(group)}", text)
 
 
 def metric_sheet(results: Results, *, group: str = "all", way: str = "adapted") -> Sheet:
     """The test metric itself, every mechanism and noise against ε."""
-    epsilons = results.epsilons
-    rows = [
-        (
-            f"{mechanism}, {NAMES[noise]}",
-            *(_metric(results.figure(mechanism, noise, one, group=group, way=way), results.seeds) for one in epsilons),
-        )
-        for mechanism, noise in results.privates
-    ]
-    kept = tuple(row for row in rows if set(row[1:]) != {"–"})
-    return Sheet(
-        caption=f"{_metric_name(results)}, {way}, {_group(group)}",
-        heads=("mechanism", *(f"ε = {one:g}" for one in epsilons)),
-        rows=kept,
-    )
+
+    def text(*cell: Any) -> str:
+        return _metric(results.figure(*cell, group=group, way=way), results.seeds)
+
+    made = _against_epsilon(results, f"{_metric_name(results)}, {way}, {_group(group)}", text)
+    return replace(made, rows=tuple(row for row in made.rows if set(row[1:]) != {"–"}))
 
 
 def harm_sheet(results: Results) -> Sheet:
     """Entities worse off than alone: by more than one standard error, of those that took anything shared."""
+
+    def text(*cell: Any) -> str:
+        if not results.metric(*cell):
+            return "–"
+        found = results.harm(*cell)
+        return f"{found.worse} ({found.far_worse}) of {found.moved}"
+
+    caption = "Entities worse than alone by more than one standard error (two), of those that took anything shared"
+    return _against_epsilon(results, caption, text)
+
+
+def _against_epsilon(results: Results, caption: str, text: Callable[[str, str, float], str]) -> Sheet:
+    """A row per private mechanism and noise, a column per ε."""
     epsilons = results.epsilons
-    rows = []
-    for mechanism, noise in results.privates:
-        found = [_harm(results, mechanism, noise, one) for one in epsilons]
-        rows.append((f"{mechanism}, {NAMES[noise]}", *found))
     return Sheet(
-        caption="Entities worse than alone by more than one standard error (two), of those that took anything shared",
+        caption=caption,
         heads=("mechanism", *(f"ε = {one:g}" for one in epsilons)),
-        rows=tuple(rows),
+        rows=tuple(
+            (f"{mechanism}, {NAMES[noise]}", *(text(mechanism, noise, one) for one in epsilons))
+            for mechanism, noise in results.privates
+        ),
     )
 
 
@@ -192,13 +189,6 @@ def _target(target: Target, results: Results) -> tuple[str, str, str]:
 
 def _without_noise(results: Results) -> list[str]:
     return [release.name for release in results.setting.releases if results.metric(release.name)]
-
-
-def _harm(results: Results, mechanism: str, noise: str, epsilon: float) -> str:
-    if not results.metric(mechanism, noise, epsilon):
-        return "–"
-    found = results.harm(mechanism, noise, epsilon)
-    return f"{found.worse} ({found.far_worse}) of {found.moved}"
 
 
 def _metric_name(results: Results) -> str:
