@@ -29,7 +29,7 @@ def _chance(results: Results) -> Judgement:
 RMSE: Final = "rmse_pooled"
 POOLED: Final = "pooled MF"
 ALONE: Final = "individual MF"
-PRIVATE_LINE: Final = "federated, private"
+FEDERATED: Final = "federated, private"
 ADAPTED: Final = "adapted, private"
 EXACT: Final = "federated, not private"
 #: Standard deviation of one split's error with the choice of users, over splits 0 to 3.
@@ -51,10 +51,10 @@ def _pooled(results: Results) -> Judgement:
 
 
 def _federated(results: Results) -> Judgement:
-    orders = results.orders(PRIVATE_LINE, ALONE, RMSE)
+    orders = results.orders(FEDERATED, ALONE, RMSE)
     return Judgement(
         holds=said(all_of(list(orders), ("lower",))),
-        ours=line(results, (POOLED, ALONE, EXACT, PRIVATE_LINE, ADAPTED), RMSE),
+        ours=line(results, (POOLED, ALONE, EXACT, FEDERATED, ADAPTED), RMSE),
         rule="error in stars of private prototypes lower than that of individual models for every ε shown",
         why=f"Next to individual models: prototypes {', '.join(orders)}; adapted by each entity to its own ratings, "
         f"{', '.join(results.orders(ADAPTED, ALONE, RMSE))}, for ε = {', '.join(f'{x:g}' for x in results.x)}.",
@@ -62,7 +62,7 @@ def _federated(results: Results) -> Judgement:
 
 
 MEANS: Final = "own item means"
-PRIVATE: Final = (
+PRIVATE_SYSTEMS: Final = (
     "private, balcan (the paper's)",
     "private, buckets",
     "private, sulq, δ = 1e-6",
@@ -74,7 +74,7 @@ PRIVATE: Final = (
 
 def _any_private(results: Results) -> Judgement:
     x = results.x[-1]
-    errors = {name: results.at(name, x, RMSE) for name in PRIVATE}
+    errors = {name: results.at(name, x, RMSE) for name in PRIVATE_SYSTEMS}
     known = {name: point for name, point in errors.items() if math.isfinite(point.mean)}
     best = min(known, key=lambda name: known[name].mean)
     order = results.order(best, ALONE, x, RMSE)
@@ -89,14 +89,14 @@ def _any_private(results: Results) -> Judgement:
 
 
 RATING_LIBRARIES: Final = ("cmfrec, ratings", "LensKit, ratings")
-IMPLICIT: Final = ("implicit ALS", "cmfrec, implicit", "LensKit, implicit")
+IMPLICIT_LIBRARIES: Final = ("implicit ALS", "cmfrec, implicit", "LensKit, implicit")
 
 
 def _alike(results: Results) -> Judgement:
     x = results.x[-1]
     own, ranked = results.at("twofold, ratings", x, "rmse_pooled"), results.at("twofold, counts", x, "ndcg")
     errors = {name: results.at(name, x, "rmse_pooled") for name in RATING_LIBRARIES}
-    gains = {name: results.at(name, x, "ndcg") for name in IMPLICIT}
+    gains = {name: results.at(name, x, "ndcg") for name in IMPLICIT_LIBRARIES}
     best = min((point.mean for point in errors.values() if math.isfinite(point.mean)), default=math.nan)
     top = max((point.mean for point in gains.values() if math.isfinite(point.mean)), default=math.nan)
     known = math.isfinite(best) and math.isfinite(top)
@@ -127,7 +127,7 @@ def _missing(points: dict[str, Point]) -> str:
 
 
 TWO: Final = "two rounds, k-means"
-PRIVATE_TWO: Final = "two rounds, private, ε = 10"
+TWO_PRIVATE: Final = "two rounds, private, ε = 10"
 ITERATIVE: Final = ("federated ALS", "FedAvg")
 
 
@@ -145,7 +145,7 @@ def _cheaper(results: Results) -> Judgement:
     reached = {name: _reached(results, name, own[0]) for name in ITERATIVE}
     known = [found for found in reached.values() if math.isfinite(found[1])]
     told = all(found[1] > own[1] for found in known) if known else None
-    private = f"{results.at(PRIVATE_TWO, x, RMSE)} with {results.at(PRIVATE_TWO, x, 'megabytes').mean:.1f} MB"
+    private = f"{results.at(TWO_PRIVATE, x, RMSE)} with {results.at(TWO_PRIVATE, x, 'megabytes').mean:.1f} MB"
     return Judgement(
         holds=said(told),
         ours=f"two rounds, k-means: RMSE {own[0]:.3f} with {own[1]:.1f} MB; private at ε = 10: {private}; "

@@ -35,16 +35,8 @@ TABLE: Final = "rmse_table"
 FRESH: Final = "rmse_fresh"
 
 
-def fresh_words(results: Results, names: tuple[str, ...]) -> str:
-    """Errors on a fresh draw at the last point.
-
-    Parameters
-    ----------
-    results : Results
-        Of a figure.
-    names : tuple of str
-        Lines, in the order of the text.
-    """
+def _fresh(results: Results, names: tuple[str, ...]) -> str:
+    """Errors of some lines on a fresh draw at the last point."""
     last = results.x[-1]
     return ", ".join(f"{name} {results.at(name, last, FRESH)}" for name in names)
 
@@ -56,7 +48,7 @@ def _mf_lowest(results: Results) -> Judgement:
         ours=line(results, (MF, KMEANS, RANDOM, NOISE), TABLE),
         rule=f"MF {LOWER} than k-means and k-random, on the table that was fitted",
         why="It is the only one of them whose V is fitted to this very table. On a fresh draw of the same rates, at "
-        f"the last point: {fresh_words(results, (MF, KMEANS, RANDOM, NOISE, MEANS))}.",
+        f"the last point: {_fresh(results, (MF, KMEANS, RANDOM, NOISE, MEANS))}.",
     )
 
 
@@ -107,7 +99,7 @@ def _overfits(results: Results) -> Judgement:
     return Judgement(
         holds=said(told),
         ours=f"k-random {first} to {last} on the table; fresh draw at the largest k: "
-        f"{fresh_words(results, (KMEANS, RANDOM, MF, MEANS))}",
+        f"{_fresh(results, (KMEANS, RANDOM, MF, MEANS))}",
         rule="at the largest k, k-means errs more than k-random on a fresh draw of the same rates, where overfitting "
         "shows; and k-random improves with k on the table",
         why=f"On a fresh draw k-means is {PLACES[fresh]} k-random, and the lowest error is that of {best}.",
@@ -178,8 +170,7 @@ def _regularizes(results: Results) -> Judgement:
     told = None if "unknown" in (random, *private) else random == "lower" and "lower" in private
     return Judgement(
         holds=said(told),
-        ours=f"fresh draw, k = {last:g}: "
-        f"{fresh_words(results, (KMEANS, RANDOM, PRIVATE[1], PUBLISHED[1], NOISE, MEANS))}",
+        ours=f"fresh draw, k = {last:g}: {_fresh(results, (KMEANS, RANDOM, PRIVATE[1], PUBLISHED[1], NOISE, MEANS))}",
         rule="at the largest k, on a fresh draw of the same rates, k-random errs less than k-means, and so do private "
         "exemplars at ε = 0.05, ours or the published ones: a regularizer helps on data that was not fitted",
         why=f"Next to k-means, on a fresh draw: k-random {random}, ours {private[0]}, as published {private[1]}.",

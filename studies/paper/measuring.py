@@ -30,6 +30,7 @@ __all__ = ["SYSTEMS", "installed_system", "objective_rows", "run_cell", "version
 
 #: Metric, group of entities ("all", "quarter 1", "entity 5"), value, and an interval over users where there is one.
 Row = tuple[str, str, float, float | None, float | None]
+Floats = NDArray[np.float64]
 _CELLS: Final = 4_000_000  # scores at once: 16 MB
 _RESAMPLES: Final = 200
 _PER_ENTITY: Final = ("mean_rank", "rmse_pooled")
@@ -175,7 +176,6 @@ def _blocks(matrix: Any) -> Iterator[Any]:
         yield matrix[start : start + step]
 
 
-Floats = NDArray[np.float64]
 #: What can be judged: mechanisms of the registry, one exact mean, and the published variant.
 SYSTEMS: Final = ("auto", *PRIVATE, "kmeans", "random", "one-mean", "as-published")
 #: A Poisson count of mean 1 is above 5 once in 1,700 draws.

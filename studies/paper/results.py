@@ -158,19 +158,7 @@ class Results:
         )
 
     def order(self, one: str, other: str, x: float, metric: str, *, within: float = TINY) -> Order:
-        """How two lines compare at one x, seed by seed on the same data; with one or two seeds, entity by entity.
-
-        Parameters
-        ----------
-        one, other : str
-            Names of lines.
-        x : float
-            Where.
-        metric : str
-            Which number.
-        within : float
-            As for `compare`.
-        """
+        """How two lines compare at one x, seed by seed on the same data; with one or two seeds, entity by entity."""
         first, second = self.at(one, x, metric), self.at(other, x, metric)
         gaps = self._gaps(one, other, x, metric, "seed", "all")
         if gaps.size < _ENOUGH_SEEDS:
@@ -202,15 +190,7 @@ def _margin(values: npt.NDArray[np.float64]) -> float:
 def tidy(
     figure: Figure, size: str, found: Mapping[str, dict[str, Any]], *, seeds: int | None = None
 ) -> tuple[pl.DataFrame, dict[str, str]]:
-    """Put what the cells gave into one table.
-
-    Parameters
-    ----------
-    figure, size, seeds
-        What was asked for.
-    found : mapping
-        Key of a cell to what it gave; cells that are missing leave gaps.
-    """
+    """Put what the cells gave, by their keys, into one table; cells that are missing leave gaps."""
     rows: list[tuple[Any, ...]] = []
     notes: dict[str, str] = {}
     for line in figure.lines:

@@ -108,10 +108,10 @@ def _repeats(results: Results) -> Judgement:
 
 GROWING: Final = "MF + k-means"
 SAME_USERS: Final = "MF + k-means, same users"
-NOISE_LINE: Final = "MF + uniform noise"
+NOISE: Final = "MF + uniform noise"
 TABLE: Final = "rmse_table"
 FRESH: Final = "rmse_fresh"
-LINES: Final = ("MF", GROWING, SAME_USERS, NOISE_LINE)
+LINES: Final = ("MF", GROWING, SAME_USERS, NOISE)
 
 
 def _better(results: Results) -> Judgement:
@@ -139,8 +139,8 @@ def _agreed(orders: list[Order]) -> bool | None:
 
 
 def _observations(results: Results) -> Judgement:
-    change = {name: _difference(results, name) for name in (GROWING, SAME_USERS, NOISE_LINE)}
-    told = change[GROWING] < 0 and change[GROWING] < 2 * min(change[SAME_USERS], change[NOISE_LINE], 0.0)
+    change = {name: _difference(results, name) for name in (GROWING, SAME_USERS, NOISE)}
+    told = change[GROWING] < 0 and change[GROWING] < 2 * min(change[SAME_USERS], change[NOISE], 0.0)
     return Judgement(
         holds=said(told),
         ours="fresh draw, change from the fewest to the most entities: "

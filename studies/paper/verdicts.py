@@ -132,19 +132,7 @@ LOWER: Final = "lower at every point"
 
 
 def gaps(results: Results, one: str, other: str, metric: str, *, at: Sequence[float] = ()) -> list[float]:
-    """How far a line lies above another, as shares of the other, at every x or at some.
-
-    Parameters
-    ----------
-    results : Results
-        Of a figure.
-    one, other : str
-        Names of lines.
-    metric : str
-        Which number.
-    at : sequence of float, optional
-        Where; everywhere by default.
-    """
+    """How far a line is above another, as shares of the other, at every x or at some."""
     pairs = [(results.at(one, x, metric).mean, results.at(other, x, metric).mean) for x in at or results.x]
     return [first / second - 1 if second else math.nan for first, second in pairs]
 
@@ -210,17 +198,7 @@ PLACES: Final[dict[Order, str]] = {"lower": "below", "alike": "like", "higher": 
 
 
 def line(results: Results, names: tuple[str, ...], metric: str) -> str:
-    """Numbers of some lines at the first and the last x.
-
-    Parameters
-    ----------
-    results : Results
-        Of a figure.
-    names : tuple of str
-        Lines, in the order of the text.
-    metric : str
-        Which number.
-    """
+    """Numbers of some lines at the first and the last x."""
     first, last = results.x[0], results.x[-1]
     head = f"{SYMBOLS[results.figure.across]} {first:g}"
     if first == last:

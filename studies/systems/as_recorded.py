@@ -25,6 +25,8 @@ __all__ = [
     "published_prototypes",
 ]
 
+Floats = NDArray[Any]
+
 
 @dataclass(frozen=True, kw_only=True)
 class AsPublishedMF:
@@ -254,9 +256,6 @@ def noise_prototypes(
     """
     shape = (n_prototypes, len(train.catalog))
     return {label: np.random.default_rng(entity_seed(seed, label)).uniform(0, bound, shape) for label in train}
-
-
-Floats = NDArray[Any]
 
 
 def plain_item_factors(prototypes: Mapping[Any, Floats], factorization: Factorization, *, seed: int) -> Floats:

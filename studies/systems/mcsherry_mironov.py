@@ -31,6 +31,7 @@ from twofold.release.records import check_rows, statistic
 
 __all__ = ["Covariance", "Directions", "McSherryMironov", "PairSums", "covariance_score", "leading"]
 
+Floats = NDArray[Any]
 _BITS = 10  # a whole vector's norm is about 2^10 steps, so that products of a billion people stay below 2^61
 
 
@@ -124,7 +125,6 @@ class PairSums:
         return np.asarray(full + np.triu(full, 1).T)
 
 
-Floats = NDArray[Any]
 _PAIR_DAMPING = 0.5  # weight of pairs with no surprise; a pair rated by one person of 100 ratings weighs 1/100
 _LEAST = 1e-3  # residual variance never below this share of the mean variance
 
