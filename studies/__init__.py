@@ -1,1 +1,1 @@
-"""Experiments: the figures of the paper, and variants that are shown but never offered as private."""
+"""The laboratory: figures of the paper, comparisons, and what is shown but never offered as private. Not in the wheel."""

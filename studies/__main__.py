@@ -16,11 +16,11 @@ __all__ = ["COMMANDS", "main"]
 COMMANDS: Final = {
     "reproduce": ("studies.paper.run:main", "the paper's experiments again, with a verdict on every claim"),
     "compare": ("studies.paper.run:compare", "every system, other libraries, bytes and rounds"),
-    "frontier": ("studies.frontier.run:main", "when private federation is worth it, by data, mechanism, noise and ε"),
+    "frontier": ("studies.frontier.run:main", "when private federation is worth it, by mechanism, noise and ε"),
     "adaptation": ("studies.adaptation:main", "what joining is worth without noise, next to staying alone"),
     "mechanisms": ("studies.mechanisms:main", "one table of all release mechanisms on clustered data"),
     "calibration": ("studies.data.calibration:main", "how close simulated hospitals come to eICU"),
-    "torture": ("studies.torture:main", "kill processes that write to a ledger, and check that nothing is lost"),
+    "torture": ("studies.torture:main", "kill writers of a ledger, and check that nothing is lost"),
     "shape": ("studies.shape:main", "how many files the code has, and how full they are"),
     "same": ("studies.same_numbers:main", "record every number of this version, or compare with a record"),
 }
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     parser = argparse.ArgumentParser(
         prog="python -m studies",
-        description="The laboratory of twofold: experiments, comparisons and measurements of the code itself.",
+        description="The laboratory of twofold: experiments, comparisons, checks of the code.",
         epilog="\n".join(["commands:", *(f"  {name:12} {about}" for name, (_, about) in COMMANDS.items())]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

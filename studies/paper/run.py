@@ -159,9 +159,7 @@ def compare(arguments: Sequence[str] | None = None) -> None:
 
 
 def _parser(name: str, about: str | None) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=f"python -m studies {name}", description=about, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(prog=f"python -m studies {name}", description=about)
     parser.add_argument("--size", choices=SIZES, default="quick", help="quick (minutes, default) or the paper's sizes")
     parser.add_argument("-o", "--output", type=Path, default=Path("results"), help="folder (default %(default)s)")
     parser.add_argument("--seeds", type=int, help="how many seeds (by default what the size says)")
