@@ -1,1 +1,1 @@
-"""The laboratory: figures of the paper, comparisons, and what is shown but never offered as private. Not in the wheel."""
+"""The laboratory: the figures of the paper, comparisons, and variants never offered as private. Not in the wheel."""
