@@ -18,6 +18,7 @@ from twofold.data.identifiers import Identifiers
 from twofold.data.ratings import Ratings
 from twofold.entity.agent import NewLedger
 from twofold.errors import (
+    BadMessage,
     BadParameter,
     BudgetExceeded,
     DataError,
@@ -30,7 +31,7 @@ from twofold.federation.messages import decode_release
 from twofold.federation.plan import Plan
 from twofold.privacy.ledger import Ledger, StaleRelease
 from twofold.simulation import Simulated, plan_name, simulate
-from twofold.simulation.members import Member, first_round
+from twofold.simulation.members import Member, visit
 
 CATALOG = Catalog([f"item-{number}" for number in range(15)])
 LABELS = ("north", "St. Anna / 2", 7)
@@ -77,7 +78,7 @@ def test_everyone_gets_a_model_under_their_own_label(done: Simulated) -> None:
 
 def test_bytes_and_seconds_are_told(done: Simulated, federation: Federation) -> None:
     plan = make_plan()
-    data = first_round(Member(name="north", ratings=federation["north"], plan=plan))
+    data = visit(Member(name="north", ratings=federation["north"], plan=plan), {}, set()).data
     assert len(data) == pytest.approx(done.sent["north"], abs=64)  # the header spells numbers in decimals
     assert done.received > 0
     assert list(done.seconds) == ["round 1", "server", "round 2"]
@@ -108,8 +109,8 @@ def test_an_entitys_noise_depends_on_its_name_only(federation: Federation) -> No
 
     class Spy(ThreadPoolExecutor):
         def submit(self, task: Any, /, *given: Any, **named: Any) -> Any:
-            if task is first_round:
-                sent[-1][given[0].name] = task(*given)
+            if task is visit:
+                sent[-1][given[0].name] = task(*given).data
             return super().submit(task, *given, **named)
 
     backwards = Federation({label: federation[label] for label in reversed(LABELS)})
@@ -221,7 +222,7 @@ def test_a_worker_that_does_not_see_the_ledger_makes_none(federation: Federation
     path = tmp_path / "north.ledger"
     plan = make_plan(simulation=False)
     with pytest.raises(LedgerBroken, match="none may be made"):
-        first_round(Member(name="north", ratings=federation["north"], plan=plan, ledger=path, may_make=False))
+        visit(Member(name="north", ratings=federation["north"], plan=plan, ledger=path, may_make=False), {}, set())
     assert not path.exists()
 
 
@@ -255,6 +256,14 @@ def test_changed_data_get_the_stored_release_with_the_ledgers_warning(federation
 def test_a_seeded_simulation_may_keep_ledgers_that_promise_nothing(federation: Federation, tmp_path: Path) -> None:
     simulate(federation, make_plan(), rng=1, ledgers=tmp_path, new_ledgers=True, **QUICK)
     assert Ledger(tmp_path / "north.ledger").state().ceiling.epsilon == float("inf")
+
+
+def test_a_message_that_the_server_does_not_take_stops_the_simulation(
+    federation: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("twofold.server.coordinate.MOST_MESSAGES", 2)
+    with pytest.raises(BadMessage, match="RoundClosed"):
+        simulate(federation, make_plan(), rng=1, **QUICK)
 
 
 # Refused before anyone has drawn

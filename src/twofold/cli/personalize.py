@@ -29,8 +29,12 @@ from twofold.cli.options import (
     refuse_output,
     strength_of,
 )
+from twofold.cli.steps import not_taken
 from twofold.entity.agent import Entity
+from twofold.errors import NotReady
 from twofold.federation.folder import EntityFolder
+from twofold.federation.mailbox import NothingYet
+from twofold.federation.steps import ROUNDS
 
 __all__ = ["personalize"]
 
@@ -63,7 +67,10 @@ def personalize(
     table = read_table(data, agreed, items, duplicates=duplicates, unknown_items=unknown_items, **columns)
     chosen = cast(Literal["auto", "factors", "item-item", "patterns", "features"], local)
     agent = Entity(name, table, agreed)
-    shared = EntityFolder(factors, factors, agreed).fetch() if factors.is_dir() else factors
+    shared = EntityFolder(factors, factors, agreed).fetch(ROUNDS) if factors.is_dir() else factors
+    if isinstance(shared, NothingYet):
+        found = not_taken(shared.rejected) or None
+        raise NotReady("the item factors have not arrived yet.", found=found, fix="run the same again later")
     model = agent.personalize(shared, local=chosen, strength=strength_of(strength))
     model.save(output)
     if json:

@@ -33,6 +33,7 @@ from twofold.errors import PlanMismatch
 from twofold.federation.folder import EntityFolder
 from twofold.federation.messages import Content, ReleaseMessage
 from twofold.federation.plan import Plan
+from twofold.federation.steps import ROUNDS
 from twofold.privacy.ledger import Ledger, words
 from twofold.privacy.ledger.state import cost_of
 from twofold.release.content import BilinearSums, Prototypes
@@ -87,7 +88,7 @@ def release(
     with shell_words():
         message = Entity(name, table, agreed, ledger=book, version=version).release()
     if output.is_dir():
-        EntityFolder(output, output, agreed).submit(message.data, entity=name)
+        EntityFolder(output, output, agreed).submit(ROUNDS, message.data, entity=name)
     else:
         message.save(output)
     _print(message, agreed, book, output, json=json)

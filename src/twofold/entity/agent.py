@@ -110,6 +110,10 @@ class Entity:
         """Whether this entity's masked message was ever handed out; its budget is spent then."""
         return self.plan.secure is not None and self._part().store.masked
 
+    def listed(self, roll: bytes, survivors: bytes | None = None) -> bool:
+        """Whether this entity is in the lists that the server of a secure sum published, as far as they are out."""
+        return self._part().listed(roll, survivors)
+
     def share(self) -> bytes:
         """Give the entity's key shares, the first step of a secure sum. They carry no data and cost nothing.
 

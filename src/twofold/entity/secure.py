@@ -12,6 +12,7 @@ from twofold.errors import BadParameter, NotForRealUse, NotReady, PlanMismatch
 from twofold.federation.key_messages import (
     ROOM,
     Roll,
+    Survivors,
     body_limit,
     decode_answer,
     decode_roll,
@@ -107,6 +108,8 @@ class SecurePart:
             )
         self.store = KeyStore(keys)
         self.terms.own(self.store.keys, name)
+        self._roll: tuple[bytes, Roll] | None = None
+        self._survivors: tuple[bytes, Survivors] | None = None
 
     def shares(self) -> bytes:
         """Give the sealed shares; the same bytes every time."""
@@ -121,7 +124,7 @@ class SecurePart:
                 fix="share() first; then release(roll) with what the server published",
             )
         self.store.bind(self.plan.hash, self.version)
-        listed = decode_roll(_bytes(roll, body_limit(self.plan, everybody=True)), self.plan)
+        listed = self._participants(roll)
         if self.name not in listed.shares or listed.shares[self.name] != share_secrets(
             self.store.keys, self.name, self.terms
         ):
@@ -132,11 +135,15 @@ class SecurePart:
         self.store.keep_roll(self.terms.present_digest(listed.present).hex())
         return Masks(name=self.name, keys=self.store.keys, terms=self.terms, roll=listed)
 
+    def listed(self, roll: Given, survivors: Given | None = None) -> bool:
+        """Whether this entity shared keys in time and, when that list is out, too, is in the sum."""
+        names = self._participants(roll).shares if survivors is None else self._survived(survivors).survivors
+        return self.name in names
+
     def answer(self, survivors: Given, roll: Given) -> bytes:
         """Answer a list of survivors, once: stored before it is sent."""
         self.store.bind(self.plan.hash, self.version)
-        lists = decode_survivors(_bytes(survivors, body_limit(self.plan)), self.plan)
-        listed = decode_roll(_bytes(roll, body_limit(self.plan, everybody=True)), self.plan)
+        lists, listed = self._survived(survivors), self._participants(roll)
         if lists.present != listed.present:
             raise PlanMismatch("the two lists that the server published do not belong together.")
         self.store.keep_roll(self.terms.present_digest(listed.present).hex())
@@ -151,6 +158,19 @@ class SecurePart:
             already=None if before is None else decode_answer(before, self.plan).content,
         )
         return self.store.keep_answer(encode_answer(made, self.plan))
+
+    def _participants(self, given: Given) -> Roll:
+        """Read the list of those who shared keys; with hundreds of them that takes a while, so it is read once."""
+        data = _bytes(given, body_limit(self.plan, everybody=True))
+        if self._roll is None or self._roll[0] != data:
+            self._roll = (data, decode_roll(data, self.plan))
+        return self._roll[1]
+
+    def _survived(self, given: Given) -> Survivors:
+        data = _bytes(given, body_limit(self.plan))
+        if self._survivors is None or self._survivors[0] != data:
+            self._survivors = (data, decode_survivors(data, self.plan))
+        return self._survivors[1]
 
 
 def _bytes(given: Given, limit: int) -> bytes:
