@@ -117,8 +117,9 @@ def test_below_the_quorum_nothing_is_published(
 ) -> None:
     box.put("site-0", make_message(plan, 0))
     clock.now = DEADLINE + timedelta(days=1)
-    with pytest.raises(TooFewMessages, match="at least 2 of 3"):
+    with pytest.raises(TooFewMessages, match="at least 2 of 3") as caught:
         coordinator.step()
+    assert caught.value.parameter == "quorum"
     assert box.published() is None
     assert not (tmp_path / "state" / "closed.json").exists()
     box.put("site-1", make_message(plan, 1))  # late, but its sender has paid for it

@@ -87,8 +87,9 @@ def test_bytes_and_seconds_are_told(done: Simulated, federation: Federation) -> 
 def test_recommendations_are_of_the_entitys_own_user(done: Simulated, federation: Federation) -> None:
     seen = set(federation[7].of(3))
     assert not seen & {one.item for one in done.recommend(7, 3, 15)}
-    with pytest.raises(DataError, match="no such entity"):
+    with pytest.raises(DataError) as caught:
         done.recommend("south", 3)
+    assert (caught.value.parameter, caught.value.found) == ("entity", "'south'")
 
 
 def test_a_seeded_run_can_be_repeated_and_says_it_is_not_private(done: Simulated, federation: Federation) -> None:
@@ -165,14 +166,15 @@ def test_a_result_crosses_process_borders(done: Simulated) -> None:
 
 
 def test_without_ledgers_only_a_simulation_runs(federation: Federation) -> None:
-    with pytest.raises(NotForRealUse, match="no ledgers") as caught:
+    with pytest.raises(NotForRealUse) as caught:
         simulate(federation, make_plan(simulation=False))
-    assert "ledgers=" in str(caught.value.fix)
+    assert caught.value.parameter == "ledgers"
 
 
 def test_a_seed_is_refused_in_a_real_federation(federation: Federation, tmp_path: Path) -> None:
-    with pytest.raises(NotForRealUse, match="repeatable"):
+    with pytest.raises(NotForRealUse) as caught:
         simulate(federation, make_plan(simulation=False), rng=1, ledgers=tmp_path)
+    assert caught.value.parameter == "rng"
     assert not list(tmp_path.iterdir())
 
 
@@ -209,26 +211,27 @@ def test_the_warning_comes_before_anything_is_made(federation: Federation, tmp_p
 def test_missing_ledgers_can_be_refused(federation: Federation, tmp_path: Path) -> None:
     plan, folder = make_plan(simulation=False), tmp_path / "ledgers"
     first = simulate(federation, plan, ledgers=folder, new_ledgers=True, **QUICK)
-    with pytest.raises(LedgerBroken, match=r"3 of 3 ledgers are not in .*typo[\s\S]*new_ledgers=True only for"):
+    with pytest.raises(LedgerBroken, match=r"3 of 3 ledgers are not in .*typo") as caught:
         simulate(federation, plan, ledgers=tmp_path / "typo", new_ledgers=False, **QUICK)
-    assert not (tmp_path / "typo").exists()
+    assert (caught.value.parameter, (tmp_path / "typo").exists()) == ("new_ledgers", False)
     again = simulate(federation, plan, ledgers=folder, new_ledgers=False, **QUICK)
     assert again.factors.hash == first.factors.hash
-    with pytest.raises(BadParameter, match="new_ledgers"):
+    with pytest.raises(BadParameter) as wrong:
         simulate(federation, plan, ledgers=folder, new_ledgers="no", **QUICK)  # type: ignore[arg-type]
+    assert wrong.value.parameter == "new_ledgers"
 
 
 def test_a_worker_that_does_not_see_the_ledger_makes_none(federation: Federation, tmp_path: Path) -> None:
     path = tmp_path / "north.ledger"
     plan = make_plan(simulation=False)
-    with pytest.raises(LedgerBroken, match="none may be made"):
+    with pytest.raises(LedgerBroken) as caught:
         visit(Member(name="north", ratings=federation["north"], plan=plan, ledger=path, may_make=False), {}, set())
-    assert not path.exists()
+    assert (caught.value.parameter, path.exists()) == ("ledger", False)
 
 
 def test_another_plan_does_not_fit_into_the_same_ledgers(federation: Federation, tmp_path: Path) -> None:
     simulate(federation, make_plan(simulation=False), ledgers=tmp_path, new_ledgers=True, **QUICK)
-    with pytest.raises(BudgetExceeded, match=r"entity .*refused.*2 other entities failed too"):
+    with pytest.raises(BudgetExceeded, match=r"entity .*\b2 other"):
         simulate(federation, make_plan(simulation=False, rank=2), ledgers=tmp_path, new_ledgers=True, **QUICK)
 
 
@@ -270,8 +273,9 @@ def test_a_message_that_the_server_does_not_take_stops_the_simulation(
 
 
 def test_a_quorum_that_cannot_be_reached_spends_nothing(federation: Federation, tmp_path: Path) -> None:
-    with pytest.raises(TooFewMessages, match="nothing was drawn"):
+    with pytest.raises(TooFewMessages) as caught:
         simulate(federation, make_plan(quorum=5, n_entities=5, simulation=False), ledgers=tmp_path)
+    assert (caught.value.parameter, caught.value.found) == ("quorum", "3 entities")
     assert not list(tmp_path.iterdir())
 
 
@@ -287,8 +291,9 @@ def test_another_catalog_or_name_spends_nothing(federation: Federation, tmp_path
 
 @pytest.mark.parametrize("rng", [True, -1, "7", 1.5])
 def test_a_seed_is_a_whole_number(federation: Federation, rng: Any) -> None:
-    with pytest.raises(BadParameter, match="no seed"):
+    with pytest.raises(BadParameter) as caught:
         simulate(federation, make_plan(), rng=rng)
+    assert caught.value.parameter == "rng"
 
 
 @pytest.mark.parametrize("feedback", ["ratings", "counts"])

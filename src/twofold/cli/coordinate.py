@@ -13,8 +13,7 @@ from twofold.cli.options import Json, PlanOption, bar, listed, read_agreed
 from twofold.cli.steps import ARRIVING, NOT_YET
 from twofold.errors import NotReady, TooFewMessages, TransportError
 from twofold.federation.folder import ServerFolder
-from twofold.federation.plan import Plan
-from twofold.server.coordinate import CoordinationStatus, standing
+from twofold.server.coordinate import CoordinationStatus, server_for, standing
 from twofold.server.coordinate import coordinate as look_once
 from twofold.server.factorize import Server
 from twofold.server.state import FolderState
@@ -50,20 +49,15 @@ def coordinate(
     """
     agreed = read_agreed(plan)
     if not inbox.is_dir():
-        raise TransportError("there is no such inbox.", found=str(inbox), fix="make the folder first, or mend the name")
-    status = _look(_server(agreed), ServerFolder(inbox, outbox, agreed), FolderState(state, agreed), wait, poll, close)
+        raise TransportError(
+            "there is no such inbox.", found=str(inbox), fix="make the folder first, or correct the name"
+        )
+    status = _look(
+        server_for(agreed), ServerFolder(inbox, outbox, agreed), FolderState(state, agreed), wait, poll, close
+    )
     _print(status, json=json)
     if not status.published:
         raise typer.Exit(NOT_YET)
-
-
-def _server(plan: Plan) -> Server | SecureServer:
-    """For one round, or for the three steps of a secure sum."""
-    if plan.secure is None:
-        return Server(plan)
-    from twofold.server.secure import SecureServer  # loads the library of ciphers
-
-    return SecureServer(plan)
 
 
 def _look(

@@ -156,21 +156,21 @@ class InProcess:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._messages: dict[tuple[StepId, str], bytes] = {}
+        self._messages: dict[tuple[StepId, str], Submission] = {}
         self._published: dict[StepId, bytes] = {}
 
     def submit(self, step: Step, data: bytes, *, entity: str) -> Submitted:
         """Keep the entity's message; see `EntityMailbox`. After publication nothing new is taken."""
-        content = as_bytes(data)
+        content, mark = as_bytes(data), receipt(data)
         check_sender(content, entity)
         with self._lock:
             known = self._messages.get((step.id, entity))
             if known is None and step.id in self._published:
                 raise closed()
-            if known not in (None, content):
+            if known is not None and known.receipt != mark:
                 raise conflict(entity)
-            self._messages[step.id, entity] = content
-        return Submitted(receipt=receipt(content), new=known is None)
+            self._messages[step.id, entity] = Submission(entity=entity, receipt=mark, read=lambda: content)
+        return Submitted(receipt=mark, new=known is None)
 
     def fetch(self, step: Step) -> bytes | NothingYet:
         """Give what the server published."""
@@ -180,9 +180,8 @@ class InProcess:
     def submissions(self, step: Step) -> Iterator[Submission]:
         """Give the messages by the names of their entities."""
         with self._lock:
-            held = sorted((entity, content) for (at, entity), content in self._messages.items() if at is step.id)
-        for entity, content in held:
-            yield Submission(entity=entity, receipt=receipt(content), read=lambda content=content: content)  # type: ignore[misc]
+            held = [one for (at, _), one in sorted(self._messages.items()) if at is step.id]
+        yield from held
 
     def rejected(self, step: Step) -> list[Rejected]:  # noqa: ARG002
         """Nothing: what is not taken is refused at once."""

@@ -20,6 +20,7 @@ from twofold.errors import (
 )
 from twofold.federation.mailbox import Rejected, ServerMailbox, Submission
 from twofold.federation.messages import encode_factors
+from twofold.federation.plan import Plan
 from twofold.federation.steps import Step, StepId, steps_of
 from twofold.release.combine import MOST_MESSAGES
 from twofold.server.factorize import Server, checked, conflict
@@ -28,9 +29,9 @@ from twofold.storage.container import receipt
 from twofold.storage.files import step as announce
 
 if TYPE_CHECKING:
-    from twofold.server.secure import SecureServer  # loads the library of ciphers, which other plans do without
+    from twofold.server.secure import SecureServer
 
-__all__ = ["CoordinationStatus", "Finished", "StepRules", "coordinate", "standing"]
+__all__ = ["CoordinationStatus", "Finished", "StepRules", "coordinate", "server_for", "standing"]
 
 Clock = Callable[[], datetime]
 
@@ -119,6 +120,15 @@ class Finished:
     taken: Callable[[], Sequence[Any]] = field(repr=False)
 
 
+def server_for(plan: Plan, *, threads: int | None = None) -> Server | SecureServer:
+    """Give the server of a plan: for two rounds, or for the three steps of a secure sum."""
+    if plan.secure is None:
+        return Server(plan, threads=threads)
+    from twofold.server.secure import SecureServer  # loads the library of ciphers, which other plans do without
+
+    return SecureServer(plan)
+
+
 def coordinate(
     server: Server | SecureServer,
     mailbox: ServerMailbox,
@@ -177,7 +187,7 @@ def coordinate(
     >>> import numpy as np
     >>> from twofold.federation.mailbox import InProcess
     >>> from twofold.federation.messages import encode_release
-    >>> from twofold.federation.plan import CatalogKey, Plan
+    >>> from twofold.federation.plan import CatalogKey
     >>> from twofold.federation.steps import ROUNDS
     >>> from twofold.server.state import MemoryState
     >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=3), feedback="counts", bound=5, max_items=3)

@@ -105,6 +105,7 @@ def _open_ledger(member: Member) -> None:
         raise LedgerBroken(
             "the ledger is not here, and none may be made; nothing was drawn.",
             fix="give a folder that every process of the executor can see",
+            parameter="ledger",
         )
     plan, priced = member.plan, member.seed is None and member.plan.release_mechanism.private
     ceiling: Any = plan.budget if priced else NotPrivate(reason="a simulation")
@@ -142,7 +143,10 @@ def ledger_paths(folder: str | PathLike[str], names: Mapping[Any, str], *, make:
             home.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise TransportError(
-            "the folder for the ledgers cannot be made.", found=type(error).__name__, expected="a folder to write to"
+            "the folder for the ledgers cannot be made.",
+            found=type(error).__name__,
+            expected="a folder to write to",
+            parameter="ledgers",
         ) from None
     return {label: home / f"{name}.ledger" for label, name in names.items()}
 
@@ -182,6 +186,7 @@ def settle_missing(paths: Iterable[Path | None], new_ledgers: bool | None) -> No
             found=found,
             expected="the folder that holds these people's ledgers",
             fix="name that folder; new_ledgers=True only for people about whom nothing was ever released",
+            parameter="new_ledgers",
         )
     warnings.warn(
         f"{found}: new ones are made there, each with room for this one plan. If these people already have ledgers, "
@@ -201,7 +206,10 @@ def check_new_ledgers(new_ledgers: object) -> None:
     """
     if not (new_ledgers is None or isinstance(new_ledgers, bool)):
         raise BadParameter(
-            "new_ledgers is unknown.", found=f"a {type(new_ledgers).__name__}", expected="True, False or None"
+            "{parameter} is unknown.",
+            found=f"a {type(new_ledgers).__name__}",
+            expected="True, False or None",
+            parameter="new_ledgers",
         )
 
 
@@ -247,6 +255,7 @@ def keyed_plan(plan: Plan, ledgers: Mapping[str, Path | None]) -> tuple[Plan, di
             "the plan's list of keys is not that of these entities.",
             expected="secret keys beside the ledgers, or a plan without a list of keys",
             fix="secure=SecureSum(survivors=...) without roster: keys are then made here",
+            parameter="secure.roster",
         )
     secure = plan.secure.with_(roster=roster)
     return plan.with_(entities=tuple(roster), n_entities=len(roster), secure=secure), secret

@@ -25,7 +25,7 @@ from twofold.federation.mailbox import InProcess
 from twofold.federation.messages import decode_factors
 from twofold.federation.plan import Plan
 from twofold.federation.steps import StepId, steps_of
-from twofold.server.coordinate import coordinate
+from twofold.server.coordinate import coordinate, server_for
 from twofold.server.factorize import Server
 from twofold.server.state import MemoryState
 from twofold.simulation.members import (
@@ -176,18 +176,19 @@ def run_members(
     """Run both rounds when names and ledgers are settled; see `simulate`. Called by what the user calls."""
     tell = how.progress or _silent
     seconds: dict[str, float] = {}
-    with WorkerPool.of(how.executor, how.threads, len(federation)) as crew:
-        members = _members(federation, plan, names, ledgers, how, crew.inner)
+    with WorkerPool.of(how.executor, how.threads, len(federation)) as pool:
+        members = _members(federation, plan, names, ledgers, how, pool.inner)
         settle_missing(ledgers.values(), how.new_ledgers)
 
         def each(phase: str, task: Callable[..., Any], jobs: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
             with _phase(phase, seconds, tell, len(jobs)) as done:
-                return run_each(task, jobs, executor=crew.executor, done=done)
+                return run_each(task, jobs, executor=pool.executor, done=done)
 
         if plan.secure is not None:
             plan, keys = keyed_plan(plan, {names[label]: ledgers[label] for label in names})
             members = {name: replace(one, plan=plan, keys=keys[name]) for name, one in members.items()}
-        published, sent = _exchange(members, _server(plan, how), each, lambda: _phase("server", seconds, tell, 1))
+        server = server_for(plan, threads=how.threads if how.executor is None else None)
+        published, sent = _exchange(members, server, each, lambda: _phase("server", seconds, tell, 1))
         *_, factors = published.values()
         jobs = {name: (member, factors, how.local, how.strength) for name, member in members.items()}
         models = each("round 2", personalized, jobs)
@@ -211,14 +212,6 @@ _PHASES: Final = {
 }
 
 
-def _server(plan: Plan, how: SimulationOptions) -> Server | SecureServer:
-    if plan.secure is None:
-        return Server(plan, threads=how.threads if how.executor is None else None)
-    from twofold.server.secure import SecureServer  # loads the library of ciphers
-
-    return SecureServer(plan)
-
-
 def _exchange(
     members: Mapping[str, Member],
     server: Server | SecureServer,
@@ -238,17 +231,13 @@ def _exchange(
             assert isinstance(deed, Send), "where everybody is waited for nobody is late"
             box.submit(deed.step, deed.data, entity=name)
             sent[name] += len(deed.data)
-        with serving() if step is steps[-1] else nullcontext(_ignored) as done:
+        with serving() if step is steps[-1] else nullcontext(_silent) as done:
             seen = coordinate(server, box, state=state, close=True)
             done(1)
         if seen.refused:
             raise BadMessage("the server did not take a message.", found=seen.refused[0].reason)
         published[step.id], submitted = box.published(step), submitted | {step.id}
     return {step: data for step, data in published.items() if data is not None}, sent
-
-
-def _ignored(done: int) -> None:
-    """Tell nobody."""
 
 
 def _members(
@@ -265,6 +254,7 @@ def _members(
             "there are fewer entities than the plan's quorum; nothing was drawn.",
             found=f"{len(federation)} entities",
             expected=f"at least {plan.quorum}",
+            parameter="quorum",
         )
     largest_first = sorted(federation, key=lambda label: -federation[label].n_entries)
     members = {
@@ -289,7 +279,7 @@ def _seed(rng: int, name: str) -> int:
     return int.from_bytes(hashlib.sha256(f"twofold simulate 1 {rng} {name}".encode()).digest()[:8], "big")
 
 
-def _silent(phase: str, done: int, total: int) -> None:
+def _silent(*_: object) -> None:
     """Tell nobody."""
 
 
@@ -306,18 +296,25 @@ def refuse_what_is_not_real(plan: Plan, rng: object, *, accounted: bool) -> None
     if not isinstance(plan, Plan):
         raise BadPlan("not a plan.", found=f"a {type(plan).__name__}", fix='Plan.read("plan.toml")')
     if rng is not None and (isinstance(rng, bool) or not isinstance(rng, int) or rng < 0):
-        raise BadParameter("rng is no seed.", found=f"a {type(rng).__name__}", expected="a whole number from 0")
+        raise BadParameter(
+            "{parameter} is not a seed.",
+            found=f"a {type(rng).__name__}",
+            expected="a whole number from 0",
+            parameter="rng",
+        )
     if plan.simulation:
         return
     if rng is not None:
         raise NotForRealUse(
             "repeatable noise protects nobody, and this plan is not a simulation; nothing was drawn.",
             fix="leave rng out, or Plan(..., simulation=True), which marks everything 'not private'",
+            parameter="rng",
         )
     if not accounted:
         raise NotForRealUse(
             "this plan is not a simulation, and there are no ledgers to count what it spends; nothing was drawn.",
             fix='simulate(..., ledgers="ledgers"), or Plan(..., simulation=True), which marks everything "not private"',
+            parameter="ledgers",
         )
 
 
@@ -370,7 +367,10 @@ class Simulated:
         """Give the local model of one entity."""
         if entity not in self.models:
             raise DataError(
-                "there is no such entity.", found=f"{entity!r:.60}", expected=f"one of {len(self.models):,} labels"
+                "there is no such entity.",
+                found=f"{entity!r:.60}",
+                expected=f"one of {len(self.models):,} labels",
+                parameter="entity",
             )
         return self.models[entity]
 
