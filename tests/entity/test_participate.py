@@ -65,12 +65,12 @@ class Group:
     def sent(self, step: Step) -> list[bytes]:
         return [one.read() for one in self.box.submissions(step)]
 
-    def publish_roll(self) -> None:
-        self.box.publish(KEYS, self.server.roll(self.sent(KEYS)))
+    def publish_participants(self) -> None:
+        self.box.publish(KEYS, self.server.participants(self.sent(KEYS)))
 
     def publish_survivors(self) -> None:
-        roll = self.box.published(KEYS)
-        self.box.publish(MASKED, self.server.survivors(self.sent(MASKED), roll))
+        participants = self.box.published(KEYS)
+        self.box.publish(MASKED, self.server.survivors(self.sent(MASKED), participants))
 
     def spent(self, name: str) -> int:
         return len(Ledger(self.folder / f"{name}.ledger").state().entries)
@@ -85,7 +85,7 @@ def test_step_by_step(group: Group):
     first = group.join(*NAMES)
     assert (first.sent, first.fresh, first.waits) == (KEYS_SENT, KEYS_SENT, StepId.KEYS)
     assert [group.spent(name) for name in NAMES] == [0] * 4
-    group.publish_roll()
+    group.publish_participants()
     second = group.join(*NAMES)
     assert (second.sent, second.fresh, second.waits) == (MASKED_SENT, (StepId.MASKED,), StepId.MASKED)
     group.publish_survivors()
@@ -99,7 +99,7 @@ def test_step_by_step(group: Group):
 
 def test_too_late_to_share_nothing_is_drawn_and_the_factors_are_still_fetched(group: Group):
     group.join(*NAMES[:3])
-    group.publish_roll()
+    group.publish_participants()
     late = group.join("site-3")
     assert (late.sent, late.fresh, late.waits, late.dropped) == (KEYS_SENT, (), StepId.ANSWERS, True)
     group.box.publish(ANSWERS, b"factors")  # carried as they are; whether they are sound shows when they are used
@@ -109,7 +109,7 @@ def test_too_late_to_share_nothing_is_drawn_and_the_factors_are_still_fetched(gr
 
 def test_too_late_to_mask_nothing_is_drawn(group: Group):
     group.join(*NAMES)
-    group.publish_roll()
+    group.publish_participants()
     group.join(*NAMES[:3])
     group.publish_survivors()
     late = group.join("site-3")
@@ -119,11 +119,11 @@ def test_too_late_to_mask_nothing_is_drawn(group: Group):
 
 def test_a_masked_message_that_came_too_late_is_said_to_be_sent(group: Group):
     group.join(*NAMES)
-    group.publish_roll()
+    group.publish_participants()
     group.join(*NAMES)
-    roll = group.box.published(KEYS)
+    participants = group.box.published(KEYS)
     first = [one.read() for one in group.box.submissions(MASKED) if one.entity != "site-3"]
-    group.box.publish(MASKED, group.server.survivors(first, roll))
+    group.box.publish(MASKED, group.server.survivors(first, participants))
     late = group.join("site-3")
     assert (late.sent, late.fresh, late.dropped) == (MASKED_SENT, (), True)
     assert "site-3" not in decode_survivors(group.box.fetch(MASKED), group.plan).survivors
@@ -153,7 +153,7 @@ def test_act_decides_without_any_mailbox(group: Group):
 
 def test_nothing_is_drawn_before_the_survivors_were_looked_for(group: Group):
     group.join(*NAMES)
-    group.publish_roll()
+    group.publish_participants()
     published = {StepId.KEYS: group.box.published(KEYS)}
     assert act(group.entity("site-3"), published, {StepId.KEYS}) == Wait(step=MASKED)
     assert group.spent("site-3") == 0

@@ -104,8 +104,8 @@ class Federation:
         """What the server laid open, from the very files."""
         stored = [path.read_bytes() for path in (self.folder / "state" / "masked" / "messages").glob("*.round1")]
         answers = [path.read_bytes() for path in self.files(ANSWERS.up.suffix)]
-        roll, survivors = self.published(KEYS), self.published(MASKED)
-        return SecureServer(self.plan).total(stored, answers, roll=roll, survivors=survivors)
+        participants, survivors = self.published(KEYS), self.published(MASKED)
+        return SecureServer(self.plan).total(stored, answers, participants=participants, survivors=survivors)
 
     def plain(self, names: Sequence[str]) -> BilinearSums:
         """The same seeded releases without masks, added up."""
@@ -321,10 +321,10 @@ def torture(stage):
 
 def other_list(place):
     '''Whether the entity answers another list after the kill, and then refuses the first.'''
-    roll = ServerFolder(place / "box", place / "box", plan).published(KEYS)
+    participants = ServerFolder(place / "box", place / "box", plan).published(KEYS)
     lists = encode_survivors(names, ("a", "b", "c"), plan)
     try:
-        entity("a", place).answer(lists, roll)
+        entity("a", place).answer(lists, participants)
     except PrivacyError:
         return False
     try:
@@ -341,7 +341,7 @@ for step in (KEYS, MASKED):
         join(name, base)
     sent = [one.read() for one in box.submissions(step)]
     if step is KEYS:
-        box.publish(step, server.roll(sent))
+        box.publish(step, server.participants(sent))
         touches["masked"] = torture("masked")
     else:
         box.publish(step, server.survivors(sent, box.published(KEYS)))

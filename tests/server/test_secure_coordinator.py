@@ -16,7 +16,7 @@ from twofold.errors import BadMessage, RoundClosed, Set, TooFewMessages, Transpo
 from twofold.federation.folder import ServerFolder
 from twofold.federation.key_messages import (
     decode_answer,
-    decode_roll,
+    decode_participants,
     decode_survivors,
     encode_answer,
     encode_shares,
@@ -89,11 +89,13 @@ class Group:
             content = share_secrets(self.keys[name], name, self.terms)
             self.put(f"{name}.s", encode_shares(content, self.plan))
 
-    def message(self, name: str, roll: bytes) -> bytes:
+    def message(self, name: str, participants: bytes) -> bytes:
         seed = NAMES.index(name)
         rows = np.random.default_rng(seed).integers(0, 4, (30, 8)).astype(float)
         rows[:, 4:] = 0
-        masks = Masks(name=name, keys=self.keys[name], terms=self.terms, roll=decode_roll(roll, self.plan))
+        masks = Masks(
+            name=name, keys=self.keys[name], terms=self.terms, participants=decode_participants(participants, self.plan)
+        )
         drawn = self.plan.release_mechanism.release(rows, self.plan.public, rng=seed).value
         return encode_release(masks.hide(drawn), entity=name, plan=self.plan)
 
@@ -102,7 +104,7 @@ class Group:
             self.put(f"{name}.m", self.message(name, self.published(KEYS)))
 
     def answered(self, name: str) -> bytes:
-        listed = decode_roll(self.published(KEYS), self.plan)
+        listed = decode_participants(self.published(KEYS), self.plan)
         lists = decode_survivors(self.published(MASKED), self.plan)
         made = answer(self.keys[name], name, self.terms, listed.shares, lists.present, lists.survivors)
         return encode_answer(made, self.plan)
@@ -143,10 +145,10 @@ def test_drop_outs_before_between_and_after(group: Group) -> None:
     group.share(NAMES[:4])  # site-4 never comes
     assert not group.look().published
     group.look(now=BETWEEN)
-    assert decode_roll(group.published(KEYS), group.plan).present == NAMES[:4]
+    assert decode_participants(group.published(KEYS), group.plan).present == NAMES[:4]
     group.share()  # too late
     group.look(now=BETWEEN)
-    assert decode_roll(group.published(KEYS), group.plan).present == NAMES[:4]
+    assert decode_participants(group.published(KEYS), group.plan).present == NAMES[:4]
     group.mask(NAMES[:4])
     group.look()
     group.answer(NAMES[:4])
@@ -158,7 +160,7 @@ def test_closing_by_hand_closes_the_present_step_only(group: Group) -> None:
     group.share(NAMES[:4])
     assert not group.look().closed
     assert group.look(close=True).step is StepId.MASKED
-    assert decode_roll(group.published(KEYS), group.plan).present == NAMES[:4]
+    assert decode_participants(group.published(KEYS), group.plan).present == NAMES[:4]
     too_few(group, "secure.survivors", close=True)
     group.mask(NAMES[:4])
     group.look()
@@ -244,7 +246,7 @@ def test_an_answer_to_another_list_is_not_taken(group: Group) -> None:
     group.look()
     group.mask()
     group.look()
-    listed = decode_roll(group.published(KEYS), group.plan)
+    listed = decode_participants(group.published(KEYS), group.plan)
     other = answer(group.keys["site-0"], "site-0", group.terms, listed.shares, NAMES, NAMES[:4])
     group.put("site-0.a", encode_answer(other, group.plan))
     seen = group.look()

@@ -68,8 +68,10 @@ def test_the_sum_is_that_of_the_same_seeded_releases_without_masks(monkeypatch: 
     done = simulate(FEDERATION, plan(simulation=True), rng=7, threads=1, local="factors")
     (box,), ((made, keys),) = boxes, keyed
     sent = {step: {one.entity: one.read() for one in box.submissions(step)} for step in (KEYS, MASKED, ANSWERS)}
-    roll, survivors = box.published(KEYS), box.published(MASKED)
-    total = SecureServer(made).total(sent[MASKED].values(), sent[ANSWERS].values(), roll=roll, survivors=survivors)
+    participants, survivors = box.published(KEYS), box.published(MASKED)
+    total = SecureServer(made).total(
+        sent[MASKED].values(), sent[ANSWERS].values(), participants=participants, survivors=survivors
+    )
     plain = plain_sum(
         made.release_mechanism.release(FEDERATION[name].matrix, made.public, rng=_seed(7, name)).value for name in NAMES
     )
@@ -78,7 +80,7 @@ def test_the_sum_is_that_of_the_same_seeded_releases_without_masks(monkeypatch: 
     assert done.sent["a"] == sum(len(sent[step]["a"]) for step in sent)
     assert done.received == sum(len(box.published(step)) for step in sent)
     member = Member(name="a", ratings=FEDERATION["a"], plan=made, seed=_seed(7, "a"), keys=keys["a"])
-    published = {StepId.KEYS: roll, StepId.MASKED: None}
+    published = {StepId.KEYS: participants, StepId.MASKED: None}
     assert visit(member, published, {StepId.KEYS}) == Send(step=MASKED, data=sent[MASKED]["a"])
 
 

@@ -75,7 +75,7 @@ def release(
     if agreed.secure is not None:
         raise PlanMismatch(
             "this plan has a secure sum, which takes more steps than one message; nothing was drawn.",
-            fix="twofold join --keys ... --outbox ... --inbox ..., or Entity.share, release(roll) and answer",
+            fix="twofold join --keys ... --outbox ... --inbox ..., or Entity.share, release(participants) and answer",
         )
     items = read_catalog(agreed, plan, catalog)
     if entity is None and output.is_dir():

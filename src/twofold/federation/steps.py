@@ -103,7 +103,7 @@ ROUNDS: Final = Step(id=StepId.ROUNDS, up=_RELEASE, down=_FACTORS)
 KEYS: Final = Step(
     id=StepId.KEYS,
     up=_key_channel(SHARES, "shares", "decode_shares"),
-    down=_key_channel(ROLL, "roll", "decode_roll", everybody=True),
+    down=_key_channel(ROLL, "roll", "decode_participants", everybody=True),
 )
 MASKED: Final = Step(id=StepId.MASKED, up=_RELEASE, down=_key_channel(SURVIVORS, "survivors", "decode_survivors"))
 ANSWERS: Final = Step(id=StepId.ANSWERS, up=_key_channel(ANSWER, "answer", "decode_answer"), down=_FACTORS)

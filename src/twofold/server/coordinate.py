@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from twofold.errors import (
@@ -91,8 +92,8 @@ class StepRules:
     deadline : str or None
         Until when the others are waited for.
     accept : callable
-        Takes a decoded message and what reads its bytes again; refuses what does not belong here, and gives what
-        `compute` needs of it.
+        Takes a decoded message and what reads its bytes again, unchecked; refuses what does not belong here, and
+        gives what `compute` needs of it.
     compute : callable
         Makes what is published from what `accept` gave, in the order of the receipts.
     by_itself : bool
@@ -307,7 +308,7 @@ class _Gathering:
                 message = self.step.up.decode(_unchanged(one), self.plan)
                 if message.entity in taken:
                     raise conflict(message.entity)
-                note = self.rules.accept(message, self.state.stored(one.receipt).data)
+                note = self.rules.accept(message, partial(self.state.read, one.receipt))
                 found.setdefault(str(message.entity), []).append((one, note))
             except (ProtocolError, PrivacyError, RoundClosed) as error:
                 refused[one.receipt] = (one.entity, _reason(error))
@@ -365,8 +366,8 @@ class _Gathering:
         """What `accept` gave for each, in the order of the receipts; a process that did not take them reads them."""
         notes = self.state.notes
         for one in set(receipts) - set(notes):
-            stored = self.state.stored(one)
-            notes[one] = self.rules.accept(self.step.up.decode(stored.data(), self.plan), stored.data)
+            message = self.step.up.decode(self.state.message(one), self.plan)
+            notes[one] = self.rules.accept(message, partial(self.state.read, one))
         return [notes[one] for one in sorted(receipts)]
 
 

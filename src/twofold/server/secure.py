@@ -11,14 +11,14 @@ from twofold.federation.expected import expected
 from twofold.federation.factors import ItemFactors
 from twofold.federation.key_messages import (
     Answer,
-    Roll,
+    Participants,
     Shares,
     Survivors,
     decode_answer,
-    decode_roll,
+    decode_participants,
     decode_shares,
     decode_survivors,
-    encode_roll,
+    encode_participants,
     encode_survivors,
     secure_terms,
 )
@@ -37,7 +37,7 @@ Sent = TypeVar("Sent", Shares, Answer)
 
 
 class SecureServer:
-    """Turns shares into a roll, masked messages into a list of survivors, and answers into item factors.
+    """Turns shares into participants, masked messages into survivors, and answers into item factors.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class SecureServer:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.terms = secure_terms(plan)
-        self._read: tuple[bytes, Roll] | None = None
+        self._read: tuple[bytes, Participants] | None = None
 
     def rules(self, step: Step, before: Mapping[StepId, Finished]) -> StepRules:
         """How each step of a secure sum is taken, closed and finished, given those before it."""
@@ -127,7 +127,7 @@ class SecureServer:
             return ()
         return (Set("secure.present", number - 1),)
 
-    def roll(self, shares: Iterable[bytes]) -> bytes:
+    def participants(self, shares: Iterable[bytes]) -> bytes:
         """Put everybody's shares into one message for all.
 
         Raises
@@ -141,17 +141,17 @@ class SecureServer:
 
     def _participants(self, shares: Iterable[Shares]) -> bytes:
         found = {name: one.content for name, one in _each("sets of shares", shares).items()}
-        made = encode_roll(found, self.plan)
+        made = encode_participants(found, self.plan)
         self._listed(made)
         return made
 
-    def _listed(self, roll: bytes) -> Roll:
+    def _listed(self, participants: bytes) -> Participants:
         """Read the list of those who shared keys; with hundreds of them that takes a while, so it is read once."""
-        if self._read is None or self._read[0] != roll:
-            self._read = (roll, decode_roll(roll, self.plan))
+        if self._read is None or self._read[0] != participants:
+            self._read = (participants, decode_participants(participants, self.plan))
         return self._read[1]
 
-    def survivors(self, messages: Iterable[bytes], roll: bytes) -> bytes:
+    def survivors(self, messages: Iterable[bytes], participants: bytes) -> bytes:
         """Say whose masked messages came.
 
         Raises
@@ -159,21 +159,21 @@ class SecureServer:
         TooFewMessages
             Fewer than the plan's survivors: nothing will be unmasked.
         """
-        listed = self._listed(roll)
+        listed = self._listed(participants)
         decoded = [self.checked(decode_release(data, self.plan), listed) for data in messages]
         return self.survivors_of(listed, [one.entity for one in decoded])
 
-    def survivors_of(self, roll: Roll, names: Sequence[str]) -> bytes:
+    def survivors_of(self, participants: Participants, names: Sequence[str]) -> bytes:
         """Say the same of messages that were checked."""
-        made = encode_survivors(roll.present, sorted(set(names)), self.plan)
+        made = encode_survivors(participants.present, sorted(set(names)), self.plan)
         decode_survivors(made, self.plan)
         return made
 
-    def checked(self, message: ReleaseMessage, roll: Roll) -> ReleaseMessage:
+    def checked(self, message: ReleaseMessage, participants: Participants) -> ReleaseMessage:
         """Refuse a masked message whose masks are for another list, or whose sender shared no keys."""
-        bound = self.terms.present_digest(roll.present).hex()
+        bound = self.terms.present_digest(participants.present).hex()
         content = message.content
-        if not isinstance(content, Masked) or content.present != bound or message.entity not in roll.shares:
+        if not isinstance(content, Masked) or content.present != bound or message.entity not in participants.shares:
             raise BadMessage(
                 "the masks of the message are for another list of entities.",
                 found=f"the message of {message.entity}",
@@ -183,7 +183,7 @@ class SecureServer:
         return message
 
     def total(
-        self, messages: Iterable[bytes], answers: Iterable[bytes], *, roll: bytes, survivors: bytes
+        self, messages: Iterable[bytes], answers: Iterable[bytes], *, participants: bytes, survivors: bytes
     ) -> BilinearSums:
         """Add up and take the masks off.
 
@@ -197,12 +197,12 @@ class SecureServer:
         return self._total(
             (decode_release(data, self.plan) for data in messages),
             [decode_answer(data, self.plan) for data in answers],
-            self._listed(roll),
+            self._listed(participants),
             decode_survivors(survivors, self.plan),
         )
 
     def _total(
-        self, messages: Iterable[ReleaseMessage], answers: Iterable[Answer], listed: Roll, named: Survivors
+        self, messages: Iterable[ReleaseMessage], answers: Iterable[Answer], listed: Participants, named: Survivors
     ) -> BilinearSums:
         seeded = False
 
@@ -231,10 +231,10 @@ class SecureServer:
         )
 
     def factorize(
-        self, messages: Iterable[bytes], answers: Iterable[bytes], *, roll: bytes, survivors: bytes
+        self, messages: Iterable[bytes], answers: Iterable[bytes], *, participants: bytes, survivors: bytes
     ) -> ItemFactors:
         """Take the masks off and factorize the sum."""
-        return self._factorize(self.total(messages, answers, roll=roll, survivors=survivors))
+        return self._factorize(self.total(messages, answers, participants=participants, survivors=survivors))
 
     def _factorize(self, total: BilinearSums) -> ItemFactors:
         moments = self.plan.release_mechanism.combine([total], self.plan.public)

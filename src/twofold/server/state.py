@@ -20,9 +20,8 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final
@@ -32,36 +31,17 @@ from twofold.federation.header import read_header
 from twofold.federation.mailbox import Rejected
 from twofold.federation.plan import Plan
 from twofold.federation.steps import Step, StepId
-from twofold.storage.container import LARGEST_HEADER, receipt
+from twofold.storage.container import LARGEST_HEADER
+from twofold.storage.container import receipt as receipt_of
 from twofold.storage.files import make_folder, read_limited, write_whole
 from twofold.storage.locks import locked
 
-__all__ = ["FolderState", "MemoryState", "State", "StepState", "Stored"]
+__all__ = ["FolderState", "MemoryState", "State", "StepState"]
 
 _STORED: Final = re.compile(r"([0-9a-f]{64})\.([a-z0-9]+)")
 _LARGEST_RECORD: Final = 64 * 1024 * 1024
 #: Refusals that are remembered; whoever sends more is only refused again.
 MOST_REFUSED: Final = 10_000
-
-
-@dataclass(frozen=True, kw_only=True)
-class Stored:
-    """A message that was taken."""
-
-    receipt: str
-    read: Callable[[], bytes] = field(repr=False, compare=False)
-
-    def data(self) -> bytes:
-        """Give the bytes; other ones than those that were taken are refused."""
-        found = self.read()
-        if receipt(found) != self.receipt:
-            raise BadMessage(
-                "a stored message is not the one that was taken.",
-                found=self.receipt[:12],
-                expected="the bytes whose receipt is its name",
-                fix="restore the folder from a copy",
-            )
-        return found
 
 
 class StepState(ABC):
@@ -94,11 +74,19 @@ class StepState(ABC):
 
     @abstractmethod
     def read(self, receipt: str) -> bytes:
-        """Give a message."""
+        """Give the bytes under a receipt, as they are now."""
 
-    def stored(self, receipt: str) -> Stored:
-        """Give a message whose bytes are checked when they are read."""
-        return Stored(receipt=receipt, read=lambda: self.read(receipt))
+    def message(self, receipt: str) -> bytes:
+        """Give a message; other bytes than those that were taken are refused."""
+        found = self.read(receipt)
+        if receipt_of(found) != receipt:
+            raise BadMessage(
+                "a stored message is not the one that was taken.",
+                found=receipt[:12],
+                expected="the bytes whose receipt is its name",
+                fix="restore the folder from a copy",
+            )
+        return found
 
     @abstractmethod
     def refused(self) -> dict[str, tuple[str, str]]:
