@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from twofold.algorithms._checks import whole_number
+from twofold.algorithms._checks import non_negative_number, whole_number
 from twofold.algorithms._jit import Workers, one_blas_thread
 from twofold.algorithms._kmeans_step import (
     Bounds,
@@ -223,10 +223,7 @@ def _moved(rows: Rows, weights: Doubles, centers: Doubles, now: LloydStep) -> Do
 def _check_parameters(n_clusters: int, max_iter: int, tol: float, n_init: int) -> None:
     for name, value in (("n_clusters", n_clusters), ("max_iter", max_iter), ("n_init", n_init)):
         whole_number(name, value)
-    if not 0 <= tol < np.inf:
-        raise BadParameter(
-            "{parameter} is out of range.", found=repr(tol), expected="a finite number, 0 or more", parameter="tol"
-        )
+    non_negative_number("tol", tol)
 
 
 def _given_starts(init: Any, n_clusters: int, rows: Rows, exponent: int, n_init: int) -> Doubles | None:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from twofold.algorithms._checks import whole_number
+from twofold.algorithms._checks import choice, whole_number
 from twofold.algorithms.top_items import best_of_block, kernels
 from twofold.csr import keep_entries, summed
 from twofold.errors import BadNumber, BadParameter, BadShape
@@ -126,11 +126,7 @@ def ndcg(matches: Matches, *, gain: Literal["binary", "value"] = "binary") -> Fl
     >>> ndcg(match([[0, 3, 2, 1]], test), gain="value").round(4)  # (3 + 5/2) / (5 + 4 + 3/log2(3))
     array([0.5049])
     """
-    if gain not in ("binary", "value"):
-        raise BadParameter(
-            "{parameter} is unknown.", found=repr(gain), expected="'binary' or 'value'", parameter="gain"
-        )
-    graded = gain == "value"
+    graded = choice("gain", gain, ("binary", "value")) == "value"
     realized = (matches.gains if graded else matches.hits) @ _discounts(matches.hits.shape[1])
     return _ratio(realized, _graded_ideal(matches) if graded else _binary_ideal(matches))
 
@@ -326,9 +322,7 @@ def relevant_entries(test: sparse.csr_array, *, feedback: str) -> sparse.csr_arr
     >>> relevant_entries(test, feedback="ratings").nnz, relevant_entries(test, feedback="counts").nnz
     (2, 1)
     """
-    if feedback not in ("ratings", "counts"):
-        raise BadParameter("{parameter} is unknown.", expected="'ratings' or 'counts'", parameter="feedback")
-    if feedback == "ratings" or (test.data != 0).all():
+    if choice("feedback", feedback, ("ratings", "counts")) == "ratings" or (test.data != 0).all():
         return test
     kept = test.copy()
     kept.eliminate_zeros()
