@@ -104,5 +104,5 @@ def test_users_do_not_mix() -> None:
 
 
 def test_unknown_gain() -> None:
-    with refused(BadParameter, "gain", expected="'binary' or 'value'"):
+    with refused(BadParameter, "gain", expected='"binary" or "value"'):
         ndcg(one([0]), gain="rating")  # type: ignore[arg-type]
