@@ -85,7 +85,7 @@ def test_bad_shapes_and_entries() -> None:
         match([0, 1, 2], TEST)
     with refused(BadParameter, "test", found="ndarray"):
         match(LISTS, TEST.toarray())
-    with refused(BadParameter, "n", found="0"):
+    with refused(BadParameter, "n", expected="a whole number from 1"):
         match(LISTS, TEST, n=0)
     with pytest.raises(BadNumber):
         match([[0]], sparse.csr_array(np.array([[np.nan, 1.0]])))

@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from twofold.algorithms import _kmeans_kernels, _reference
+from twofold.algorithms._checks import finite, floating_type
 from twofold.algorithms._jit import Workers, numba_enabled, one_blas_thread
 from twofold.csr import csr_rows, summed
 from twofold.errors import BadNumber, BadParameter, BadShape
@@ -371,8 +372,7 @@ def as_centers(centers: ArrayLike, n_columns: int) -> NDArray[np.float64]:
             expected=f"(1 or more, {n_columns})",
             parameter="centers",
         )
-    if not np.isfinite(array).all():
-        raise BadNumber("the centers hold NaN or infinity.", expected="finite numbers", parameter="centers")
+    finite("centers", array)
     return array
 
 
@@ -402,21 +402,13 @@ def require_finite(rows: Rows) -> None:
 
 def _working_type(found: np.dtype[Any], asked: DTypeLike | None) -> np.dtype[Any]:
     """Keep float32 and float64; numbers that float32 holds exactly become float32, others float64."""
-    if asked is None:
-        if found.kind not in "biuf":
-            raise BadParameter(
-                "the rows are not real numbers.",
-                found=f"dtype {found}",
-                expected="floats or integers",
-                parameter="rows",
-            )
-        return np.dtype(np.float32) if np.can_cast(found, np.float32) else np.dtype(np.float64)
-    dtype = np.dtype(asked)
-    if dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
+    if asked is not None:
+        return floating_type(asked, found)
+    if found.kind not in "biuf":
         raise BadParameter(
-            "{parameter} is not supported.", found=str(dtype), expected="float32 or float64", parameter="dtype"
+            "the rows are not real numbers.", found=f"dtype {found}", expected="floats or integers", parameter="rows"
         )
-    return dtype
+    return np.dtype(np.float32) if np.can_cast(found, np.float32) else np.dtype(np.float64)
 
 
 def _sparse_rows(X: Any, dtype: DTypeLike | None) -> Rows:

@@ -12,7 +12,7 @@ from twofold.algorithms._jit import Workers
 from twofold.algorithms._nmf_alternate import in_range, near_one, read_problem, unscaled
 from twofold.algorithms._nmf_entries import COUNT_SCALING, REGULARIZATION, ZERO_WEIGHT, Feedback, Settings
 from twofold.algorithms._nmf_sides import padded, solve, solve_block
-from twofold.errors import BadNumber, BadShape
+from twofold.errors import BadShape
 
 __all__ = ["FoldIn", "fold_in"]
 
@@ -183,8 +183,7 @@ class FoldIn:
             raise BadShape("columns and values must be vectors of one length.", parameter="values")
         if own.size and (own.min() < 0 or own.max() >= self._shape[0]):
             raise BadShape("{parameter} point outside V.", expected=f"0 to {self._shape[0] - 1}", parameter="columns")
-        if not np.isfinite(observed).all():
-            raise BadNumber("{parameter} holds NaN or infinity.", expected="finite numbers", parameter="values")
+        _checks.finite("values", observed)
         scale = near_one(observed)
         own = own.astype(np.int32, copy=False)
         ridge = in_range(self.settings.ridge(np.array([own.size]), self._shape[0]), self._scale**2, self._dtype)

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from twofold.algorithms import _reference, _top_items_kernels
-from twofold.algorithms._checks import whole_number
+from twofold.algorithms._checks import finite, whole_number
 from twofold.algorithms._jit import Workers, numba_enabled, one_blas_thread
-from twofold.errors import BadNumber, BadParameter, BadShape
+from twofold.errors import BadParameter, BadShape
 
 __all__ = ["TopItems", "best_of_block", "kernels", "top_items", "top_scores"]
 
@@ -173,12 +173,8 @@ def top_scores(scores: ArrayLike, n: int = 10, *, exclude: Any = None, allowed: 
     ----------
     scores : array of shape (n_users, n_items)
         Finite; the caller gives blocks of users that fit in memory. Not changed.
-    n : int
-        Items per user.
-    exclude : sparse matrix of shape (n_users, n_items), optional
-        Items a user has seen: every stored entry is left out, whatever its value.
-    allowed : bool array of shape (n_items,) or array of item numbers, optional
-        The only items to choose from, for all users.
+    n, exclude, allowed
+        As for `top_items`.
 
     Returns
     -------
@@ -198,8 +194,7 @@ def top_scores(scores: ArrayLike, n: int = 10, *, exclude: Any = None, allowed: 
             expected="one line per user, one column per item",
             parameter="scores",
         )
-    if not np.isfinite(given).all():
-        raise BadNumber("the scores hold NaN or infinity.", expected="finite numbers", parameter="scores")
+    finite("scores", given)
     chosen, positions = allowed_items(allowed, given.shape[1])
     block = np.array(given if chosen is None else given[:, chosen], order="C")
     seen = as_seen(exclude, (given.shape[0], given.shape[1]), positions)
@@ -329,8 +324,7 @@ def _item_numbers(given: NDArray[Any], n_items: int) -> NDArray[np.intp]:
 
 def _near_one(factors: NDArray[Any]) -> tuple[NDArray[Any], int]:
     """Divide factors so huge or tiny that products might leave the type by a power of two, which is exact."""
-    if not np.isfinite(factors).all():
-        raise BadNumber("the factors hold NaN or infinity.", expected="finite numbers", parameter="factors")
+    finite("factors", factors)
     exponent = int(np.frexp(np.abs(factors).max(initial=0))[1])
     if abs(exponent) <= np.finfo(factors.dtype).maxexp // 4:
         return factors, 0

@@ -301,10 +301,8 @@ def measure_lists(
         Item numbers, best first, -1 where a list has ended; cut to `n`.
     test : scipy.sparse.csr_array of shape (n_users, n_items)
         What was held out.
-    feedback : {"ratings", "counts"}
-        Every held-out rating is relevant; a held-out count of zero is not.
-    n : int, default 10
-        Length of the lists.
+    feedback, n
+        As for `measure`.
     metrics : iterable of str
         Some of `LIST_METRICS` and coverage; all of these when not given.
 

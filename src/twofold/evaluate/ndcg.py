@@ -40,10 +40,8 @@ def ndcg(
         Held-out entries.
     seen : csr array, optional
         Entries whose items are left out of a user's list.
-    n : int
-        Length of the list.
-    gain : {"binary", "value"}
-        What a held-out item is worth; see `user_ndcg`.
+    n, gain
+        Length of the list, and what a held-out item is worth; see `user_ndcg`.
     block : int
         Users scored at once; bounds the memory.
 
@@ -54,7 +52,7 @@ def ndcg(
     0.6309
     """
     train = sparse.csr_array(test.shape) if seen is None else seen
-    metric = _metric(gain)
+    metric = METRICS[choice("gain", gain, tuple(METRICS))]
     measured = measure(
         (user_factors, item_factors), train, test, feedback="ratings", n=n, metrics=[metric], block=block
     )
@@ -98,14 +96,9 @@ def user_ndcg(
     >>> user_ndcg(np.array([[3.0, 2.0, 1.0]]), test, n=2).tolist()
     [0.5]
     """
-    _metric(gain)
     length = whole_number("n", n)
     shape = (len(scores), np.shape(scores)[1])
     held = as_entries(test, "test", shape)
     known = as_entries(sparse.csr_array(shape) if seen is None else seen, "seen", shape)
     lists = best_of_scores(own_scores(scores, shape), without(known, held), length)
     return ranking.ndcg(match(lists, held, n=length), gain=gain)
-
-
-def _metric(gain: str) -> str:
-    return METRICS[choice("gain", gain, tuple(METRICS))]

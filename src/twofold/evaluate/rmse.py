@@ -131,15 +131,8 @@ def rmse_per_entity_mean(squares: npt.ArrayLike, entries: npt.ArrayLike) -> floa
 
     Parameters
     ----------
-    squares : array of shape (..., n_entities)
-        Sum of squared errors of each entity.
-    entries : array of shape (..., n_entities)
-        Number of test entries of each entity.
-
-    Returns
-    -------
-    float or array of shape (...)
-        NaN where there is no entry.
+    squares, entries
+        As for `rmse_pooled`; the parts are entities.
 
     Examples
     --------

@@ -103,12 +103,8 @@ def difference(
     ----------
     one, other : Measured, or mapping of entity name to Measured
         Two systems, measured with the same held-out entries.
-    level : float, default 0.95
-        Confidence level of the intervals.
-    resamples : int, default 1000
-        Bootstrap resamples; 0 leaves the intervals empty.
-    rng : int, Generator, SeedSequence or None
-        Seed (SPEC 7); None draws a fresh one.
+    level, resamples, rng
+        As for `summarize`.
 
     Returns
     -------
