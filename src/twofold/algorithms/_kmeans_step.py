@@ -1,10 +1,7 @@
-r"""One pass over the rows: nearest centers, sums, counts and inertia, in blocks that do not depend on threads.
+"""One pass over the rows: nearest centers, sums, counts and inertia, in blocks that do not depend on threads.
 
-Distance bounds that spare sparse rows the comparison with all centers, move after move.
-
-Nearest centers: a product of rows and centers, then the smallest score of each row.
-
-Rows as the k-means kernels want them: contiguous, one floating type, sparse or dense.
+The nearest center is the smallest score of a row in a product of rows and centers; distance bounds spare sparse rows
+the comparison with all centers, move after move.
 """
 
 from __future__ import annotations
@@ -398,9 +395,7 @@ def as_weights(weights: ArrayLike | None, n_rows: int) -> NDArray[np.float64]:
         return np.ones(n_rows)
     array = np.ascontiguousarray(weights, dtype=np.float64)
     if array.shape != (n_rows,):
-        raise BadShape(
-            "weights need one number per row.", found=f"{array.ndim} dimensions of another length", parameter="weights"
-        )
+        raise BadShape("weights need one number per row.", found=f"{array.ndim} dimensions", parameter="weights")
     if not (np.isfinite(array).all() and (array >= 0).all()):
         raise BadNumber(
             "a weight is negative, NaN or infinite.", expected="finite numbers, 0 or more", parameter="weights"

@@ -1,15 +1,11 @@
-r"""The loop of `masked_nmf`: exact solves of both sides in turn, with lengthened steps.
+"""The loop of `masked_nmf`: exact solves of both sides in turn, with lengthened steps.
 
 Going on in the direction of the last change saves about a third of the iterations [1]_. A lengthened step is
-kept only if the objective falls; otherwise the plain one is taken, which cannot raise it.
+kept only if the objective falls; otherwise the plain one is taken, which cannot raise it. Input is scaled by powers of
+two, which changes no digit and keeps squares inside the range of float32.
 
 .. [1] A. M. S. Ang and N. Gillis, Accelerating nonnegative matrix factorization algorithms using extrapolation,
    Neural Computation 31(2), 2019.
-
-From what a caller has to the two sides of a factorization, with numbers brought near 1.
-
-Scaling is by powers of two, so it changes no digit: it only keeps squares of very large or very small input
-inside the range of float32.
 """
 
 from __future__ import annotations
@@ -237,11 +233,7 @@ def unscaled(factors: Array, scale: float) -> Array:
         return np.ascontiguousarray(factors)
     true = factors.astype(np.float64) * scale
     if np.abs(true).max(initial=0.0) > np.finfo(factors.dtype).max:
-        raise BadNumber(
-            f"{{parameter}} is too large for factors of type {factors.dtype}.",
-            fix=Set("dtype", "float64"),
-            parameter="X",
-        )
+        raise BadNumber(f"{{parameter}} is too large for {factors.dtype}.", fix=Set("dtype", "float64"), parameter="X")
     return true.astype(factors.dtype)
 
 

@@ -1,7 +1,4 @@
-r"""What is observed, in the shape kernels read: compressed rows of columns, values and weights.
-
-The objective's parameters, shared by `masked_nmf` and `fold_in`.
-"""
+"""What `masked_nmf` and `fold_in` share: the objective's parameters, and entries in compressed rows with weights."""
 
 from __future__ import annotations
 

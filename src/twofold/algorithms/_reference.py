@@ -1,16 +1,7 @@
-r"""The Lloyd step in plain NumPy: slow, short, and what the compiled kernels are tested against.
+"""The kernels in plain NumPy: slow, short, and what the compiled ones are tested against.
 
-Each function has the signature of its namesake in `_kmeans_kernels`.
-
-The slow, plain versions of the kernels: what tests compare with, and what mends a row that would not settle.
-
-Selection of the largest scores in plain NumPy: slow, short, and what the compiled kernels are tested against.
-
-Each function has the signature of its namesake in `_top_items_kernels`.
-
-The swap step in plain NumPy: slow, short, and what the compiled kernels are tested against.
-
-Places of held-out items in plain NumPy: slow, short, and what the compiled kernel is tested against.
+Each function has the signature of its namesake in the kernel files. `masked_nmf` also takes a row from here that would
+not settle.
 """
 
 from __future__ import annotations
@@ -19,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 __all__ = [
     "add_dense_rows",
@@ -92,21 +82,18 @@ def add_dense_rows(rows: Array, weights: Array, labels: Array, centers: Array, s
     return float(weights @ ((wide - centers[labels]) ** 2).sum(axis=1))
 
 
-Array_nmf_reference = NDArray[Any]
-
-
 def row_system(
     row: int,
-    starts: Array_nmf_reference,
-    columns: Array_nmf_reference,
-    values: Array_nmf_reference,
-    weights: Array_nmf_reference,
-    factors: Array_nmf_reference,
-    base: Array_nmf_reference,
-    absent_row: Array_nmf_reference,
-    absent_column: Array_nmf_reference,
-    given: Array_nmf_reference,
-) -> tuple[Array_nmf_reference, Array_nmf_reference, float]:
+    starts: Array,
+    columns: Array,
+    values: Array,
+    weights: Array,
+    factors: Array,
+    base: Array,
+    absent_row: Array,
+    absent_column: Array,
+    given: Array,
+) -> tuple[Array, Array, float]:
     """Gram matrix, right-hand side and weighted squares of one row, in float64."""
     rank = factors.shape[1]
     gram, rhs = np.zeros((rank, rank)), np.zeros(rank)
@@ -126,26 +113,26 @@ def row_system(
 def solve_rows(
     first: int,
     last: int,
-    starts: Array_nmf_reference,
-    columns: Array_nmf_reference,
-    values: Array_nmf_reference,
-    weights: Array_nmf_reference,
-    factors: Array_nmf_reference,
+    starts: Array,
+    columns: Array,
+    values: Array,
+    weights: Array,
+    factors: Array,
     rank: int,
     width: int,
-    base: Array_nmf_reference,
-    absent_row: Array_nmf_reference,
-    absent_column: Array_nmf_reference,
-    given: Array_nmf_reference,
-    ridge: Array_nmf_reference,
+    base: Array,
+    absent_row: Array,
+    absent_column: Array,
+    given: Array,
+    ridge: Array,
     signed: bool,
     warm: bool,  # noqa: ARG001
     limit: int,  # noqa: ARG001
     tiny: float,  # noqa: ARG001
     slack: float,  # noqa: ARG001
-    out: Array_nmf_reference,
-    energy: Array_nmf_reference,
-    failed: Array_nmf_reference,
+    out: Array,
+    energy: Array,
+    failed: Array,
 ) -> None:
     """Do what the kernel of the same name does, a row at a time."""
     tall = factors.reshape(-1, width)[:, :rank]
@@ -163,7 +150,7 @@ def solve_rows(
         failed[row] = False
 
 
-def non_negative_quadratic(gram: Array_nmf_reference, rhs: Array_nmf_reference) -> Array_nmf_reference:
+def non_negative_quadratic(gram: Array, rhs: Array) -> Array:
     """Minimise ``x.gram.x / 2 - rhs.x`` over x >= 0 by Lawson and Hanson's active set method.
 
     Parameters
@@ -195,14 +182,14 @@ def non_negative_quadratic(gram: Array_nmf_reference, rhs: Array_nmf_reference) 
 
 
 def _enter(
-    gram: Array_nmf_reference,
-    rhs: Array_nmf_reference,
-    x: Array_nmf_reference,
-    passive: Array_nmf_reference,
-    order: Array_nmf_reference,
-    gain: Array_nmf_reference,
+    gram: Array,
+    rhs: Array,
+    x: Array,
+    passive: Array,
+    order: Array,
+    gain: Array,
     tolerance: float,
-) -> tuple[Array_nmf_reference, Array_nmf_reference] | None:
+) -> tuple[Array, Array] | None:
     """Let the first column in that gets a positive value, then walk back inside; None when there is none."""
     for j in order:
         if gain[j] <= tolerance:
@@ -214,9 +201,7 @@ def _enter(
     return None
 
 
-def _walk(
-    gram: Array_nmf_reference, rhs: Array_nmf_reference, x: Array_nmf_reference, passive: Array_nmf_reference
-) -> tuple[Array_nmf_reference, Array_nmf_reference]:
+def _walk(gram: Array, rhs: Array, x: Array, passive: Array) -> tuple[Array, Array]:
     """Move towards the passive set's solution, dropping columns that would turn negative."""
     while True:
         target = _solve_passive(gram, rhs, passive)
@@ -229,9 +214,7 @@ def _walk(
         passive = passive & (x > 0)
 
 
-def _solve_passive(
-    gram: Array_nmf_reference, rhs: Array_nmf_reference, passive: Array_nmf_reference
-) -> Array_nmf_reference:
+def _solve_passive(gram: Array, rhs: Array, passive: Array) -> Array:
     x = np.zeros(rhs.size)
     x[passive] = np.linalg.lstsq(gram[np.ix_(passive, passive)], rhs[passive], rcond=1e-14)[0]
     return x

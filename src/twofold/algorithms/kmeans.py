@@ -1,7 +1,4 @@
-r"""k-means for sparse and dense rows: Lloyd's algorithm, its single step, and assignment to given centers.
-
-Starting centers drawn from the rows: k-means++ with a few tries per center.
-"""
+"""k-means for sparse and dense rows: Lloyd's algorithm from k-means++ starts, its single step, and assignment."""
 
 from __future__ import annotations
 
@@ -240,11 +237,7 @@ def _given_starts(init: Any, n_clusters: int, rows: Rows, exponent: int, n_init:
                 parameter="init",
             )
         if rows.shape[0] == 0:
-            raise BadShape(
-                "there is no row to draw a start from.",
-                fix="init=an array of public starting centers",
-                parameter="rows",
-            )
+            raise BadShape("no row to draw a start from.", fix="init=an array of public centers", parameter="rows")
         return None
     if n_init != 1:
         raise BadParameter("given starts make one run.", found=f"{n_init}", fix=Set("n_init", 1), parameter="n_init")

@@ -1,9 +1,4 @@
-r"""The best items of every user, exactly, in blocks of bounded memory.
-
-The best items of every user when the scores are already there.
-
-Factors, filters and seen items as the selection of top items wants them.
-"""
+"""The best items of every user, exactly, from factors in blocks of bounded memory or from given scores."""
 
 from __future__ import annotations
 
@@ -250,9 +245,7 @@ def as_factors(users: ArrayLike, items: ArrayLike) -> tuple[NDArray[Any], NDArra
     U, V = np.asarray(users), np.asarray(items)
     _require_same_rank(U, V)
     if U.dtype.kind not in "biuf" or V.dtype.kind not in "biuf":
-        raise BadParameter(
-            "the factors are not real numbers.", found=f"dtypes {U.dtype} and {V.dtype}", parameter="factors"
-        )
+        raise BadParameter("the factors are not real.", found=f"dtypes {U.dtype} and {V.dtype}", parameter="factors")
     single = U.dtype == V.dtype == np.float32
     U, user_exponent = _near_one(np.ascontiguousarray(U, dtype=np.float32 if single else np.float64))
     V, item_exponent = _near_one(np.ascontiguousarray(V, dtype=U.dtype))
@@ -296,7 +289,7 @@ def as_seen(exclude: Any, shape: tuple[int, int], positions: NDArray[np.intp]) -
         # The number of users is theirs to keep, so it is not repeated here.
         raise BadShape(
             "{parameter} does not fit the factors.",
-            expected=f"one row per user and {shape[1]} columns",
+            expected=f"one row per user, {shape[1]} columns",
             parameter="exclude",
         )
     indptr = np.ascontiguousarray(csr.indptr, dtype=np.int64)
@@ -324,9 +317,7 @@ def _require_same_rank(U: NDArray[Any], V: NDArray[Any]) -> None:
         )
     if U.shape[1] != V.shape[1]:
         ranks = f"rank {U.shape[1]} and rank {V.shape[1]}"
-        raise BadShape(
-            "user and item factors do not fit together.", found=ranks, expected="equal ranks", parameter="rank"
-        )
+        raise BadShape("the factors do not fit together.", found=ranks, expected="equal ranks", parameter="rank")
 
 
 def _item_numbers(given: NDArray[Any], n_items: int) -> NDArray[np.intp]:

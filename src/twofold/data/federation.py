@@ -1,7 +1,4 @@
-r"""Federation: several entities' ratings in one process, for simulation and evaluation only.
-
-From one table with an entity column to a federation.
-"""
+"""Several entities' ratings in one process, for simulation and evaluation only; read from one table or cut from one."""
 
 from __future__ import annotations
 
@@ -52,9 +49,7 @@ class Federation(Mapping[Any, Ratings]):
         for ratings in entities.values():
             same_catalog(first.catalog, ratings.catalog)
             if ratings.feedback != first.feedback:
-                raise DataError(
-                    "entities mix ratings and counts.", expected="one kind of feedback", parameter="feedback"
-                )
+                raise DataError("entities mix ratings and counts.", expected="one kind for all", parameter="feedback")
         self._entities: Final = MappingProxyType(dict(entities))
 
     @classmethod

@@ -1,12 +1,8 @@
-r"""Identifiers: ordered, unique ids of any one type, and their positions.
+"""Ordered, unique ids of any one type, and their positions.
 
-Ids come in as people hold them (integers, text, dates, bytes, UUIDs, tuples) and go out the same. Inside, everything
-is a position. Two columns of ids of different types never match silently: ``1`` is not ``"1"``.
-
-From columns of ids to positions: the hot part of reading.
-
-Integers in a narrow range go through a table of positions, everything else through a hash join; both are linear in
-the number of rows. Columns polars has no type for fall back to a dictionary.
+Ids come in as people hold them (integers, text, dates, bytes, UUIDs, tuples) and go out the same; inside, everything
+is a position. Ids of different types never match silently: ``1`` is not ``"1"``. Integers in a narrow range go through
+a table of positions, everything else through a hash join; columns polars has no type for fall back to a dictionary.
 """
 
 from __future__ import annotations

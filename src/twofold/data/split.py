@@ -197,13 +197,11 @@ def _some_of_each(quota: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], 
 
 def _check_share(name: str, share: float) -> None:
     if not 0 <= share <= 1:
-        raise DataError(
-            "{parameter} is not a share.", found=f"{share}", expected="a number from 0 to 1", parameter=name
-        )
+        raise DataError("{parameter} is not a share.", found=f"{share}", expected="from 0 to 1", parameter=name)
 
 
 def _check_count(name: str, count: Any) -> None:
     if not isinstance(count, (int, np.integer)) or count < 1:
         raise DataError(
-            "{parameter} is not usable.", found=f"{count}", expected="a whole number from 1", parameter=name
+            "{parameter} is not usable.", found=repr(count), expected="a whole number from 1", parameter=name
         )

@@ -1,9 +1,4 @@
-r"""What scikit-learn expects of an estimator, without importing it.
-
-Asked too early: an error that scikit-learn's own handlers know, without importing scikit-learn.
-
-FederatedRecommender: the two rounds and the local models behind fit and recommend.
-"""
+"""FederatedRecommender: both rounds and the local models behind fit and recommend, without importing scikit-learn."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-r"""How well fitted models meet rows that were held out.
-
-Which column of a frame means what, remembered from fit to score.
-"""
+"""How well fitted models meet held-out rows, whose columns mean what they meant in fit."""
 
 from __future__ import annotations
 
@@ -92,9 +89,7 @@ def predicted(model: Model, users: pl.Series, items: pl.Series) -> NDArray[np.fl
     check_ids(users, "user")
     rows, columns = model.history.user_ids.encode(users), model.catalog.items.encode(items)
     if (columns < 0).any():
-        raise UnknownItems(
-            "the rows name items that are not in the catalog.", expected="items of the catalog", parameter="item"
-        )
+        raise UnknownItems("the rows name items beyond the catalog.", expected="items of the catalog", parameter="item")
     people, place = np.unique(rows, return_inverse=True)
     order = np.argsort(place, kind="stable")
     result = np.empty(len(rows), dtype=np.float64)

@@ -1,8 +1,6 @@
-r"""Measured: every metric of every user, as a total and a weight, so that any group of users can be averaged.
+"""Measure any system by the same code: scores in, every metric of every user out.
 
-What `measure` is given, checked: a system of any kind, its scores, the names of metrics.
-
-Measure any system by the same code: scores in, every metric of every user out.
+A metric is a total and a weight per user, so that any group of users can be averaged.
 """
 
 from __future__ import annotations
@@ -181,18 +179,14 @@ def own_scores(scores: Any, shape: tuple[int, int]) -> Scores:
         given, dtype=np.float32 if given.dtype == np.float32 else np.float64, order="C"
     )
     if not (own < np.inf).all():  # NaN is not below anything
-        raise BadNumber(
-            "a score is NaN or infinite.", fix="-inf for an item that is not to be recommended", parameter="scores"
-        )
+        raise BadNumber("a score is not finite.", fix="-inf for an item that is not to be listed", parameter="scores")
     return own
 
 
 def check_weights(test: sparse.csr_array, chosen: tuple[str, ...]) -> None:
     """Refuse negative held-out values where they are weights."""
     if {"mean_rank", "mean_rank_unseen"} & set(chosen) and (test.data < 0).any():
-        raise BadNumber(
-            "mean rank weighs by held-out values, and one is negative.", expected="0 or more", parameter="test"
-        )
+        raise BadNumber("mean rank weighs by held-out values; one is negative.", expected="0 or more", parameter="test")
 
 
 def chosen_metrics(metrics: Iterable[str], known: tuple[str, ...]) -> tuple[str, ...]:
@@ -202,10 +196,7 @@ def chosen_metrics(metrics: Iterable[str], known: tuple[str, ...]) -> tuple[str,
     if unknown or not asked:
         found = ", ".join(map(repr, unknown)) or "no metric"
         raise BadParameter(
-            "these are not metrics to measure.",
-            found=found,
-            expected="some of " + ", ".join(known),
-            parameter="metrics",
+            "these metrics are unknown.", found=found, expected="some of " + ", ".join(known), parameter="metrics"
         )
     return asked
 

@@ -1,16 +1,8 @@
-r"""Metrics of top-n lists, one number per user, defined as LensKit 2025 defines them.
+"""Metrics of top-n lists, one number per user, defined as LensKit 2025 defines them.
 
-All take `Matches` and return NaN where a metric says nothing about a user: without held-out items (precision alone is
-0 then), and for precision and average precision also where the list is empty. Means over users are the business of
-`measure`. Formulas and edge cases: docs/reference/metrics.md.
-
-Matches: where users' top-n lists meet their held-out items. Every list metric starts from here.
-
-Top-n lists from a block of scores.
-
-Held-out and seen entries as the metrics want them: sorted rows, no entry twice, real numbers.
-
-Where held-out items stand in their users' rankings, over all items and over unseen items.
+All take `Matches`, where lists meet held-out items, and return NaN where a metric says nothing about a user: without
+held-out items (precision alone is 0 then), and for precision and average precision also where the list is empty.
+`measure` averages over users. Formulas and edge cases: docs/reference/metrics.md.
 """
 
 from __future__ import annotations
@@ -258,27 +250,17 @@ def match(lists: npt.ArrayLike, test: Any, *, n: int | None = None) -> Matches:
 def _as_lists(lists: npt.ArrayLike, shape: tuple[int, ...]) -> npt.NDArray[np.int64]:
     items = np.asarray(lists)
     if items.ndim != 2 or len(items) != shape[0]:
-        raise BadShape(
-            "the lists do not fit the held-out entries.",
-            expected="one line of item numbers per user",
-            parameter="lists",
-        )
+        raise BadShape("the lists do not fit the entries.", expected="one line of items per user", parameter="lists")
     if items.dtype.kind not in "iu":
         raise BadParameter("the lists do not hold item numbers.", found=f"dtype {items.dtype}", parameter="lists")
     items = items.astype(np.int64, copy=False)
     if items.size and (items.min() < -1 or items.max() >= shape[1]):
-        raise BadParameter(
-            "a list names an unknown item.", expected=f"-1 (no item) to {shape[1] - 1}", parameter="lists"
-        )
+        raise BadParameter("a list has an unknown item.", expected=f"-1 (no item) to {shape[1] - 1}", parameter="lists")
     if (np.diff((items >= 0).astype(np.int8), axis=1) > 0).any():
-        raise BadParameter(
-            "a list has a gap.", expected="items first, then -1 to the end of the line", parameter="lists"
-        )
+        raise BadParameter("a list has a gap.", expected="items first, then -1 to the end", parameter="lists")
     ordered = np.sort(items, axis=1)
     if ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any():
-        raise BadParameter(
-            "a list names an item twice.", expected="every item at most once per user", parameter="lists"
-        )
+        raise BadParameter("a list has an item twice.", expected="every item at most once per user", parameter="lists")
     return items
 
 
@@ -330,9 +312,7 @@ def as_entries(matrix: Any, name: str, shape: tuple[int, int] | None = None) -> 
     csr = sparse.csr_array(matrix.tocsr())
     if shape is not None and csr.shape != shape:
         # The number of users is theirs to keep, so it is not repeated here.
-        raise BadShape(
-            "{parameter} does not fit.", expected=f"one row per user and {shape[1]:,} columns", parameter=name
-        )
+        raise BadShape("{parameter} does not fit.", expected=f"one row per user, {shape[1]:,} columns", parameter=name)
     if not csr.has_canonical_format:
         stored = csr.nnz
         csr = csr.copy()
@@ -340,9 +320,7 @@ def as_entries(matrix: Any, name: str, shape: tuple[int, int] | None = None) -> 
         if csr.nnz != stored:
             raise BadParameter("{parameter} holds an entry twice.", fix=f"{name}.sum_duplicates()", parameter=name)
     if csr.dtype.kind not in "biuf" or not np.isfinite(csr.data).all():
-        raise BadNumber(
-            "{parameter} holds something that is not a finite number.", expected="finite values", parameter=name
-        )
+        raise BadNumber("{parameter} holds NaN, infinity or no numbers.", expected="finite values", parameter=name)
     return csr
 
 
@@ -443,7 +421,7 @@ def _as_scores(scores: npt.NDArray[Any]) -> npt.NDArray[Any]:
     block = np.asarray(scores)
     if block.ndim != 2:
         raise BadShape(
-            "the scores are not a matrix.",
+            "{parameter} is not a matrix.",
             found=f"{block.ndim} dimensions",
             expected="(users, items)",
             parameter="scores",

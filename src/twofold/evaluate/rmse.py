@@ -1,9 +1,4 @@
-r"""RMSE: how far predicted values are from the held-out ones.
-
-Root mean square errors from sums of squares: pooled, and the paper's mean over entities.
-
-Coverage: how much of the catalog is recommended to anybody.
-"""
+"""RMSE of predicted values, pooled or as the paper's mean over entities, and coverage of the catalog."""
 
 from __future__ import annotations
 
@@ -88,20 +83,13 @@ def squared_errors(
     [4.0, 0.0]
     """
     if test.shape != scores.shape:
-        raise BadShape(
-            "scores and entries do not fit.",
-            expected="a score for every user and item of the entries",
-            parameter="scores",
-        )
+        raise BadShape("scores and entries do not fit.", expected="a score for every entry", parameter="scores")
     owners = np.repeat(np.arange(test.shape[0]), np.diff(test.indptr))
     predicted = np.clip(scores[owners, test.indices].astype(np.float64), lower, bound)
     return np.asarray((predicted - test.data) ** 2)
 
 
-Floats_rmse_of_parts = npt.NDArray[np.float64]
-
-
-def rmse_pooled(squares: npt.ArrayLike, entries: npt.ArrayLike) -> float | Floats_rmse_of_parts:
+def rmse_pooled(squares: npt.ArrayLike, entries: npt.ArrayLike) -> float | Floats:
     r"""Root of the mean squared error over all test entries: $\sqrt{\sum_h S_h / \sum_h N_h}$.
 
     Parameters
@@ -125,7 +113,7 @@ def rmse_pooled(squares: npt.ArrayLike, entries: npt.ArrayLike) -> float | Float
     return _plain(np.sqrt(_ratio(S.sum(axis=-1), N.sum(axis=-1))))
 
 
-def rmse_per_entity_mean(squares: npt.ArrayLike, entries: npt.ArrayLike) -> float | Floats_rmse_of_parts:
+def rmse_per_entity_mean(squares: npt.ArrayLike, entries: npt.ArrayLike) -> float | Floats:
     r"""Mean of the entities' own RMSEs, weighted by test entries: $\sum_h N_h \sqrt{S_h / N_h} / \sum_h N_h$.
 
     Paper
@@ -160,7 +148,7 @@ def rmse_per_entity_mean(squares: npt.ArrayLike, entries: npt.ArrayLike) -> floa
     return _plain(_ratio(weighted.sum(axis=-1), N.sum(axis=-1)))
 
 
-def _parts(squares: npt.ArrayLike, entries: npt.ArrayLike) -> tuple[Floats_rmse_of_parts, Floats_rmse_of_parts]:
+def _parts(squares: npt.ArrayLike, entries: npt.ArrayLike) -> tuple[Floats, Floats]:
     S, N = np.asarray(squares, dtype=np.float64), np.asarray(entries, dtype=np.float64)
     if S.shape != N.shape or S.ndim < 1:
         raise BadShape(
@@ -169,11 +157,11 @@ def _parts(squares: npt.ArrayLike, entries: npt.ArrayLike) -> tuple[Floats_rmse_
     return S, N
 
 
-def _ratio(above: Floats_rmse_of_parts, below: Floats_rmse_of_parts) -> Floats_rmse_of_parts:
+def _ratio(above: Floats, below: Floats) -> Floats:
     return np.asarray(np.divide(above, below, out=np.full(below.shape, np.nan), where=below > 0))
 
 
-def _plain(numbers: Floats_rmse_of_parts) -> float | Floats_rmse_of_parts:
+def _plain(numbers: Floats) -> float | Floats:
     return float(numbers) if numbers.ndim == 0 else numbers
 
 
@@ -205,9 +193,7 @@ def covered_items(lists: npt.ArrayLike, n_items: int) -> npt.NDArray[np.bool_]:
     """
     items = np.asarray(lists, dtype=np.int64)
     if n_items < 1 or (items.size and (items.min() < -1 or items.max() >= n_items)):
-        raise BadParameter(
-            "a list names an unknown item.", expected=f"-1 (no item) to {n_items - 1}", parameter="lists"
-        )
+        raise BadParameter("a list has an unknown item.", expected=f"-1 (no item) to {n_items - 1}", parameter="lists")
     covered = np.zeros(n_items, np.bool_)
     covered[items[items >= 0]] = True
     return covered

@@ -1,12 +1,6 @@
-r"""Summary: per-user measures to a tidy table, per entity, by quarter of entity size, and overall.
+"""Per-user measures to a tidy table: per entity, by quarter of entity size, overall, and as paired differences.
 
-Difference of two systems measured on the same users, with paired intervals.
-
-Sums over users drawn again and again with replacement, in blocks of bounded memory.
-
-All users, quarters of the entities and single entities, each with its bootstrap replicates.
-
-Sums of a group of users and of its bootstrap replicates; groups of entities are sums of entities.
+Intervals come from bootstrap replicates: sums over users drawn with replacement, in blocks of bounded memory.
 """
 
 from __future__ import annotations

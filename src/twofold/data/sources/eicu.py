@@ -1,11 +1,9 @@
-r"""eICU: people by labs and drugs, counted, cut into hospitals or regions.
+"""eICU: people by labs and drugs, counted, cut into hospitals or regions.
 
-Reads the tables patient, hospital, lab and medication of the credentialed release 2.0 and of the open demo.
-
-The eICU item list: made from the public demo, applied to any table.
-
-An item is "lab:<name>" or "drug:<name>". Three feature columns say how rows find it: kind, aliases (plain names,
-separated by "|") and codes (the publisher's drughiclseqno, separated by "|").
+Reads the tables patient, hospital, lab and medication of the credentialed release 2.0 and of the open demo. The item
+list is made from the open demo and applied to any table: an item is "lab:<name>" or "drug:<name>", and three feature
+columns say how rows find it: kind, aliases (plain names, separated by "|") and codes (the publisher's drughiclseqno,
+separated by "|").
 """
 
 from __future__ import annotations
@@ -111,9 +109,7 @@ def load(
     {'lab:creatinine': 2.0, 'drug:acetaminophen': 2.0}
     """
     if row not in ROWS or entity not in ENTITIES:
-        raise DataError(
-            "unknown row or entity.", expected="row='person' or 'stay', entity='hospital' or 'region'", parameter="row"
-        )
+        raise DataError("unknown row or entity.", expected="person or stay; hospital or region", parameter="row")
     path = find_folder(EICU, folder)
     table = _lab_table(path, labs)
     catalog = _default_catalog(table) if catalog is None else catalog
@@ -290,8 +286,8 @@ def demo_catalog(folder: str | Path | None = None, *, min_people: int = 1, labs:
     if min_people < 1:
         raise DataError(
             "{parameter} is not usable.",
-            found=f"{min_people}",
-            expected="a whole number from 1",
+            found=str(min_people),
+            expected="1 or more",
             parameter="min_people",
         )
     stays = read_stays(path)

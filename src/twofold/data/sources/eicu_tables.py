@@ -1,14 +1,11 @@
-r"""The eICU tables we use, with our column names: stays, lab results, drug orders.
+"""The eICU tables we use, with our column names, and plain names of drugs and labs.
 
-Names of drugs and labs: from what a ward typed to one plain name, by rules that look at nothing but the text.
-
-A drug name keeps its ingredients and loses container, strength, diluent, form, route and salt::
+A drug name keeps its ingredients and loses container, strength, diluent, form, route and salt, by rules that look at
+nothing but the text (docs/decisions/0004-eicu-names.md)::
 
     2 ML VIAL : ONDANSETRON HCL 4 MG/2ML IJ SOLN  ->  ondansetron
     VANCOmycin 1 GM in NS 250 mL IVPB             ->  vancomycin
     POTASSIUM CHLORIDE CRYS ER 20 MEQ PO TBCR     ->  potassium chloride
-
-Why these rules: docs/decisions/0004-eicu-names.md.
 """
 
 from __future__ import annotations

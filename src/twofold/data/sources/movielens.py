@@ -1,7 +1,4 @@
-r"""MovieLens 1M: 6,040 users' ratings of movies, cut into entities by ZIP code.
-
-The publisher's own MovieLens layout: Latin-1 text, fields separated by "::", in a folder or inside the zip.
-"""
+"""MovieLens 1M: 6,040 users' ratings of movies, cut into entities by ZIP code; also in the publisher's own layout."""
 
 from __future__ import annotations
 
