@@ -11,6 +11,7 @@ from tests.refused import check_refusal
 from twofold.cli.plan import app
 from twofold.data.catalog import Catalog
 from twofold.errors import (
+    BadParameter,
     BadPlan,
     BadPrivacyParameter,
     CatalogError,
@@ -118,9 +119,9 @@ def test_new_does_not_write_over_a_file(plan, catalog):
     ("options", "kind", "parameter", "words"),
     [
         (("--max-items", 999), BadPlan, "max_items", "--max-items"),
-        (("--epsilon", "-1"), BadPrivacyParameter, "epsilon", "--epsilon"),
-        (("--epsilon", "much"), BadPrivacyParameter, "epsilon", "--epsilon"),
-        (("--delta", "2"), BadPrivacyParameter, "delta", "--delta"),
+        (("--epsilon", "-1"), BadPlan, "epsilon", "--epsilon"),
+        (("--epsilon", "much"), BadPlan, "epsilon", "--epsilon"),
+        (("--delta", "2"), BadPlan, "delta", "--delta"),
         (("--feedback", "stars"), BadPlan, "feedback", "--feedback"),
         (("--mechanism", "exact"), BadPlan, "mechanism", "Do: --mechanism auto, or --simulation\n"),
         (("--mechanism", "magic"), BadPlan, "mechanism", "Do: --mechanism auto\n"),
@@ -233,7 +234,7 @@ def test_the_table_has_every_epsilon_and_both_mechanisms(numbers):
 
 def test_json_holds_the_numbers(numbers):
     told = json.loads(run("explain", numbers, "--json"))
-    assert [row["epsilon"] for row in told["rows"][::2]] == [0.1, 1, 3, 10]
+    assert [row["epsilon"] for row in told["rows"][::2]] == [0.1, 0.3, 1, 3, 10]
     assert told["rows"][0]["noise_on_mean"] == pytest.approx(11.5, rel=0.01)
 
 
@@ -251,7 +252,7 @@ def test_options_alone_are_enough():
 def test_the_files_own_epsilon_joins_the_usual_ones(numbers):
     numbers.write_text(NUMBERS + "epsilon = 0.5\nrank = 20\n")
     told = json.loads(run("explain", numbers, "--json"))
-    assert [row["epsilon"] for row in told["rows"][::2]] == [0.1, 0.5, 1, 3, 10]
+    assert [row["epsilon"] for row in told["rows"][::2]] == [0.1, 0.3, 0.5, 1, 3, 10]
 
 
 @pytest.mark.parametrize(
@@ -259,7 +260,7 @@ def test_the_files_own_epsilon_joins_the_usual_ones(numbers):
     [
         ("n_items 5", UnreadableSource, None, "line 1"),
         ("n_items = 5", BadPrivacyParameter, "n_users", "missing n_users"),
-        (NUMBERS.replace("900", '"many"'), BadPrivacyParameter, "n_users", "--n-users"),
+        (NUMBERS.replace("900", '"many"'), BadParameter, "n_users", "--n-users"),
         (NUMBERS + 'epsilon = "small"', BadPrivacyParameter, "epsilon", "--epsilon"),
         (NUMBERS + "n_user = 5", BadPrivacyParameter, "n_user", "perhaps n_users"),
         (NUMBERS + "colour = 5", BadPrivacyParameter, "colour", "colour"),
