@@ -1,7 +1,7 @@
 """The kernels in plain NumPy: slow, short, and what the compiled ones are tested against.
 
-Each function has the signature of its namesake in the kernel files. `masked_nmf` also takes a row from here that would
-not settle.
+Each function has the signature of its namesake in `_kmeans_kernels`, `_nmf_kernels` or `_top_items_kernels`.
+`solve_rows` also solves the rows whose compiled pivoting did not settle.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from twofold.csr import csr_rows
 
 __all__ = [
     "add_dense_rows",
@@ -28,7 +30,8 @@ __all__ = [
     "solve_rows",
 ]
 
-Array = Any
+Array = NDArray[Any]
+_SWAPS = 64  # candidates of a swap step compared at once
 
 
 def nearest_of_scores(scores: Array, bias: Array, labels: Array) -> int:
@@ -42,7 +45,7 @@ def nearest_sparse(indptr: Array, indices: Array, data: Array, table: Array, bia
     """Label sparse rows."""
     span = slice(indptr[0], indptr[-1])
     shape = (labels.size, table.shape[0])
-    rows = sp.csr_array((data[span], indices[span], indptr - indptr[0]), shape=shape)
+    rows = csr_rows(data[span], indices[span], indptr - indptr[0], shape)
     return nearest_of_scores(rows @ table, bias, labels)
 
 
@@ -246,9 +249,6 @@ def collect(scores: Array, floors: Array, items: Array, values: Array) -> None:
         who[: chosen.size], best[: chosen.size] = chosen, row[chosen]
 
 
-_BLOCK = 64
-
-
 def nearest_two(points: Array, centers: Array, far: float, near: Array, first: Array, second: Array) -> None:
     """Nearest center of each point, its squared distance, and that of the second nearest."""
     distances = ((points[:, None, :] - centers[None, :, :]) ** 2).sum(axis=2)
@@ -263,8 +263,8 @@ def add_swap_losses(
     points: Array, table: Array, near: Array, first: Array, second: Array, base: Array, extra: Array
 ) -> None:
     """Add what each point loses when a candidate joins, and more when its own center leaves."""
-    for start in range(0, table.shape[1], _BLOCK):
-        block = slice(start, start + _BLOCK)
+    for start in range(0, table.shape[1], _SWAPS):
+        block = slice(start, start + _SWAPS)
         distances = ((points[:, :, None] - table[None, :, block]) ** 2).sum(axis=1)
         kept = np.minimum(distances, first[:, None])
         base[block] += kept.sum(axis=0)

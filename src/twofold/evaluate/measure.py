@@ -1,6 +1,6 @@
-"""Measure any system by the same code: scores in, every metric of every user out.
+"""Measure any system by the same code: scores or lists in, every metric of every user out.
 
-A metric is a total and a weight per user, so that any group of users can be averaged.
+`Measured` keeps a total and a weight per user and metric, so that any group of users can be averaged.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from twofold.algorithms._checks import whole_number
 from twofold.errors import BadNumber, BadParameter, BadShape
 from twofold.evaluate import ranking
 from twofold.evaluate.ranking import Matches, as_entries, best_of_scores, match, ranks, relevant_entries, without
-from twofold.evaluate.rmse import coverage, squared_errors
+from twofold.evaluate.rmse import coverage, ratio, squared_errors
 
 __all__ = [
     "COVERAGE",
@@ -36,7 +36,20 @@ __all__ = [
 ]
 
 Floats = npt.NDArray[np.float64]
-LIST_METRICS: Final = ("ndcg", "ndcg_graded", "recall", "precision", "average_precision", "reciprocal_rank", "hit")
+Scores = npt.NDArray[Any]
+Scorer = Callable[[sparse.csr_array], Scores]
+Pairs = dict[str, tuple[Floats, Floats]]
+BLOCK_SCORES: Final = 1 << 20  # scores of one block: 8 MB
+LIST_FUNCTIONS: Final[dict[str, Callable[[Matches], Floats]]] = {
+    "ndcg": ranking.ndcg,
+    "ndcg_graded": lambda matches: ranking.ndcg(matches, gain="value"),
+    "recall": ranking.recall,
+    "precision": ranking.precision,
+    "average_precision": ranking.average_precision,
+    "reciprocal_rank": ranking.reciprocal_rank,
+    "hit": ranking.hit,
+}
+LIST_METRICS: Final = tuple(LIST_FUNCTIONS)
 SCORE_METRICS: Final = ("rmse", "mean_rank", "mean_rank_unseen")
 COVERAGE: Final = "coverage"
 METRICS: Final = (*LIST_METRICS, COVERAGE, *SCORE_METRICS)
@@ -139,11 +152,8 @@ def finish(metric: str, totals: npt.ArrayLike, weights: npt.ArrayLike) -> Floats
     [2.0, nan]
     """
     above, below = np.asarray(totals, dtype=np.float64), np.asarray(weights, dtype=np.float64)
-    ratio = np.divide(above, below, out=np.full(below.shape, np.nan), where=below > 0)
-    return np.asarray(np.sqrt(ratio) if metric == "rmse" else ratio)
-
-
-Scores = npt.NDArray[Any]
+    found = ratio(above, below)
+    return np.asarray(np.sqrt(found) if metric == "rmse" else found)
 
 
 def scorer_of_users(system: Any, train: sparse.csr_array) -> Callable[[npt.NDArray[np.intp]], Scores]:
@@ -179,14 +189,18 @@ def own_scores(scores: Any, shape: tuple[int, int]) -> Scores:
         given, dtype=np.float32 if given.dtype == np.float32 else np.float64, order="C"
     )
     if not (own < np.inf).all():  # NaN is not below anything
-        raise BadNumber("a score is not finite.", fix="-inf for an item that is not to be listed", parameter="scores")
+        raise BadNumber(
+            "a score is NaN or infinite.", fix="-inf for an item that is not to be recommended", parameter="scores"
+        )
     return own
 
 
 def check_weights(test: sparse.csr_array, chosen: tuple[str, ...]) -> None:
     """Refuse negative held-out values where they are weights."""
     if {"mean_rank", "mean_rank_unseen"} & set(chosen) and (test.data < 0).any():
-        raise BadNumber("mean rank weighs by held-out values; one is negative.", expected="0 or more", parameter="test")
+        raise BadNumber(
+            "mean rank weighs by held-out values, and one is negative.", expected="0 or more", parameter="test"
+        )
 
 
 def chosen_metrics(metrics: Iterable[str], known: tuple[str, ...]) -> tuple[str, ...]:
@@ -196,24 +210,12 @@ def chosen_metrics(metrics: Iterable[str], known: tuple[str, ...]) -> tuple[str,
     if unknown or not asked:
         found = ", ".join(map(repr, unknown)) or "no metric"
         raise BadParameter(
-            "these metrics are unknown.", found=found, expected="some of " + ", ".join(known), parameter="metrics"
+            "these are not metrics to measure.",
+            found=found,
+            expected="some of " + ", ".join(known),
+            parameter="metrics",
         )
     return asked
-
-
-Scorer = Callable[[sparse.csr_array], Scores]
-Pairs = dict[str, tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]]
-BLOCK_SCORES = 1 << 20  # scores of one block: 8 MB
-
-LIST_FUNCTIONS: dict[str, Callable[[Matches], npt.NDArray[np.float64]]] = {
-    "ndcg": ranking.ndcg,
-    "ndcg_graded": lambda matches: ranking.ndcg(matches, gain="value"),
-    "recall": ranking.recall,
-    "precision": ranking.precision,
-    "average_precision": ranking.average_precision,
-    "reciprocal_rank": ranking.reciprocal_rank,
-    "hit": ranking.hit,
-}
 
 
 def measure(
@@ -276,7 +278,7 @@ def measure(
     sheet = _Sheet(chosen, held, relevant, without(seen, held), length, (lower, bound))
     score = scorer_of_users(system, seen)
     users = np.flatnonzero(np.diff(held.indptr))
-    size = whole_number("block", max(1, BLOCK_SCORES // max(held.shape[1], 1)) if block is None else block)
+    size = max(1, BLOCK_SCORES // max(held.shape[1], 1)) if block is None else whole_number("block", block)
     for start in range(0, users.size, size):
         rows = users[start : start + size]
         sheet.fill(rows, own_scores(score(rows), (rows.size, held.shape[1])))
@@ -366,7 +368,7 @@ def _of_scores(
 ) -> Pairs:
     owners, values = np.repeat(np.arange(len(scores)), np.diff(test.indptr)), test.data.astype(np.float64)
 
-    def summed(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    def summed(numbers: Floats) -> Floats:
         return np.asarray(np.bincount(owners, weights=numbers, minlength=len(scores)), dtype=np.float64)
 
     pairs: Pairs = {}
