@@ -22,7 +22,7 @@ class TestBadInput:
             ({"n_clusters": 0}, BadParameter, "n_clusters", "0"),
             ({"n_clusters": 2.0}, BadParameter, "n_clusters", "2.0"),
             ({"max_iter": 0}, BadParameter, "max_iter", "0"),
-            ({"n_init": 0}, BadParameter, "n_init", "1 or more"),
+            ({"n_init": 0}, BadParameter, "n_init", "from 1"),
             ({"tol": -1.0}, BadParameter, "tol", "-1.0"),
             ({"tol": float("nan")}, BadParameter, "tol", "nan"),
             ({"init": "random"}, BadParameter, "init", "k-means++"),
