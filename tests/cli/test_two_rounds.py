@@ -99,6 +99,18 @@ def test_a_person_never_seen_before(folder: Path) -> None:
     assert "77" not in str(error)
 
 
+def test_a_model_alone_is_that_of_a_federation_with_nothing_taken_from_it(folder: Path) -> None:
+    alone = json.loads(call("personalize --plan plan.toml --data anna.parquet -o anna.model --json"))
+    assert (alone["file"], float(alone["strength"])) == ("anna.model", 0.0)
+    release()
+    call("factorize anna.round1 --plan plan.toml -o items.round2")
+    call("personalize items.round2 --plan plan.toml --data anna.parquet -o own.model --entity anna --strength own")
+    lists = [call(f"recommend {name}.model --user 103 -n 4 --json") for name in ("anna", "own")]
+    assert lists[0] == lists[1]
+    assert ask("personalize --plan plan.toml --data anna.parquet -o b.model --strength shared").exit_code == 2
+    assert not (folder / "b.model").exists()
+
+
 def test_everyone_into_parquet(folder: Path) -> None:
     release()
     call("factorize anna.round1 --plan plan.toml -o items.round2")

@@ -168,12 +168,13 @@ def _print_factors(factors: ItemFactors, output: Path, *, json: bool) -> None:
 
 
 def personalize(
-    factors: Annotated[
-        Path, typer.Argument(help="The shared item factors, such as items.round2, or the folder they arrive in.")
-    ],
     plan: PlanOption,
     data: DataOption,
     output: Annotated[Path, typer.Option("--output", "-o", help="File for the model, such as st-anna.model.")],
+    factors: Annotated[
+        Path | None,
+        typer.Argument(help="The shared item factors, such as items.round2, or the folder they arrive in."),
+    ] = None,
     entity: EntityName = None,
     catalog: CatalogOption = None,
     user: UserColumn = "user",
@@ -186,7 +187,12 @@ def personalize(
     separator: Separator = ",",
     json: Json = False,
 ) -> None:
-    """Fit an entity's model; its own validation decides how much it takes from the shared factors. Costs nothing."""
+    """Fit an entity's model; its own validation decides how much it takes from the shared factors. Costs nothing.
+
+    Without factors it is the entity's own model, with nothing shared: what a federation has to beat.
+    """
+    if factors is None and strength not in ("auto", "own"):
+        raise typer.BadParameter("needs the shared factors", param_hint="--strength")
     refuse_output(output, (factors, plan, data, catalog))
     agreed = read_agreed(plan)
     name = agreed_name(entity, output, agreed)
@@ -194,9 +200,20 @@ def personalize(
     columns = {"user": user, "item": item, "value": value, "separator": separator}
     table = read_table(data, agreed, items, duplicates=duplicates, unknown_items=unknown_items, **columns)
     chosen = cast(Literal["auto", "factors", "item-item", "patterns", "features"], local)
-    agent = Entity(name, table, agreed)
-    shared = EntityFolder(factors, factors, agreed).fetch() if factors.is_dir() else factors
-    model = agent.personalize(shared, local=chosen, strength=strength_of(strength))
+    agent = Entity(name, table, agreed)  # refuses a table that does not fit the plan
+    if factors is None:
+        from twofold.entity.personalize import fit_alone
+
+        limits: dict[str, Any] = {
+            "lower": agreed.lower,
+            "bound": agreed.bound,
+            "rank": agreed.rank,
+            "seed": agreed.seed,
+        }
+        model = fit_alone(table, features=agreed.features_table, local=chosen, name=name, **limits)
+    else:
+        shared = EntityFolder(factors, factors, agreed).fetch() if factors.is_dir() else factors
+        model = agent.personalize(shared, local=chosen, strength=strength_of(strength))
     model.save(output)
     if json:
         record = {"file": output.name, "kind": model.scorer.kind, "strength": str(model.strength), "note": model.note}
