@@ -105,7 +105,7 @@ class Old(Names):
     release = "prototypes"  # gives the message, which has `entity`, `content` and, its bytes, `data`
     simulate = "twofold.simulate:simulate"
     encode_factors = "twofold.protocol.messages:encode_factors"
-    event = staticmethod(lambda plan, seeded: plan.release_mechanism.price(plan.public, seeded=seeded))
+    event = staticmethod(lambda plan, seeded: plan.release_mechanism.price(plan.parameters, seeded=seeded))
 
     def spec(self, plan: Any, content: Any) -> Figures:
         """All that public numbers decide about a release, a function per figure; `content` is that of a message."""
@@ -114,7 +114,7 @@ class Old(Names):
         same = ("mechanism", "private", "arrays", "bytes", "most_bytes", "units", "noise", "alone", "honest")
         for name in ("units", "noise") if plan.feedback == "counts" else ():
             left[name].pop("observed")  # counts have no such part
-        twice = partial(plan.release_mechanism.combine, [content, content], plan.public)
+        twice = partial(plan.release_mechanism.combine, [content, content], plan.parameters)
         return {name: partial(left.get, name) for name in same} | {
             "most_rows": lambda: wanted.most_rows,
             "most_bytes_back": lambda: load("twofold.protocol.messages:factors_limit")(plan),

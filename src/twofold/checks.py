@@ -53,9 +53,7 @@ def positive(number: Number, *, name: str) -> Fraction:
     """
     value = exact(number, name=name)
     if value <= 0:
-        raise BadPrivacyParameter(
-            "{parameter} must be above zero.", found=str(value), expected="above 0", parameter=name
-        )
+        raise BadPrivacyParameter("{parameter} must be above zero.", found=str(value), expected="> 0", parameter=name)
     return value
 
 

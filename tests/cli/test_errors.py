@@ -6,7 +6,9 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.main import get_command
@@ -15,8 +17,8 @@ from typer.testing import CliRunner, Result
 from tests.refused import check_refusal
 from twofold.cli import app
 from twofold.cli.errors import pages
-from twofold.cli.render import Shell
-from twofold.errors import BadBound, BadParameter, BadPlan, Run, Set, TwofoldError
+from twofold.cli.render import Shell, Verb
+from twofold.errors import BadBound, BadParameter, BadPlan, Run, Set
 
 
 def ask(*line: str) -> Result:
@@ -97,14 +99,16 @@ def test_options_that_exclude_each_other(tmp_path: Path) -> None:
     assert result.stderr.startswith("BadBound: --max-items ")
 
 
-def test_no_refusal_of_a_verb_escapes_as_a_trace() -> None:
-    def verbs(command, path=()):
-        for name, one in getattr(command, "commands", {}).items():
-            yield from verbs(one, (*path, name))
+def test_every_verb_prints_its_refusals_and_explains_itself() -> None:
+    def verbs(command: Any) -> Iterator[Any]:
         if not hasattr(command, "commands"):
-            yield path, command
+            yield command
+        for one in getattr(command, "commands", {}).values():
+            yield from verbs(one)
 
-    found = dict(verbs(get_command(app)))
+    found = list(verbs(get_command(app)))
     assert len(found) >= 19
-    assert all(type(command).__name__ == "Verb" for command in found.values())
-    assert issubclass(TwofoldError, Exception)
+    for command in found:
+        assert isinstance(command, Verb)
+        assert command.help
+        assert all(one.help for one in command.params), command.name

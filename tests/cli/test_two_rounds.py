@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner, Result
 
+from tests.refused import check_refusal
 from twofold.cli import app
 from twofold.errors import (
     BudgetExceeded,
@@ -56,10 +57,8 @@ def call(line: str) -> str:
     return result.stdout
 
 
-def refused(line: str, kind: type[TwofoldError]) -> TwofoldError:
-    error = ask(line).exception
-    assert isinstance(error, kind), (line, error)
-    return error
+def refused(line: str, kind: type[TwofoldError], parameter: str | None = None, *facts: str) -> TwofoldError:
+    return check_refusal(ask(line).exception, kind, parameter, *facts)
 
 
 def release(name: str = "anna", more: str = "--new-ledger") -> str:
@@ -94,10 +93,22 @@ def test_a_person_never_seen_before(folder: Path) -> None:
     assert [row["item"] for row in rows] == ["item-4"]
     rows = json.loads(call("recommend anna.model --history item-0=3 --only item-4 --only item-0 --seen --json"))
     assert {row["item"] for row in rows} == {"item-0", "item-4"}
-    refused("recommend anna.model --history nonsense", CatalogError)
-    refused("recommend anna.model --history item-99=1", CatalogError)
+    refused("recommend anna.model --history nonsense", CatalogError, "history")
+    refused("recommend anna.model --history item-99=1", CatalogError, None, "1 of 1 items")
     error = refused("recommend anna.model --user 77", UnknownUser)
     assert "77" not in str(error)
+
+
+def test_a_model_alone_is_that_of_a_federation_with_nothing_taken_from_it(folder: Path) -> None:
+    alone = json.loads(call("personalize --plan plan.toml --data anna.parquet -o anna.model --json"))
+    assert (alone["file"], float(alone["strength"])) == ("anna.model", 0.0)
+    release()
+    call("factorize anna.round1 --plan plan.toml -o items.round2")
+    call("personalize items.round2 --plan plan.toml --data anna.parquet -o own.model --entity anna --strength own")
+    lists = [call(f"recommend {name}.model --user 103 -n 4 --json") for name in ("anna", "own")]
+    assert lists[0] == lists[1]
+    assert ask("personalize --plan plan.toml --data anna.parquet -o b.model --strength shared").exit_code == 2
+    assert not (folder / "b.model").exists()
 
 
 def test_everyone_into_parquet(folder: Path) -> None:
@@ -114,8 +125,8 @@ def test_everyone_into_parquet(folder: Path) -> None:
 
 
 def test_a_missing_ledger_is_not_made_silently(folder: Path) -> None:
-    error = refused("release --plan plan.toml --data anna.parquet --ledger typo.ledger -o anna.round1", LedgerBroken)
-    assert "--new-ledger" in str(error)
+    line = "release --plan plan.toml --data anna.parquet --ledger typo.ledger -o anna.round1"
+    refused(line, LedgerBroken, "new_ledger", "--new-ledger")
     assert not (folder / "typo.ledger").exists()
     assert not (folder / "anna.round1").exists()
 
@@ -126,6 +137,8 @@ def test_another_plan_needs_more_budget(folder: Path) -> None:
     refused(
         "release --plan other.toml --data anna.parquet --ledger anna.ledger -o b.round1 --entity anna",
         BudgetExceeded,
+        None,
+        "remaining ε=0",
     )
     assert not (folder / "b.round1").exists()
 
@@ -133,11 +146,10 @@ def test_another_plan_needs_more_budget(folder: Path) -> None:
 def test_another_catalog_and_another_plan_are_named(folder: Path) -> None:
     pl.DataFrame({"item": ITEMS[::-1]}).write_csv("other.csv")
     line = "release --plan plan.toml --data anna.parquet --ledger a.ledger --new-ledger -o a.round1"
-    refused(f"{line} --catalog other.csv", PlanMismatch)
+    refused(f"{line} --catalog other.csv", PlanMismatch, "catalog")
     release()
     call("plan new other.toml --catalog items.csv --n-entities 2 --n-users 25 --bound 4 --rank 2")
-    error = refused("factorize anna.round1 --plan other.toml -o items.round2", PlanMismatch)
-    assert "bound" in str(error)
+    error = refused("factorize anna.round1 --plan other.toml -o items.round2", PlanMismatch, None, "bound is 5.0")
     assert str(error).startswith("anna.round1: ")
     assert not (folder / "items.round2").exists()
 
@@ -163,7 +175,7 @@ def test_an_inbox_that_is_not_there_is_not_made(folder: Path) -> None:
 def test_a_refused_name_leaves_no_ledger(folder: Path) -> None:
     call("plan new named.toml --catalog items.csv --bound 5 --entity anna --entity benno")
     line = "release --plan named.toml --data anna.parquet --ledger c.ledger --new-ledger -o clara.round1"
-    refused(line, PlanMismatch)
+    refused(line, PlanMismatch, "entity", "clara")
     assert not list(folder.glob("c.ledger*"))
 
 
@@ -203,12 +215,12 @@ def test_an_output_never_writes_over_what_was_read(folder: Path) -> None:
     kept = {name: (folder / name).read_bytes() for name in ("anna.ledger", "anna.parquet", "plan.toml", "anna.round1")}
     line = "release --plan plan.toml --data anna.parquet --ledger anna.ledger --entity anna -o"
     for target in ("anna.ledger", "anna.ledger.head", "anna.parquet", "plan.toml", "./anna.parquet"):
-        refused(f"{line} {target}", DataError)
-    refused("factorize anna.round1 --plan plan.toml -o anna.round1", DataError)
+        refused(f"{line} {target}", DataError, "output")
+    refused("factorize anna.round1 --plan plan.toml -o anna.round1", DataError, "output")
     call("factorize anna.round1 --plan plan.toml -o items.round2")
-    refused("personalize items.round2 --plan plan.toml --data anna.parquet -o items.round2", DataError)
+    refused("personalize items.round2 --plan plan.toml --data anna.parquet -o items.round2", DataError, "output")
     call("personalize items.round2 --plan plan.toml --data anna.parquet -o anna.model")
-    refused("recommend anna.model --all -o anna.model", DataError)
+    refused("recommend anna.model --all -o anna.model", DataError, "output")
     assert kept == {name: (folder / name).read_bytes() for name in kept}
 
 
@@ -234,7 +246,7 @@ def test_ids_with_brackets_and_odd_user_ids(folder: Path) -> None:
     assert "[bold]x" in call("recommend odd.model --user 1")
     for user in ("--3", "²", "9" * 40):
         result = ask(f"recommend odd.model --user={user}")
-        assert isinstance(result.exception, UnknownUser), user
+        check_refusal(result.exception, UnknownUser)
         assert user not in str(result.exception)
 
 

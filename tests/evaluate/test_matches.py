@@ -68,7 +68,7 @@ def test_unsorted_entries_are_sorted_and_left_alone() -> None:
     [
         ([[4, 0, 1], [2, -1, -1], [-1, -1, -1]], "-1 (no item) to 3"),
         ([[-2, 0, 1], [2, -1, -1], [-1, -1, -1]], "-1 (no item) to 3"),
-        ([[-1, 0, 1], [2, -1, -1], [-1, -1, -1]], "-1 to the end of the line"),
+        ([[-1, 0, 1], [2, -1, -1], [-1, -1, -1]], "then -1 to the end"),
         ([[1, 0, 1], [2, -1, -1], [-1, -1, -1]], "at most once per user"),
         ([[1.0], [2.0], [0.0]], "dtype float64"),
     ],

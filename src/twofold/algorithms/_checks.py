@@ -112,7 +112,7 @@ def vector(name: str, values: ArrayLike, length: int, *, signed: bool = False) -
     array = np.asarray(values, dtype=np.float64)
     if array.shape != (length,):
         raise BadShape(
-            "{parameter} has the wrong length.", found=str(array.shape), expected=f"({length},)", parameter=name
+            "{parameter} has another length.", found=str(array.shape), expected=f"({length},)", parameter=name
         )
     finite(name, array)
     if not signed and (array < 0).any():

@@ -41,7 +41,7 @@ def check(
     separator: Separator = ",",
     json: Json = False,
 ) -> None:
-    """Read a table the way the federation would, and show what public bounds would cut. Spends nothing."""
+    """Read a table as the federation would, and show what public bounds would cut. Spends nothing."""
     ratings = read_ratings(
         data,
         Catalog.read(catalog),
@@ -61,7 +61,7 @@ def check(
 
 
 def _candidates(bound: float | None, max_items: int | None, l1: float | None, l2: float | None) -> list[Bounds]:
-    """The bounds asked for; without any, a public ladder to see the scale of the data."""
+    """Give the bounds asked for; without any, a public ladder that shows the scale of the data."""
     if l1 is not None and l2 is not None:
         raise BadBound("two norms at once.", expected="either --l1 or --l2", parameter="l2")
     norm: Literal["l1", "l2"] | None = "l1" if l1 is not None else "l2" if l2 is not None else None

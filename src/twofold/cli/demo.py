@@ -41,16 +41,18 @@ def demo(
     patients: Annotated[int, typer.Option(min=400, help="Simulated patients over all hospitals.")] = 9_000,
     n_hospitals: Annotated[int, typer.Option("--hospitals", min=4, help="Simulated hospitals.")] = 32,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the simulation and the split, never of the noise.")] = 7,
-    epsilon: Annotated[float, typer.Option(min=0.01, max=1000, help="Price of each hospital's one message.")] = 1.0,
+    epsilon: Annotated[
+        float, typer.Option(min=0.01, max=1000, help="Privacy budget ε of each hospital's message.")
+    ] = 1.0,
     output: Annotated[Path, typer.Option(help="The report: an .html file, or a folder for it.")] = Path(REPORT),
     ledgers: Annotated[Path | None, typer.Option(help="Keep the hospitals' ledgers in this folder.")] = None,
     open_report: Annotated[bool, typer.Option("--open/--no-open", help="Show the report in a browser.")] = False,
     json: Json = False,
 ) -> None:
-    """Simulate hospitals, run both rounds with real noise, and compare with staying alone; writes a report.
+    """Simulate hospitals, run both rounds with real noise, compare with staying alone, and write a report.
 
-    The noise comes from the operating system, as in a real federation, so the private numbers differ a little from run
-    to run. Everything else repeats with the seed.
+    The noise comes from the operating system, as in a real federation, so private numbers differ slightly between
+    runs. Everything else repeats with the seed.
     """
     from twofold.cli.demo_run import Demo, run_demo
     from twofold.report.federation_page import federation_page

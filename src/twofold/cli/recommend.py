@@ -1,4 +1,4 @@
-"""`twofold recommend`: ids in, ids out, from a model on this machine."""
+"""`twofold recommend`: recommendations from a model on this machine."""
 
 from __future__ import annotations
 
@@ -18,24 +18,22 @@ from twofold.errors import CatalogError, Set
 
 __all__ = ["recommend"]
 
-History = Annotated[
-    str | None, typer.Option(help="A person the model has never seen: item=value,item=value or a JSON object.")
-]
+History = Annotated[str | None, typer.Option(help="History of a new person: item=value,item=value or a JSON object.")]
 
 
 def recommend(
     model: Annotated[Path, typer.Argument(help="A model made by `twofold personalize`.")],
-    user: Annotated[str | None, typer.Option(help="Id of a user of this entity.")] = None,
+    user: Annotated[str | None, typer.Option(help="Id of a user in the model.")] = None,
     history: History = None,
     everyone: Annotated[bool, typer.Option("--all", help="For every user, into a Parquet file.")] = False,
     n: Annotated[int, typer.Option("-n", "--number", min=1, help="How many items.")] = 10,
     items: Annotated[list[str] | None, typer.Option("--only", help="Only among these items; repeat for more.")] = None,
-    seen: Annotated[bool, typer.Option("--seen/--unseen", help="Also items the user has had.")] = False,
-    why: Annotated[bool, typer.Option("--why", help="Say which of the user's items pushed each one.")] = False,
+    seen: Annotated[bool, typer.Option("--seen/--unseen", help="Include items the user already has.")] = False,
+    why: Annotated[bool, typer.Option("--why", help="Say which of the user's items led to each one.")] = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Parquet file for --all.")] = None,
     json: Json = False,
 ) -> None:
-    """Recommend items to one user, to a person never seen before, or to everyone. Stays on this machine."""
+    """Recommend items to one user, to a new person, or to everyone. Nothing leaves this machine."""
     if [user is not None, history is not None, everyone].count(True) != 1:
         raise typer.BadParameter("give one of --user, --history or --all")
     if output is not None:

@@ -7,11 +7,12 @@ import shlex
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from inspect import unwrap
+from typing import Any, get_type_hints
 
 import click
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperArgument, TyperCommand
 
 from twofold.errors import Fix, Set, Surface, TwofoldError
 from twofold.privacy.ledger.state import StaleRelease
@@ -70,6 +71,13 @@ class Shell(Surface):
 
 class Verb(TyperCommand):
     """A command whose refusals are printed in terms of its own options; `main` turns them into an exit code."""
+
+    def __init__(self, name: str | None, **given: Any) -> None:
+        super().__init__(name, **given)
+        told = get_type_hints(unwrap(given["callback"]), include_extras=True)
+        for one in self.params:
+            if isinstance(one, TyperArgument):  # click 8.5 drops what typer below 0.21 says of an argument
+                one.help = told[str(one.name)].__metadata__[0].help
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the verb."""

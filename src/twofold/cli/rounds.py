@@ -54,7 +54,9 @@ def release(
     ledger: Annotated[Path, typer.Option(help="The ledger of this data set; see `twofold ledger new`.")],
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", help="The message, as st-anna.round1, or an outbox folder (with --entity)."),
+        typer.Option(
+            "--output", "-o", help="The message, such as st-anna.round1, or an outbox folder (with --entity)."
+        ),
     ],
     entity: EntityName = None,
     catalog: CatalogOption = None,
@@ -64,18 +66,18 @@ def release(
     duplicates: Duplicates = "error",
     unknown_items: UnknownItems = "error",
     version: Annotated[
-        str, typer.Option(help="Public name of the state of the data, as 2026; a new one spends anew.")
+        str, typer.Option(help="Public version of the data, such as 2026; a new version spends again.")
     ] = "1",
     new_ledger: Annotated[
         bool,
-        typer.Option("--new-ledger", help="Start the ledger, for people who have none; its ceiling is this plan's."),
+        typer.Option("--new-ledger", help="Create the ledger, for people who have none; its ceiling is the plan's."),
     ] = False,
     separator: Separator = ",",
     json: Json = False,
 ) -> None:
-    """Make the one message that leaves: reserve the budget, draw the noise, store, write.
+    """Make an entity's one message: reserve the budget, draw the noise, store it, write it.
 
-    Asked again, the same bytes are written and nothing is spent.
+    Running it again writes the same bytes and spends nothing.
     """
     refuse_output(output, (plan, data, catalog), ledger=ledger)
     agreed = read_agreed(plan)
@@ -134,12 +136,12 @@ def _content(made: Content) -> str:
 
 
 def factorize(
-    messages: Annotated[list[Path], typer.Argument(help="The entities' messages, as *.round1, in any order.")],
+    messages: Annotated[list[Path], typer.Argument(help="The entities' messages (*.round1), in any order.")],
     plan: PlanOption,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where the item factors go, as items.round2.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File for the item factors, such as items.round2.")],
     json: Json = False,
 ) -> None:
-    """Combine the messages that arrived into shared item factors. Sees no data; the order does not matter."""
+    """Combine the entities' messages into shared item factors. Reads no data."""
     refuse_output(output, (*messages, plan))
     agreed = read_agreed(plan)
     factors = Server(agreed).factorize(messages)
@@ -169,12 +171,13 @@ def _print_factors(factors: ItemFactors, output: Path, *, json: bool) -> None:
 
 
 def personalize(
-    factors: Annotated[
-        Path, typer.Argument(help="The shared item factors, as items.round2, or the folder in which they arrive.")
-    ],
     plan: PlanOption,
     data: DataOption,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where the model goes, as st-anna.model.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File for the model, such as st-anna.model.")],
+    factors: Annotated[
+        Path | None,
+        typer.Argument(help="The shared item factors, such as items.round2, or the folder they arrive in."),
+    ] = None,
     entity: EntityName = None,
     catalog: CatalogOption = None,
     user: UserColumn = "user",
@@ -187,7 +190,12 @@ def personalize(
     separator: Separator = ",",
     json: Json = False,
 ) -> None:
-    """Fit this entity's own model, drawn to the shared factors as far as its own validation says. Costs nothing."""
+    """Fit an entity's model; its own validation decides how much it takes from the shared factors. Costs nothing.
+
+    Without factors it is the entity's own model, with nothing shared: what a federation has to beat.
+    """
+    if factors is None and strength not in ("auto", "own"):
+        raise typer.BadParameter("needs the shared factors", param_hint="--strength")
     refuse_output(output, (factors, plan, data, catalog))
     agreed = read_agreed(plan)
     name = agreed_name(entity, output, agreed)
@@ -196,7 +204,7 @@ def personalize(
     table = read_table(data, agreed, items, duplicates=duplicates, unknown_items=unknown_items, **columns)
     chosen = cast(Literal["auto", "factors", "item-item", "patterns", "features"], local)
     agent = Entity(name, table, agreed)
-    shared = EntityFolder(factors, factors, agreed).fetch(ROUNDS) if factors.is_dir() else factors
+    shared = EntityFolder(factors, factors, agreed).fetch(ROUNDS) if factors and factors.is_dir() else factors
     if isinstance(shared, NothingYet):
         found = not_taken(shared.rejected) or None
         raise NotReady("the item factors have not arrived yet.", found=found, fix="run the same again later")

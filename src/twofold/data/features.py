@@ -136,8 +136,8 @@ def _rows(ids: pl.Series, catalog: Catalog) -> npt.NDArray[np.int64]:
 def _of_classes(column: pl.Series, rows: npt.NDArray[np.int64], n_items: int) -> Features:
     if column.dtype != pl.String:
         raise BadValue(
-            "{parameter} are text.",
-            found=f"{column.dtype}",
+            "{parameter} must be text.",
+            found=str(column.dtype),
             expected=f"names separated by {SEPARATOR}",
             parameter="classes",
         )
@@ -161,7 +161,7 @@ def _of_numbers(facts: pl.DataFrame, rows: npt.NDArray[np.int64], n_items: int) 
     if facts.width > MOST_FEATURES:
         raise DataError(
             "too many features.",
-            found=f"{facts.width:,} columns",
+            found=f"{facts.width:,}",
             expected=f"at most {MOST_FEATURES}",
             parameter="path",
         )

@@ -56,7 +56,7 @@ def read_file(
     mark = {"tab": "\t", "\\t": "\t"}.get(separator, separator)  # a shell hands on a backslash and a t
     if len(mark.encode()) != 1:
         raise DataError(
-            "not a separator.", found=f"{separator!r}", expected="one character, or 'tab'", parameter="separator"
+            "not a separator.", found=repr(separator), expected="one character, or tab", parameter="separator"
         )
     return _read_csv(path, columns, separator=mark, text=text, numbers=numbers)
 
@@ -78,9 +78,7 @@ def file_format(path: Path) -> FileFormat:
     if head.startswith(PARQUET_MAGIC):
         return "parquet"
     if path.suffix in (".parquet", ".pq"):
-        raise UnreadableSource(
-            f"{path.name} is not a Parquet file.", expected="a file that begins with PAR1", parameter="source"
-        )
+        raise UnreadableSource(f"{path.name} is not a Parquet file.", expected="PAR1 at its start", parameter="source")
     if head.startswith(GZIP_MAGIC):
         return "csv.gz"
     if b"\x00" in head or head.startswith(ZIP_MAGIC):

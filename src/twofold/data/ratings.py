@@ -83,9 +83,7 @@ class Ratings:
                 parameter="matrix",
             )
         if not self.matrix.has_canonical_format:
-            raise DataError(
-                "the matrix repeats or misorders entries.", fix="matrix.sum_duplicates()", parameter="matrix"
-            )
+            raise DataError("the matrix repeats or misorders cells.", fix="matrix.sum_duplicates()", parameter="matrix")
         check_values(self.matrix.data, self.feedback)
         for part in (self.matrix.data, self.matrix.indices, self.matrix.indptr):
             part.flags.writeable = False

@@ -100,7 +100,7 @@ def _is_missing(value: Any) -> bool:
 def _query(source: Any, query: str | None) -> pl.DataFrame:
     if query is None:
         raise DataError(
-            "a database needs a query.", fix=Set("query", "SELECT patient, code, count FROM visits"), parameter="query"
+            "a database needs a query.", fix=Set("query", "SELECT user, item, value FROM t"), parameter="query"
         )
     connection = _engine(source) if _is_url(source) else source
     try:
@@ -126,7 +126,7 @@ def _query(source: Any, query: str | None) -> pl.DataFrame:
 def _engine(url: str) -> Any:
     if url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///").split("?")[0]).is_file():
         raise UnreadableSource(
-            "there is no such SQLite file.", fix="mind the path; SQLite would make an empty one", parameter="source"
+            "no such SQLite file.", fix="check the path; SQLite would make a new one", parameter="source"
         )
     try:
         import sqlalchemy
