@@ -329,6 +329,7 @@ def store_ids(ids: Identifiers, what: str) -> StoredIds:
         found=f"ids of type {ids.kind}",
         expected=", ".join(_KINDS),
         fix=f"read the data with {what} ids as text",
+        parameter="ids",
     )
 
 

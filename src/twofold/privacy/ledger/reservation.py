@@ -45,7 +45,9 @@ class Reservation:
         source = self._writer.keys.source(self.entry)
         try:
             if source is None:
-                raise LedgerBroken("the key of this draw did not reach the disk.", fix="try another disk")
+                raise LedgerBroken(
+                    "the key of this draw did not reach the disk.", fix="try another disk", parameter="key"
+                )
             content = _bytes(draw(source))
             self._claim(digest(content))
         except MemoryError:
@@ -79,12 +81,15 @@ class Reservation:
     def _claim(self, fingerprint: str) -> None:
         """Bind the reservation to the first bytes that were tried, whether or not the disk took them."""
         if self.committed:
-            raise PrivacyError("a reservation pays for one release.", fix="reserve again for another one")
+            raise PrivacyError(
+                "a reservation pays for one release.", fix="reserve again for another one", parameter="reservation"
+            )
         if self._fingerprint not in (None, fingerprint):
             raise LedgerBroken(
                 "a reservation pays for one release, and other bytes were tried before; these may not be sent.",
                 expected="the same bytes as at the first commit",
                 fix="commit those again, or reserve again for another release",
+                parameter="content",
             )
         self._fingerprint = fingerprint
 
@@ -158,5 +163,5 @@ def takes_source(draw: Callable[..., Any]) -> bool:
 
 def _bytes(content: object) -> bytes:
     if not isinstance(content, bytes):
-        raise PrivacyError("a release is bytes.", found=type(content).__name__, expected="bytes")
+        raise PrivacyError("a release is bytes.", found=type(content).__name__, expected="bytes", parameter="content")
     return content
