@@ -113,7 +113,7 @@ def read_factors(factors: ItemFactors | bytes | str | PathLike[str], plan: Plan)
             found=f"plan {found.plan[:12]}, catalog {found.catalog[:12]}",
             expected=f"plan {plan.hash[:12]}, catalog {plan.catalog.hash[:12]}",
             fix="ask the server for the factors of this plan, or use the plan they were made with",
-            parameter="factors",
+            parameter=other,
         )
     if found.n_items != plan.n_items or found.rank > plan.rank:  # a lower rank: too few prototypes came in for more
         raise PlanMismatch(
