@@ -194,7 +194,7 @@ def plain(value: Any) -> Any:
 
 
 def _header(data: bytes, name: str) -> Container:
-    """Read the header, and refuse what is no model of this schema."""
+    """Read the header, and refuse what is not a model of this schema."""
     try:
         container = open_container(data)
     except BadMessage as error:

@@ -394,7 +394,7 @@ class UserHistories:
     scorer : Scorer
         The fitted local model.
     lower, bound : float
-        What lies outside is cut.
+        Values outside are cut.
     """
 
     history: Ratings
@@ -485,7 +485,7 @@ def read_history(
     feedback : {"counts", "ratings"}
         Negative counts are refused.
     lower, bound : float
-        Smallest and largest value; what lies outside is cut.
+        Smallest and largest value; values outside are cut.
 
     Examples
     --------

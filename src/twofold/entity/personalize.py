@@ -46,7 +46,7 @@ def fit_alone(
     features : Features, optional
         Public table of what the items are, which the model may be drawn to.
     lower, bound : float, optional
-        Smallest and largest value; what lies outside is cut. By default nothing is cut: counts begin at 0, and all else
+        Smallest and largest value; values outside are cut. By default nothing is cut: counts begin at 0, and the rest
         is read off the ratings.
     rank : int
         Most factors.

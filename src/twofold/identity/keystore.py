@@ -25,7 +25,7 @@ _PATIENCE = 10.0
 
 
 def new_keys(path: str | PathLike[str], entity: str) -> Roster:
-    """Make the secret keys of an entity for one plan; gives the public ones, for whoever writes the plan.
+    """Make the secret keys of an entity for one plan; gives the public ones, for the plan.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class KeyStore:
         )
 
     def keep_roll(self, digest: str) -> None:
-        """Write down which list this entity masks for, before it does; another one is refused ever after."""
+        """Write down which list this entity masks for, before it does; another one is refused from then on."""
         if self._once("roll", digest.encode()) != digest.encode():
             raise PlanMismatch(
                 "the server published another list of those who shared keys before.",
@@ -111,7 +111,7 @@ class KeyStore:
             )
 
     def keep_message(self, receipt: str) -> None:
-        """Write down which message leaves under the masks, before it does; another one is refused ever after."""
+        """Write down which message leaves under the masks, before it does; another one is refused from then on."""
         if self._once("message", receipt.encode()) != receipt.encode():
             raise PrivacyError(
                 "these keys have masked another message before; this one is not handed out.",

@@ -76,7 +76,7 @@ class OperatingSystem:
 
 
 class Keyed:
-    """Words stretched from a secret key: whoever has the key has the noise, and nobody else.
+    """Words stretched from a secret key: the noise is known to those who have the key, and to nobody else.
 
     Parameters
     ----------

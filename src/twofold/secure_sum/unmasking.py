@@ -121,7 +121,7 @@ def unmask(
             parameter="answers",
         )
     if total.dtype != np.uint64 or total.ndim != 1 or total.size <= CHECKS:
-        raise BadShape("this is no total of masked messages.", expected="what add_masked gives", parameter="total")
+        raise BadShape("this is not a total of masked messages.", expected="what add_masked gives", parameter="total")
     secrets = recover_secrets(answers, terms, shares, present, survivors)
     remaining = total.copy()
     _take_off(remaining, secrets, terms, present, survivors)

@@ -162,7 +162,7 @@ def open_container(data: bytes) -> Container:
     try:
         text = data[8:start].decode("utf-8")
     except UnicodeDecodeError:
-        raise _foreign("a header that is no text") from None
+        raise _foreign("a header that is not text") from None
     header = parse_json(text)
     record = _record(header.pop("__metadata__", None))
     spans = {name: _span(name, given) for name, given in header.items()}

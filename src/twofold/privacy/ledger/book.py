@@ -146,7 +146,7 @@ class Ledger:
         path, dataset, unit
             As for `create`.
         ceiling : PureDP, ApproxDP or NotPrivate, optional
-            As for `create`; None is no ceiling, for simulations.
+            As for `create`; without one there is no limit, for simulations.
 
         Examples
         --------
@@ -367,7 +367,7 @@ def _impossible(record: Record) -> LedgerBroken:
 
 def _notes(how: Standing, state: LedgerState, keys: Keys) -> Iterator[str]:
     if how is not Standing.CLEAN:
-        yield f"{how.value}; the next write mends it and records the repair where bytes were torn"
+        yield f"{how.value}; the next write repairs it and records the repair where bytes were torn"
     for entry in state.open:
         yield (
             f"record {entry.number} is reserved and not committed: a process is drawing, or died; it counts as spent"

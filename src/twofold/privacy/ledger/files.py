@@ -138,7 +138,7 @@ def guarded(files: Files, doing: str) -> Iterator[None]:
             f"the ledger could not be written: {_reason(error)}.",
             found=f"{files.book.name}: {error.strerror or error}",
             expected="a folder on a local disk that this user may write to, with room left",
-            fix=f"free the disk or mend its permissions, then ask again; {doing}",
+            fix=f"free the disk or correct its permissions, then ask again; {doing}",
             parameter="disk",
         ) from error
 

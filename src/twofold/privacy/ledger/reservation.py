@@ -39,7 +39,7 @@ class Reservation:
         """Draw from the key of this reservation and check what came.
 
         An error of the draw closes the reservation as lost: the same key would meet it again, or, once somebody has
-        mended the program, meet another program. What ends the process instead (an interrupt, too little memory)
+        corrected the program, meet another program. What ends the process instead (an interrupt, too little memory)
         leaves the reservation open, as a kill does, and asking again gives the same bytes.
         """
         source = self._writer.keys.source(self.entry)
@@ -74,7 +74,7 @@ class Reservation:
                 fingerprint = self._writer.files.store(self.entry, content)
                 self._writer.commit(self.entry, fingerprint, len(content), resumed=self.resumed)
             self.committed = True
-            with suppress(OSError):  # what is left of it is swept by the next writer, and by whoever asks again
+            with suppress(OSError):  # what is left of it is swept by the next writer, and by the next one who asks
                 self._writer.keys.destroy(self.entry)
         return content
 

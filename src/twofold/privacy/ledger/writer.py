@@ -1,4 +1,4 @@
-"""Reading a ledger without a lock; and with one: mend what a crash left, then append."""
+"""Reading a ledger without a lock; and with one: repair what a crash left, then append."""
 
 from __future__ import annotations
 
