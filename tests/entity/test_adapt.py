@@ -196,7 +196,7 @@ def test_the_table_names_all_that_was_tried():
 def test_a_long_catalog_gets_no_item_item_weights():
     many = MAX_ITEMS + 1
     assert {one.kind for one in candidates(shared_model("counts"), "counts", (50, many), "auto", None)} == {"factors"}
-    with pytest.raises(BadParameter, match="too long"):
+    with refused(BadParameter, "local"):
         candidates(None, "counts", (50, many), "item-item", None)
 
 
@@ -269,7 +269,7 @@ def test_what_makes_no_sense_is_refused(options, error):
 def test_rows_that_do_not_fit_are_refused():
     with pytest.raises(BadShape):
         run(people("counts", 5, 0)[:, :7], shared_model("counts"), "counts")
-    with pytest.raises(BadParameter, match="no shared model"):
+    with refused(BadParameter, "strength"):
         run(people("counts", 5, 0), None, "counts", strength="shared")
     broken = people("counts", 5, 0)
     broken.data[0] = np.nan

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load, save
 
+from tests.refused import refused
 from twofold.data.catalog import Catalog
 from twofold.entity.artefact import SCHEMA, decode_model, encode_model
 from twofold.entity.model import Model
@@ -68,7 +69,7 @@ def test_ids_of_every_kind_come_back(make_model: MakeModel) -> None:
     back = decode_model(encode_model(model))
     assert list(back.history.user_ids) == list(model.history.user_ids)
     assert back.recommend(10**12) == model.recommend(10**12)
-    with pytest.raises(BadIdentifier, match="user ids"):
+    with refused(BadIdentifier, "ids"):
         encode_model(make_model(users=[0.5 + at for at in range(40)]))
 
 
@@ -158,7 +159,7 @@ def test_a_checksum_that_is_missing_or_elsewhere_is_refused(make_model: MakeMode
 
 
 def test_a_note_longer_than_any_header_is_refused(make_model: MakeModel) -> None:
-    with pytest.raises(BadModel, match="too long"):
+    with refused(BadModel, "header"):
         encode_model(make_model(note="x" * 70_000))
 
 

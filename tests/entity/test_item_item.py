@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from tests.refused import refused
 from twofold.entity.models.blend import Scorer
 from twofold.entity.models.item_item import ItemItemScorer, residual_rows
 from twofold.entity.models.ridge import DenseWeights, LowRankWeights, weights_from_gram, weights_from_rows
@@ -152,10 +153,10 @@ def test_what_does_not_fit_is_refused():
     ],
 )
 def test_a_gram_matrix_that_is_not_positive_definite_is_refused(gram):
-    with pytest.raises(BadNumber, match="positive definite"):
+    with refused(BadNumber, "gram"):
         weights_from_gram(gram, np.zeros(2))
 
 
 def test_rows_without_a_solution_are_refused():
-    with pytest.raises(BadNumber, match="positive definite"):
+    with refused(BadNumber, "gram"):
         weights_from_rows(np.full((2, 5), np.nan), np.ones(5))

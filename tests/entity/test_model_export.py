@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from tests.refused import refused
 from twofold.data.catalog import Catalog
 from twofold.data.identifiers import Identifiers
 from twofold.entity.export import id_array
@@ -63,11 +64,11 @@ def test_users_are_written_only_when_asked_for(make_model: MakeModel, tmp_path: 
 
 
 def test_what_cannot_be_exported_is_refused(make_model: MakeModel, tmp_path: Path) -> None:
-    with pytest.raises(BadParameter, match="exported as"):
+    with refused(BadParameter, "path"):
         make_model().export(tmp_path / "items.csv")
     with pytest.raises(BadParameter):
         make_model().export(tmp_path / "items.npz", what="everything")  # type: ignore[arg-type]
-    with pytest.raises(BadParameter, match="user factors"):
+    with refused(BadParameter, "kind"):
         make_model("item-item").export(tmp_path / "users.npz", what="users")
     with pytest.raises(BadIdentifier):
         id_array(Identifiers(["a\0", "b"]))

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
+from tests.refused import refused
 from twofold.data.catalog import Catalog
 from twofold.data.identifiers import Identifiers
 from twofold.entity.export import row_block, write_parquet
@@ -119,7 +120,7 @@ def test_a_full_disk_is_our_error_and_leaves_nothing(tmp_path: Path) -> None:
 
 def test_bad_targets_and_users_are_refused(make_model: MakeModel, tmp_path: Path) -> None:
     model = make_model()
-    with pytest.raises(BadParameter, match="Parquet"):
+    with refused(BadParameter, "path"):
         model.recommend_all(tmp_path / "lists.csv")
     with pytest.raises(TransportError):
         model.recommend_all(tmp_path / "no-folder" / "lists.parquet")

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from twofold.errors import PlanMismatch, PrivacyError, TwofoldError, UnreadableSource
+from tests.refused import refused
+from twofold.errors import BadPlan, PlanMismatch, PrivacyError, TwofoldError, UnreadableSource
 from twofold.federation.plan import CatalogKey, Plan
 from twofold.identity.keystore import KeyStore, new_keys
 from twofold.secure_sum import Keys
@@ -41,7 +42,7 @@ def test_asked_again_the_same_keys_are_given_and_only_this_user_reads_them(file:
 
 
 def test_a_bad_name_makes_no_file(tmp_path: Path):
-    with pytest.raises(TwofoldError, match="name"):
+    with refused(BadPlan, "entity"):
         new_keys(tmp_path / "x.keys", "../x")
     assert not list(tmp_path.iterdir())
 
@@ -51,9 +52,9 @@ def test_one_plan_and_one_version_only(file: Path):
     KeyStore(file).bind(PLAN.hash)
     KeyStore(file).bind(PLAN.hash)
     assert KeyStore(file).plan_hash == PLAN.hash
-    with pytest.raises(PlanMismatch, match="another plan"):
+    with refused(PlanMismatch, "plan"):
         KeyStore(file).bind(OTHER.hash)
-    with pytest.raises(PrivacyError, match="another version"):
+    with refused(PrivacyError, "version"):
         KeyStore(file).bind(PLAN.hash, "2")
 
 
@@ -121,13 +122,13 @@ def test_a_crash_at_any_step_leaves_all_or_nothing(file: Path, monkeypatch: pyte
 def test_lost_keys_are_not_made_anew_over_their_memory(file: Path):
     KeyStore(file).bind(PLAN.hash)
     file.unlink()
-    with pytest.raises(PlanMismatch, match=r"gone[\s\S]*st-anna\.keys\.plan"):
+    with refused(PlanMismatch, "keys", found="st-anna.keys.plan"):
         new_keys(file, "st-anna")
     assert not file.exists()
 
 
 def test_no_file_and_another_file(tmp_path: Path):
-    with pytest.raises(UnreadableSource, match="no file of secret keys"):
+    with refused(UnreadableSource, "keys"):
         KeyStore(tmp_path / "st-anna.keys")
     (tmp_path / "x").write_bytes(b"{}")
     with pytest.raises(TwofoldError):

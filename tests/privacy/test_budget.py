@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.refused import refused
 from twofold.errors import BadPrivacyParameter
 from twofold.privacy.budget import ZCDP, ApproxDP, NotPrivate, PureDP, Split, exact, guarantee_from_dict
 
@@ -72,11 +73,11 @@ def test_parts_of_a_split_add_up_exactly(epsilon, shares):
 
 def test_a_split_that_does_not_add_up_is_refused():
     third = PureDP(epsilon="1/3")
-    with pytest.raises(BadPrivacyParameter, match="add up"):
+    with refused(BadPrivacyParameter, "total"):
         Split(total=PureDP(epsilon=1), parts=(("a", third), ("b", third)))
-    with pytest.raises(BadPrivacyParameter, match="each name once"):
+    with refused(BadPrivacyParameter, "parts"):
         Split(total=PureDP(epsilon="2/3"), parts=(("a", third), ("a", third)))
-    with pytest.raises(BadPrivacyParameter, match="no such part"):
+    with refused(BadPrivacyParameter, "name"):
         PureDP(epsilon=1).split(a=1)["b"]
 
 

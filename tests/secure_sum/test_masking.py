@@ -8,6 +8,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from tests.refused import refused
 from twofold.errors import BadMessage, BadParameter, BadShape, TooFewMessages
 from twofold.secure_sum.keys import private_of
 from twofold.secure_sum.masking import pair_stream, self_stream
@@ -59,15 +60,15 @@ def test_the_limit_is_sharp(federation, bits: int) -> None:
     lowest = np.iinfo(np.int64).min
     group.mask("e000", np.array([limit, -limit]), names)
     for bad in (limit + 1, -limit - 1, lowest):
-        with pytest.raises(BadParameter, match="too large"):
+        with refused(BadParameter, "values"):
             group.mask("e000", np.array([bad]), names)
 
 
 def test_who_did_not_share_does_not_mask(federation) -> None:
     group = federation(4, threshold=3)
-    with pytest.raises(BadParameter, match="not among those who shared"):
+    with refused(BadParameter, "present"):
         group.mask("e003", np.arange(3), ["e000", "e001", "e002"])
-    with pytest.raises(TooFewMessages, match="nothing is masked"):
+    with refused(TooFewMessages, "present"):
         group.mask("e000", np.arange(3), ["e000", "e001"])
     with pytest.raises(BadMessage):
         group.mask("e000", np.arange(3), ["e002", "e001", "e000"])

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.refused import refused
 from twofold.errors import BadMessage, BadParameter, PlanMismatch, TooFewMessages
 from twofold.secure_sum import MaskedMessage, add_masked, unmask
 
@@ -105,7 +106,7 @@ def test_garbage_numbers_are_found_by_the_check_numbers(federation, bits: int) -
     present, sent = sent_by_all(group, random_values(group, 6))
     noise = np.random.default_rng(3).integers(0, 2**bits, size=8, dtype=np.uint64)
     garbage = MaskedMessage(sender="e002", present=sent[2].present, bits=bits, numbers=noise)
-    with pytest.raises(BadMessage, match="check numbers"):
+    with refused(BadMessage, "checks"):
         open_all(group, present, [*sent[:2], garbage, sent[3]])
 
 
@@ -114,10 +115,10 @@ def test_a_mask_of_another_plan_is_refused_by_its_digest_and_found_even_under_a_
     values = random_values(group, 6)
     present, sent = sent_by_all(group, values)
     foreign = other.mask("e002", values["e002"], present)
-    with pytest.raises(PlanMismatch, match="another plan"):
+    with refused(PlanMismatch, "present"):
         open_all(group, present, [*sent[:2], foreign, sent[3]])
     disguised = dataclasses.replace(foreign, present=sent[2].present)
-    with pytest.raises(BadMessage, match="check numbers"):
+    with refused(BadMessage, "checks"):
         open_all(group, present, [*sent[:2], disguised, sent[3]])
 
 
@@ -127,7 +128,7 @@ def test_a_mask_over_another_list_of_who_shared_does_not_cancel(federation) -> N
     present, sent = sent_by_all(group, values)
     shorter = group.mask("e002", values["e002"], [name for name in present if name != "e004"])
     disguised = dataclasses.replace(shorter, present=sent[2].present)
-    with pytest.raises(BadMessage, match="check numbers"):
+    with refused(BadMessage, "checks"):
         open_all(group, present, [*sent[:2], disguised, *sent[3:]])
 
 
@@ -135,7 +136,7 @@ def test_another_modulus_is_refused(federation) -> None:
     group, narrow = federation(4), federation(4, bits=32)
     values = random_values(group, 6, limit=5)
     present, sent = sent_by_all(group, values)
-    with pytest.raises(PlanMismatch, match="modulus"):
+    with refused(PlanMismatch, "bits"):
         open_all(group, present, [*sent[:2], narrow.mask("e002", values["e002"], present), sent[3]])
 
 
@@ -155,7 +156,7 @@ def test_an_overflow_that_somebody_masked_all_the_same_is_found_in_the_sum(feder
     present, sent = sent_by_all(group, values)
     monkeypatch.setattr("twofold.secure_sum.masking._checked", lambda values, _: values)
     huge = group.mask("e002", np.full(6, 2**23 - 1), present)
-    with pytest.raises(BadMessage, match="larger than"):
+    with refused(BadMessage, "values"):
         open_all(group, present, [*sent[:2], huge, sent[3]])
 
 
@@ -168,7 +169,7 @@ def test_keys_under_the_wrong_name_are_refused_at_every_step(federation) -> None
         lambda: group.mask("e000", np.arange(3), present),
         lambda: group.answer("e000", present, present),
     ):
-        with pytest.raises(PlanMismatch, match="not the ones the plan lists"):
+        with refused(PlanMismatch, "keys"):
             step()
 
 
@@ -178,9 +179,9 @@ def test_survivors_below_the_floor_open_nothing_on_either_side(federation) -> No
     present = group.share()
     survivors = present[:4]
     total, _ = add_masked([group.mask(name, values[name], present) for name in survivors], group.terms, present)
-    with pytest.raises(TooFewMessages, match="nothing is unmasked"):
+    with refused(TooFewMessages, "survivors"):
         group.answer("e000", present, survivors)
-    with pytest.raises(TooFewMessages, match="nothing is unmasked"):
+    with refused(TooFewMessages, "survivors"):
         unmask(total, {}, group.terms, group.shares, present, survivors)
 
 
@@ -194,12 +195,12 @@ def test_the_threshold_is_sharp(federation) -> None:
     opened = unmask(total, answers, group.terms, group.shares, present, survivors)
     np.testing.assert_array_equal(opened.values, plain(values, present))
     answers.popitem()
-    with pytest.raises(TooFewMessages, match="too few entities answered"):
+    with refused(TooFewMessages, "answers"):
         unmask(total, answers, group.terms, group.shares, present, survivors)
 
 
 def test_somebody_who_is_not_enrolled_is_refused(federation) -> None:
     group = federation(3)
     group.keys["nobody"] = group.keys["e000"]
-    with pytest.raises(PlanMismatch, match="not enrolled"):
+    with refused(PlanMismatch, "name"):
         group.mask("nobody", np.arange(3), list(group.names))

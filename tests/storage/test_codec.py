@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load, save
 
+from tests.refused import refused
 from twofold.errors import BadMessage
 from twofold.storage.container import LARGEST_HEADER, Layout, is_cut, open_container, pack, receipt, unpack
 
@@ -103,7 +104,7 @@ def test_every_prefix_is_cut_and_nothing_else_is():
 
 def test_bytes_after_the_end_are_refused():
     data = pack(RECORD, ARRAYS) + b"\x00"
-    with pytest.raises(BadMessage, match="after its end"):
+    with refused(BadMessage, found=f"{len(data):,} bytes", expected=f"{len(data) - 1:,}"):
         unpack(data, open_container(data), LAYOUTS)
 
 
@@ -126,7 +127,7 @@ def test_arrays_must_be_those_expected_before_anything_is_read():
 def test_numbers_that_are_not_finite_are_refused(bad, kind):
     data = pack({}, {"x": np.array([1.0, bad], dtype=kind)})
     name = "F32" if kind is np.float32 else "F64"
-    with pytest.raises(BadMessage, match="NaN or infinity"):
+    with refused(BadMessage, "arrays"):
         unpack(data, open_container(data), {"x": Layout(dtype=name, shape=(2,))})
 
 
@@ -198,7 +199,7 @@ def test_a_length_that_promises_the_world_costs_nothing():
 
 
 def test_our_own_header_is_never_too_long():
-    with pytest.raises(BadMessage, match="too long"):
+    with refused(BadMessage, "header"):
         pack({"a": "x" * LARGEST_HEADER}, {"x": np.ones(1)})
 
 
@@ -208,5 +209,5 @@ def test_a_file_of_somebody_elses_is_foreign():
         save({"x": np.ones(1)}, metadata={"format": "np"}),
         b"PK\x03\x04" + bytes(99),
     ):
-        with pytest.raises(BadMessage, match="not a message of twofold"):
+        with refused(BadMessage, expected="twofold release or factorize wrote"):
             open_container(data)

@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from tests.refused import refused
 from twofold.errors import BadMessage, TransportError
 from twofold.storage import files
 from twofold.storage import files as disk
@@ -54,7 +55,7 @@ def test_a_full_disk_leaves_the_old_file_and_no_half_one(tmp_path, monkeypatch, 
     refuse.calls = 0
     real = os.write
     monkeypatch.setattr(os, failing, refuse)
-    with pytest.raises(TransportError, match=os.strerror(reason)):
+    with refused(TransportError, found=os.strerror(reason)):
         write_whole(path, b"new content")
     monkeypatch.undo()
     assert [one.name for one in tmp_path.iterdir()] == ["one"]
@@ -74,9 +75,9 @@ def test_killed_at_any_step_the_old_or_the_new_file_is_there(tmp_path):
 
 
 def test_a_folder_that_is_not_there_says_so(tmp_path):
-    with pytest.raises(TransportError, match="No such file"):
+    with refused(TransportError, found="No such file"):
         write_whole(tmp_path / "none" / "one", b"abc")
-    with pytest.raises(TransportError, match="could not be read"):
+    with refused(TransportError, found=f"{tmp_path.name}: "):
         read_limited(tmp_path, 10)
 
 
@@ -95,7 +96,7 @@ def test_rights_are_those_asked_for(tmp_path):
 def test_a_file_too_large_is_not_read(tmp_path, monkeypatch):
     path = tmp_path / "one"
     path.write_bytes(b"x" * 11)
-    with pytest.raises(BadMessage, match="larger than any message"):
+    with refused(BadMessage, found="one: 11 bytes", expected="at most 10"):
         read_limited(path, 10)
     assert read_limited(path, 11) == b"x" * 11
 
@@ -104,7 +105,7 @@ def test_a_file_too_large_is_not_read(tmp_path, monkeypatch):
 def test_a_pipe_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", "/dev/zero"):
-        with pytest.raises(TransportError, match="not a plain file"):
+        with refused(TransportError, found="not a plain file"):
             read_limited(path, 1_000)
 
 
@@ -112,7 +113,7 @@ def test_a_link_is_followed_only_where_that_is_said(tmp_path):
     (tmp_path / "one").write_bytes(b"abc")
     (tmp_path / "link").symlink_to(tmp_path / "one")
     assert read_limited(tmp_path / "link", 10) == b"abc"
-    with pytest.raises(TransportError, match="links are not followed"):
+    with refused(TransportError, found="links are not followed"):
         read_limited(tmp_path / "link", 10, links=False)
     assert read_limited(tmp_path / "one", 10, links=False) == b"abc"
 
@@ -135,7 +136,7 @@ def test_what_takes_the_place_of_a_file_as_it_is_opened(tmp_path, monkeypatch, k
     if kind == "link" and links:
         assert read_limited(path, 10, links=links) == b"other"
     else:
-        with pytest.raises(TransportError, match="could not be read"):
+        with refused(TransportError, found=f"{path.name}: "):
             read_limited(path, 10, links=links)
 
 

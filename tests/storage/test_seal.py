@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.refused import refused
 from twofold.errors import BadMessage
 from twofold.storage.container import BLANK, check_seal, is_sealed, open_container, pack, pack_sealed, seal
 
@@ -27,11 +28,11 @@ def test_every_changed_byte_is_seen():
 @pytest.mark.parametrize("checksum", [None, 5, "", "x" * 64, "A" * 64, "0" * 63])
 def test_what_is_no_checksum_does_not_fit(checksum):
     data = pack({"a": 1, "checksum": checksum}, {"x": np.arange(3)})
-    with pytest.raises(BadMessage, match="damaged"):
+    with refused(BadMessage, "checksum"):
         check_seal(data, open_container(data).record)
 
 
 def test_a_checksum_that_stands_twice_is_refused():
     data = pack({"a": {"checksum": BLANK}, "checksum": BLANK}, {"x": np.arange(3)})
-    with pytest.raises(BadMessage, match="no place"):
+    with refused(BadMessage, "checksum"):
         seal(data)

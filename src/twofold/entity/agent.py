@@ -269,6 +269,7 @@ class Entity:
                 found=drawn.event.kind,
                 expected=event.kind,
                 fix="report this: the cost stays spent, and no message was made",
+                parameter="event",
             )
         content = drawn.value if masks is None else masks.hide(drawn.value)
         return encode_release(content, entity=self.name, plan=self.plan)

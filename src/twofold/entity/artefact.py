@@ -194,7 +194,7 @@ def plain(value: Any) -> Any:
 
 
 def _header(data: bytes, name: str) -> Container:
-    """Read the header, and refuse what is no model of this schema."""
+    """Read the header, and refuse what is not a model of this schema."""
     try:
         container = open_container(data)
     except BadMessage as error:
@@ -329,6 +329,7 @@ def store_ids(ids: Identifiers, what: str) -> StoredIds:
         found=f"ids of type {ids.kind}",
         expected=", ".join(_KINDS),
         fix=f"read the data with {what} ids as text",
+        parameter="ids",
     )
 
 

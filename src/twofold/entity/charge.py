@@ -101,6 +101,7 @@ def _ended_before(error: BudgetExceeded, *, waits: bool) -> BudgetExceeded:
         found=error.found,
         expected=f"{error.expected}. What became of a draw that ended early is not known, so its cost stays spent",
         fix=again * waits + (error.fix or ""),
+        parameter="draw",
     )
 
 

@@ -259,6 +259,7 @@ def export_model(model: Model, path: str | PathLike[str], *, what: Literal["item
             "a model is exported as .npz or .parquet.",
             found=f"a name that ends in {target.suffix or 'nothing'!r}",
             fix="model.save(path) keeps the whole model",
+            parameter="path",
         )
     ids, arrays = _items(model) if what == "items" else _users(model)
     write_whole(target, writers[target.suffix](ids, what, arrays), mode=0o600)

@@ -341,7 +341,7 @@ class Model:
     def user_factors(self) -> NDArray[np.float32]:
         """Factors of all users, (users, rank), fitted when first asked for. Private; only of a model of factors."""
         if not isinstance(self.scorer, FactorScorer):
-            raise BadParameter("this model has no user factors.", found=f"kind {self.scorer.kind!r}")
+            raise BadParameter("this model has no user factors.", found=f"kind {self.scorer.kind!r}", parameter="kind")
         rows, n_users = self._inside.rows, self.history.n_users
         result = np.empty((n_users, self.scorer.rank), np.float32)
         for start in range(0, n_users, BLOCK):
@@ -394,7 +394,7 @@ class UserHistories:
     scorer : Scorer
         The fitted local model.
     lower, bound : float
-        What lies outside is cut.
+        Values outside are cut.
     """
 
     history: Ratings
@@ -485,7 +485,7 @@ def read_history(
     feedback : {"counts", "ratings"}
         Negative counts are refused.
     lower, bound : float
-        Smallest and largest value; what lies outside is cut.
+        Smallest and largest value; values outside are cut.
 
     Examples
     --------

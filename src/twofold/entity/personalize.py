@@ -46,7 +46,7 @@ def fit_alone(
     features : Features, optional
         Public table of what the items are, which the model may be drawn to.
     lower, bound : float, optional
-        Smallest and largest value; what lies outside is cut. By default nothing is cut: counts begin at 0, and all else
+        Smallest and largest value; values outside are cut. By default nothing is cut: counts begin at 0, and the rest
         is read off the ratings.
     rank : int
         Most factors.
@@ -113,7 +113,7 @@ def read_factors(factors: ItemFactors | bytes | str | PathLike[str], plan: Plan)
             found=f"plan {found.plan[:12]}, catalog {found.catalog[:12]}",
             expected=f"plan {plan.hash[:12]}, catalog {plan.catalog.hash[:12]}",
             fix="ask the server for the factors of this plan, or use the plan they were made with",
-            parameter="factors",
+            parameter=other,
         )
     if found.n_items != plan.n_items or found.rank > plan.rank:  # a lower rank: too few prototypes came in for more
         raise PlanMismatch(

@@ -25,7 +25,7 @@ _PATIENCE = 10.0
 
 
 def new_keys(path: str | PathLike[str], entity: str) -> Roster:
-    """Make the secret keys of an entity for one plan; gives the public ones, for whoever writes the plan.
+    """Make the secret keys of an entity for one plan; gives the public ones, for the plan.
 
     Parameters
     ----------
@@ -91,29 +91,33 @@ class KeyStore:
                 "these keys serve another version of the data; nothing was drawn.",
                 expected="the version they were first used with: two messages under the same masks tell a difference",
                 fix="the same version again; for another one start a new plan with new keys",
+                parameter="version",
             )
         raise PlanMismatch(
             "these keys belong to another plan.",
             expected=f"new keys for the plan with hash {plan_hash[:12]}",
             fix="twofold keys new with another file; a drop-out's key becomes known, so none is used twice",
+            parameter="plan",
         )
 
     def keep_participants(self, digest: str) -> None:
-        """Write down which list this entity masks for, before it does; another one is refused ever after."""
+        """Write down which list this entity masks for, before it does; another one is refused from then on."""
         if self._once("roll", digest.encode()) != digest.encode():
             raise PlanMismatch(
                 "the server published another list of those who shared keys before.",
                 expected="the one list this entity has masked its message for",
                 fix="ask the server why there are two; another list needs another plan and new keys",
+                parameter="roll",
             )
 
     def keep_message(self, receipt: str) -> None:
-        """Write down which message leaves under the masks, before it does; another one is refused ever after."""
+        """Write down which message leaves under the masks, before it does; another one is refused from then on."""
         if self._once("message", receipt.encode()) != receipt.encode():
             raise PrivacyError(
                 "these keys have masked another message before; this one is not handed out.",
                 expected="one message under these masks: two of them tell their difference",
                 fix="the ledger that holds the first message, or a new plan with new keys",
+                parameter="message",
             )
 
     def answered(self) -> bytes | None:
@@ -123,7 +127,9 @@ class KeyStore:
     def keep_answer(self, data: bytes) -> bytes:
         """Store the answer before it is sent; gives the stored one, which may be that of another process."""
         if self._once("answer", data) != data:
-            raise PrivacyError("another answer was stored meanwhile; nothing is sent.", fix="run the same again")
+            raise PrivacyError(
+                "another answer was stored meanwhile; nothing is sent.", fix="run the same again", parameter="answer"
+            )
         return data
 
     def _beside(self, what: str) -> Path:
@@ -169,6 +175,7 @@ def _refuse_left(path: Path) -> None:
             "the secret keys are gone, and what was written beside them is still there.",
             found=", ".join(left),
             fix="put the keys back, or make new ones under another name; lost keys make this entity a drop-out",
+            parameter="keys",
         )
 
 
@@ -178,5 +185,6 @@ def _read(path: Path) -> Keys:
             "there is no file of secret keys.",
             found=path.name,
             fix=f"the file that this entity enrolled with; for a new plan twofold keys new --keys {path.name}",
+            parameter="keys",
         )
     return Keys.from_bytes(read_limited(path, _LARGEST))

@@ -26,7 +26,7 @@ class Roster(Mapping[str, PublicKeys]):
     Parameters
     ----------
     keys : mapping of str to PublicKeys
-        No key twice. Of one entity: what it sends to whoever writes the plan.
+        No key twice. Of one entity: what it sends to the author of the plan.
 
     Examples
     --------

@@ -87,7 +87,9 @@ def price(event: Event, *, as_if_private: bool = False) -> Guarantee:
         return NotPrivate(reason=parts.reason)
     if parts.pure and parts.rho:
         raise BadPrivacyParameter(
-            "this event has pure and Gaussian parts, so its price needs a δ.", fix="spent(event, delta=1e-6)"
+            "this event has pure and Gaussian parts, so its price needs a δ.",
+            fix="spent(event, delta=1e-6)",
+            parameter="delta",
         )
     return ZCDP(rho=parts.rho) if parts.rho else PureDP(epsilon=sum(parts.pure))
 
@@ -124,7 +126,9 @@ def spent(event: Event, *, delta: Number = 0, as_if_private: bool = False) -> Ap
     total = sum(parts.pure, Fraction(0))
     if level == 0:
         if parts.rho:
-            raise BadPrivacyParameter("Gaussian noise gives no pure ε.", found="delta = 0", fix="delta=1e-6")
+            raise BadPrivacyParameter(
+                "Gaussian noise gives no pure ε.", found="delta = 0", fix="delta=1e-6", parameter="delta"
+            )
         return ApproxDP(epsilon=total)
     if not parts.rho and len(parts.pure) == 1:
         return ApproxDP(epsilon=total)

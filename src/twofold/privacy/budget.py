@@ -199,7 +199,9 @@ class ZCDP(_Serialised):
         """
         level = read_delta(delta)
         if level == 0:
-            raise BadPrivacyParameter("zCDP gives no pure ε.", found="delta = 0", fix="give a delta above 0, e.g. 1e-6")
+            raise BadPrivacyParameter(
+                "zCDP gives no pure ε.", found="delta = 0", fix="give a delta above 0, e.g. 1e-6", parameter="delta"
+            )
         return ApproxDP(epsilon=_above(_rdp_epsilon(float(self.rho), _log(level))), delta=level)
 
     def replace_one(self) -> ZCDP:
@@ -227,7 +229,9 @@ class ZCDP(_Serialised):
         True
         """
         if budget.delta == 0:
-            raise BadPrivacyParameter("zCDP needs a δ above zero.", found="delta = 0", fix="give a delta, e.g. 1e-6")
+            raise BadPrivacyParameter(
+                "zCDP needs a δ above zero.", found="delta = 0", fix="give a delta, e.g. 1e-6", parameter="delta"
+            )
         low, high = 0.0, float(budget.epsilon)
         log_delta = _log(budget.delta)
         for _ in range(64):
@@ -283,7 +287,9 @@ def guarantee_from_dict(record: Mapping[str, str]) -> Guarantee:
     }
     found = record.get("kind")
     if found not in kinds:
-        raise BadPrivacyParameter("unknown kind of guarantee.", found=repr(found), expected=", ".join(kinds))
+        raise BadPrivacyParameter(
+            "unknown kind of guarantee.", found=repr(found), expected=", ".join(kinds), parameter="kind"
+        )
     return kinds[found].from_dict(record)
 
 
@@ -307,7 +313,7 @@ class Split(Generic[G]):
     def __post_init__(self) -> None:
         names = [name for name, _ in self.parts]
         if not names or len(set(names)) != len(names):
-            raise BadPrivacyParameter("a split needs named parts, each name once.", found=str(names))
+            raise BadPrivacyParameter("a split needs named parts, each name once.", found=str(names), parameter="parts")
         added = self.parts[0][1]
         for _, part in self.parts[1:]:
             added = added + part
@@ -316,6 +322,7 @@ class Split(Generic[G]):
                 "the parts of a budget do not add up to it.",
                 found=str(added.as_dict()),
                 expected=str(self.total.as_dict()),
+                parameter="total",
             )
 
     def __getitem__(self, name: str) -> G:
@@ -323,7 +330,10 @@ class Split(Generic[G]):
         found = dict(self.parts).get(name)
         if found is None:
             raise BadPrivacyParameter(
-                "this split has no such part.", found=name, expected=", ".join(key for key, _ in self.parts)
+                "this split has no such part.",
+                found=name,
+                expected=", ".join(key for key, _ in self.parts),
+                parameter="name",
             )
         return found
 
@@ -385,5 +395,7 @@ def best_guess(epsilon: float, delta: float = 0.0) -> float:
     (1.0, 1.0)
     """
     if math.isnan(epsilon) or epsilon < 0 or not 0 <= delta <= 1:
-        raise BadPrivacyParameter("no guess follows from these.", expected="epsilon >= 0 and delta in [0, 1]")
+        raise BadPrivacyParameter(
+            "no guess follows from these.", expected="epsilon >= 0 and delta in [0, 1]", parameter="epsilon"
+        )
     return 1.0 - (1.0 - delta) * math.exp(-epsilon) / (1.0 + math.exp(-epsilon))

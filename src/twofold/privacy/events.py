@@ -77,7 +77,9 @@ class Event:
     def __init_subclass__(cls) -> None:
         known = _KINDS.setdefault(cls.kind, cls)
         if known.__qualname__ != cls.__qualname__:
-            raise UnsupportedEvent("this kind of event is taken.", found=cls.kind, fix="give the class its own kind")
+            raise UnsupportedEvent(
+                "this kind of event is taken.", found=cls.kind, fix="give the class its own kind", parameter="kind"
+            )
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -312,7 +314,10 @@ def event_from_dict(record: Mapping[str, Any]) -> Event:
     cls = _KINDS.get(str(record.get("kind")))
     if cls is None:
         raise UnsupportedEvent(
-            "this kind of event is not known.", found=repr(record.get("kind")), expected=", ".join(sorted(_KINDS))
+            "this kind of event is not known.",
+            found=repr(record.get("kind")),
+            expected=", ".join(sorted(_KINDS)),
+            parameter="kind",
         )
     names = {field.name for field in fields(cls)}
     if set(record) != {"kind", *names}:

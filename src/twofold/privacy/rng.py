@@ -76,7 +76,7 @@ class OperatingSystem:
 
 
 class Keyed:
-    """Words stretched from a secret key: whoever has the key has the noise, and nobody else.
+    """Words stretched from a secret key: the noise is known to those who have the key, and to nobody else.
 
     Parameters
     ----------
@@ -108,7 +108,9 @@ class Keyed:
 
     def __init__(self, key: bytes) -> None:
         if not isinstance(key, bytes) or len(key) != KEY_BYTES:
-            raise BadPrivacyParameter("a key is 32 random bytes, made by the ledger.", fix="leave rng out")
+            raise BadPrivacyParameter(
+                "a key is 32 random bytes, made by the ledger.", fix="leave rng out", parameter="key"
+            )
         self._key: bytes | None = key
         self._counter = 0
         self._block = b""
@@ -138,7 +140,9 @@ class Keyed:
 
     def _take(self, size: int) -> bytes:
         if self._key is None:
-            raise PrivacyError("this draw is over; its noise may not be used for another one.", fix="leave rng out")
+            raise PrivacyError(
+                "this draw is over; its noise may not be used for another one.", fix="leave rng out", parameter="rng"
+            )
         parts = [self._block]
         missing = size - len(self._block)
         while missing > 0:

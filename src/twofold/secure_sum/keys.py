@@ -63,7 +63,9 @@ class PublicKeys:
         for key in (self.mask, self.seal):
             _check_public(key)
         if self.mask == self.seal:
-            raise BadMessage("the mask key and the seal key are the same.", fix="enrol again with new keys")
+            raise BadMessage(
+                "the mask key and the seal key are the same.", fix="enrol again with new keys", parameter="seal"
+            )
 
     def to_record(self) -> dict[str, str]:
         """Plain text for a plan."""
@@ -141,7 +143,7 @@ class Keys:
             record = None
         fields = exact_fields(record, ("version", *_PARTS), what="a file of secret keys")
         if type(fields["version"]) is not int or fields["version"] != _VERSION:
-            raise BadMessage("the keys are of another version.", expected=f"version {_VERSION}")
+            raise BadMessage("the keys are of another version.", expected=f"version {_VERSION}", parameter="version")
         return cls(**{name: hex_bytes(fields, name, SECRET_BYTES) for name in _PARTS})
 
 
@@ -213,15 +215,19 @@ def agree(private: X25519PrivateKey, public: bytes) -> bytes:
         return private.exchange(X25519PublicKey.from_public_bytes(public))
     except ValueError:
         raise BadMessage(
-            "a public key is of small order: it gives everybody the same secret.", fix="enrol again with new keys"
+            "a public key is of small order: it gives everybody the same secret.",
+            fix="enrol again with new keys",
+            parameter="public",
         ) from None
 
 
 def _check_public(key: bytes) -> None:
     if not isinstance(key, bytes) or len(key) != SECRET_BYTES:
-        raise BadMessage("a public key is not 32 bytes.", expected="an X25519 public key")
+        raise BadMessage("a public key is not 32 bytes.", expected="an X25519 public key", parameter="public")
     if int.from_bytes(key, "little") >= _CURVE:
-        raise BadMessage("a public key is not in canonical form.", expected="a number below 2^255 - 19")
+        raise BadMessage(
+            "a public key is not in canonical form.", expected="a number below 2^255 - 19", parameter="public"
+        )
     agree(_ANY, key)  # every secret key is a multiple of 8, so any one shows a small order
 
 
@@ -234,7 +240,7 @@ def exact_fields(record: object, names: Sequence[str], *, what: str) -> Mapping[
     {'a': 1}
     """
     if not isinstance(record, Mapping) or set(record) != set(names):
-        raise BadMessage(f"this is not {what}.", expected="the fields " + ", ".join(sorted(names)))
+        raise BadMessage(f"this is not {what}.", expected="the fields " + ", ".join(sorted(names)), parameter="record")
     return record
 
 

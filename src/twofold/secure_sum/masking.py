@@ -61,7 +61,9 @@ def mask(values: NDArray[np.int64], keys: Keys, name: str, terms: Terms, present
     terms.own(keys, name)
     terms.check_present(present)
     if name not in present:
-        raise BadParameter("this entity is not among those who shared.", fix="send the shares first")
+        raise BadParameter(
+            "this entity is not among those who shared.", fix="send the shares first", parameter="present"
+        )
     hidden = _with_checks(_checked(values, terms), name, terms)
     bound = terms.present_digest(present)
     add_stream(hidden, self_stream(plan_seed(keys, terms), bound, hidden.size), bits=terms.bits)

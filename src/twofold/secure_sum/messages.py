@@ -153,7 +153,9 @@ class UnmaskMessage:
     def __post_init__(self) -> None:
         _check(self.sender, (self.lists,), {SHARE_BYTES: [self.seeds, self.keys]})
         if set(self.seeds) & set(self.keys):
-            raise BadMessage("an answer gives both secrets of one entity.", found=f"from {self.sender!r}")
+            raise BadMessage(
+                "an answer gives both secrets of one entity.", found=f"from {self.sender!r}", parameter="keys"
+            )
 
     def to_record(self) -> dict[str, object]:
         """Plain JSON-able record."""
@@ -179,7 +181,7 @@ def _check(sender: object, digests: tuple[bytes, ...], tables: Mapping[int, list
         for table in group:
             sound = sound and isinstance(table, Mapping) and all(_is_entry(entry, size) for entry in table.items())
     if not sound:
-        raise BadMessage("a message holds fields of wrong sizes.", found=f"from {sender!r:.60}")
+        raise BadMessage("a message holds fields of wrong sizes.", found=f"from {sender!r:.60}", parameter="sizes")
 
 
 def _is_entry(entry: tuple[object, object], size: int) -> bool:
@@ -227,6 +229,7 @@ def open_box(
             "sealed shares do not open: they were changed, or made for another entity or plan.",
             found=f"from {sender!r} for {receiver!r}",
             fix=f"ask {sender!r} to send its shares again",
+            parameter="box",
         ) from None
     return opened[:SHARE_BYTES], opened[SHARE_BYTES:]
 
@@ -262,7 +265,7 @@ def unpack(data: bytes, bits: int) -> NDArray[np.uint64]:
     """
     width = bits // 8
     if len(data) % width:
-        raise BadMessage("the numbers are cut off.", expected=f"{width} bytes for each")
+        raise BadMessage("the numbers are cut off.", expected=f"{width} bytes for each", parameter="data")
     whole = np.zeros((len(data) // width, 8), dtype=np.uint8)
     whole[:, :width] = np.frombuffer(data, dtype=np.uint8).reshape(-1, width)
     return whole.view("<u8").reshape(-1).astype(np.uint64, copy=False)

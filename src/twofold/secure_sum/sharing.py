@@ -58,12 +58,13 @@ def check_shares(message: SharesMessage, terms: Terms) -> None:
     """
     terms.known(message.sender)
     if message.terms != terms.digest:
-        raise PlanMismatch("shares belong to another plan.", found=f"from {message.sender!r}")
+        raise PlanMismatch("shares belong to another plan.", found=f"from {message.sender!r}", parameter="terms")
     if set(message.boxes) != set(terms.names) - {message.sender}:
         raise BadMessage(
             "shares leave somebody out, or are for a stranger.",
             found=f"from {message.sender!r}",
             expected="sealed shares for everyone else in the roster",
+            parameter="boxes",
         )
 
 
@@ -206,7 +207,9 @@ def _held(
 ) -> tuple[bytes, bytes]:
     message = shares.get(sender)
     if message is None or message.sender != sender or name not in message.boxes:
-        raise BadMessage("sealed shares are missing.", expected=f"the shares of {sender!r} for {name!r}")
+        raise BadMessage(
+            "sealed shares are missing.", expected=f"the shares of {sender!r} for {name!r}", parameter="shares"
+        )
     if message.terms != terms.digest:
-        raise PlanMismatch("shares belong to another plan.", found=f"from {sender!r}")
+        raise PlanMismatch("shares belong to another plan.", found=f"from {sender!r}", parameter="terms")
     return open_box(private, sender, name, terms, commitment=message.commitment, box=message.boxes[name])

@@ -100,12 +100,13 @@ class Terms:
                 found=f"name {name!r}, whose public keys differ",
                 expected="the keys this entity enrolled with",
                 fix="use the right key file, or ask for a plan with the right roster",
+                parameter="keys",
             )
 
     def known(self, name: str) -> None:
         """Refuse a name that is not enrolled."""
         if name not in self.roster:
-            raise PlanMismatch("this name is not enrolled in the plan.", found=f"name {name!r:.60}")
+            raise PlanMismatch("this name is not enrolled in the plan.", found=f"name {name!r:.60}", parameter="name")
 
     def check_present(self, present: Sequence[str]) -> None:
         """Refuse a list of who shared that is out of order, names strangers or is too short.

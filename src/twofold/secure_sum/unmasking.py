@@ -60,13 +60,15 @@ def add_masked(
     for message in messages:
         _check_masked(message, terms, present, bound)
         if message.sender in seen:
-            raise ConflictingMessage("two masked messages from one entity.", found=f"from {message.sender!r}")
+            raise ConflictingMessage(
+                "two masked messages from one entity.", found=f"from {message.sender!r}", parameter="sender"
+            )
         if total is not None and message.numbers.size != total.size:
-            raise BadShape("masked messages differ in length.", found=f"from {message.sender!r}")
+            raise BadShape("masked messages differ in length.", found=f"from {message.sender!r}", parameter="numbers")
         seen.add(message.sender)
         total = message.numbers.copy() if total is None else np.add(total, message.numbers, out=total)
     if total is None:
-        raise TooFewMessages("there is no masked message to add.")
+        raise TooFewMessages("there is no masked message to add.", parameter="messages")
     return total & modulus_mask(terms.bits), tuple(sorted(seen))
 
 
@@ -116,9 +118,10 @@ def unmask(
             found=str(len(answers)),
             expected=f"at least {terms.threshold}",
             fix="wait for more answers",
+            parameter="answers",
         )
     if total.dtype != np.uint64 or total.ndim != 1 or total.size <= CHECKS:
-        raise BadShape("this is no total of masked messages.", expected="what add_masked gives")
+        raise BadShape("this is not a total of masked messages.", expected="what add_masked gives", parameter="total")
     secrets = recover_secrets(answers, terms, shares, present, survivors)
     remaining = total.copy()
     _take_off(remaining, secrets, terms, present, survivors)
@@ -143,32 +146,41 @@ def _read(remaining: NDArray[np.uint64], terms: Terms, survivors: Sequence[str])
     remaining &= modulus_mask(terms.bits)
     expected = [len(survivors), sum(terms.positions[name] for name in survivors)]
     if [int(number) for number in remaining[-CHECKS:]] != [number % 2**terms.bits for number in expected]:
-        raise _no_fit("the check numbers of the sum are wrong: a message is garbage or carries a mask of another plan.")
+        wrong = "the check numbers of the sum are wrong: a message is garbage or carries a mask of another plan."
+        raise _no_fit(wrong, "checks")
     shift = np.int64(64 - terms.bits)
     values = (remaining[:-CHECKS].view(np.int64) << shift) >> shift  # brings the sign up from bit `bits`
     if int(values.max()) > terms.limit * len(survivors) or int(values.min()) < -terms.limit * len(survivors):
-        raise _no_fit("the sum is larger than numbers within the limit can make it: a message is garbage.")
+        raise _no_fit("the sum is larger than numbers within the limit can make it: a message is garbage.", "values")
     return values
 
 
-def _no_fit(summary: str) -> BadMessage:
+def _no_fit(summary: str, parameter: str) -> BadMessage:
     return BadMessage(
         summary,
         expected="masked messages of exactly the survivors, made with the keys of the roster",
         fix="start again with a new plan and new keys; single messages cannot be told apart",
+        parameter=parameter,
     )
 
 
 def _check_masked(message: MaskedMessage, terms: Terms, present: Sequence[str], bound: bytes) -> None:
     sender = message.sender
     if sender not in present:
-        raise BadMessage("a masked message comes from somebody who did not share.", found=f"from {sender!r}")
+        raise BadMessage(
+            "a masked message comes from somebody who did not share.", found=f"from {sender!r}", parameter="sender"
+        )
     if message.bits != terms.bits:
         raise PlanMismatch(
-            "a masked message has another modulus.", found=f"bits {message.bits}", expected=f"bits {terms.bits}"
+            "a masked message has another modulus.",
+            found=f"bits {message.bits}",
+            expected=f"bits {terms.bits}",
+            parameter="bits",
         )
     if message.present != bound:
-        raise PlanMismatch("a masked message belongs to another plan or another list.", found=f"from {sender!r}")
+        raise PlanMismatch(
+            "a masked message belongs to another plan or another list.", found=f"from {sender!r}", parameter="present"
+        )
 
 
 @dataclass(kw_only=True)
@@ -195,14 +207,19 @@ def check_answer(
     >>> check_answer(message, "a", terms, ["a", "b"], ["a", "b"])
     """
     if message.sender != name or name not in survivors:
-        raise BadMessage("an answer does not come from a survivor.", found=f"from {message.sender!r}")
+        raise BadMessage(
+            "an answer does not come from a survivor.", found=f"from {message.sender!r}", parameter="sender"
+        )
     if message.lists != terms.lists_digest(present, survivors):
-        raise PlanMismatch("an answer is to other lists or belongs to another plan.", found=f"from {name!r}")
+        raise PlanMismatch(
+            "an answer is to other lists or belongs to another plan.", found=f"from {name!r}", parameter="lists"
+        )
     if set(message.seeds) != set(survivors) or set(message.keys) != set(present) - set(survivors):
         raise BadMessage(
             "an answer does not cover the lists.",
             found=f"from {name!r}",
             expected="a share of every survivor's seed and of every drop-out's key",
+            parameter="seeds",
         )
 
 
@@ -255,13 +272,14 @@ def _secret(
             + ("" if not doubted else "; earlier wrong shares came from " + ", ".join(sorted(doubted))),
             expected=f"more right answers: {terms.threshold} and two more for each wrong one always suffice",
             fix=f"wait for more answers; if none help, {owner!r} dealt wrong shares: start again without it",
+            parameter="answers",
         )
     return secret
 
 
 def _commitment(shares: Mapping[str, SharesMessage], owner: str) -> bytes:
     if owner not in shares or shares[owner].sender != owner:
-        raise BadMessage("a message of shares is missing.", expected=f"the shares of {owner!r}")
+        raise BadMessage("a message of shares is missing.", expected=f"the shares of {owner!r}", parameter="shares")
     return shares[owner].commitment
 
 

@@ -114,6 +114,7 @@ def pack(record: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes
             "the header would be too long.",
             expected=f"at most {LARGEST_HEADER:,} bytes",
             fix="name fewer entities in the plan, or give them shorter names",
+            parameter="header",
         )
     return data
 
@@ -134,7 +135,7 @@ def seal(data: bytes) -> bytes:
     """Put the checksum in its place, where zeros are."""
     at = _place(data, BLANK)
     if at is None:
-        raise BadMessage("the record has no place for a checksum.")
+        raise BadMessage("the record has no place for a checksum.", parameter="checksum")
     return b"".join((data[:at], hashlib.sha256(data).hexdigest().encode(), memoryview(data)[at + 64 :]))
 
 
@@ -161,7 +162,7 @@ def open_container(data: bytes) -> Container:
     try:
         text = data[8:start].decode("utf-8")
     except UnicodeDecodeError:
-        raise _foreign("a header that is no text") from None
+        raise _foreign("a header that is not text") from None
     header = parse_json(text)
     record = _record(header.pop("__metadata__", None))
     spans = {name: _span(name, given) for name, given in header.items()}
@@ -229,6 +230,7 @@ def check_seal(data: bytes, record: Mapping[str, Any]) -> None:
             "the message was damaged on the way.",
             found="a checksum that does not fit: at least one byte was changed",
             fix="copy it again from where it was made; its receipt tells whether it arrived whole",
+            parameter="checksum",
         )
 
 
@@ -364,7 +366,7 @@ def _view(data: bytes, place: int, layout: Layout) -> NDArray[Any]:
     flat = np.frombuffer(data, dtype=kind, count=math.prod(layout.shape), offset=place)
     array: NDArray[Any] = flat.reshape(layout.shape).astype(kind.newbyteorder("="), copy=False)
     if kind.kind == "f" and not np.isfinite(array).all():
-        raise BadMessage("the message holds NaN or infinity.", expected="finite numbers")
+        raise BadMessage("the message holds NaN or infinity.", expected="finite numbers", parameter="arrays")
     return array
 
 

@@ -162,7 +162,7 @@ def put_once(path: Path, data: bytes, *, mode: int | None = None) -> bool:
             _clear(path)
             _place(path, data, mode)
         same = _same(path, data)
-        if same:  # whoever put it there may have been killed before its name was durable
+        if same:  # the process that put it there may have been killed before its name was durable
             sync_folder(path.parent)
         return same
     except OSError as error:
@@ -172,7 +172,7 @@ def put_once(path: Path, data: bytes, *, mode: int | None = None) -> bool:
 def _place(path: Path, data: bytes, mode: int | None) -> None:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     try:
-        # As readable as its folder, within the umask: whoever carries files out of it may be another user of the
+        # As readable as its folder, within the umask: those who carry files out of it may be another user of the
         # machine. Carrying needs no right to write, however open the folder is.
         write_whole(temporary, data, mode=mode or 0o600 | path.parent.stat().st_mode & 0o044)
         _name(temporary, path)
@@ -290,7 +290,7 @@ def reserve_room(path: Path, size: int) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder, readable by its owner only, if it is not there; its parent must be, so that a slip of the pen
+    """Create a folder, readable by its owner only, if it is not there; its parent must be, so that a typing error
     in a path does not start an empty one somewhere else.
     """
     if not folder.is_dir():
@@ -359,7 +359,7 @@ def _no_folder(folder: Path, error: OSError) -> TransportError:
     elif isinstance(error, NotADirectoryError):
         found, fix = f"{folder.name} under a file", "name a folder that is not in a file"
     else:
-        found, fix = f"{folder.name} in a folder that is not there", f"mkdir -p {folder.parent}, or mend the name"
+        found, fix = f"{folder.name} in a folder that is not there", f"mkdir -p {folder.parent}, or correct the name"
     return TransportError("a folder cannot be used.", found=found, expected="a folder, or a new name in one", fix=fix)
 
 

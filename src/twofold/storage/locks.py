@@ -109,7 +109,7 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 
 def _sign(descriptor: int) -> None:
-    # Only a courtesy to whoever waits: a full disk must not keep the lock from working.
+    # Only a courtesy to those who wait: a full disk must not keep the lock from working.
     with suppress(OSError):
         os.lseek(descriptor, 0, os.SEEK_SET)
         os.write(descriptor, f"{os.getpid():<20}\n".encode())

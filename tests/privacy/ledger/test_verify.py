@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.refused import refused
 from twofold.errors import LedgerBroken
 from twofold.privacy.budget import PureDP
 from twofold.privacy.ledger import Ledger
@@ -115,7 +116,7 @@ def test_a_missing_damaged_or_older_head_is_found(filled, ask, tmp_path):
 def test_a_missing_ledger_with_its_head_is_not_started_anew(filled, ask):
     filled.path.unlink()
     assert "missing" in refuses(filled, ask)
-    with pytest.raises(LedgerBroken, match="its head is not"):
+    with refused(LedgerBroken, "ledger"):
         Ledger.create(filled.path, dataset="x", ceiling=PureDP(epsilon=1), unit=ask()["unit"])
 
 
@@ -123,10 +124,10 @@ def test_a_changed_or_missing_release_is_found(filled, ask):
     stored = sorted(filled.path.with_name(filled.path.name + ".releases").glob("*.release"))
     stored[1].write_bytes(b"forged")
     for check in (filled.verify, lambda: filled.release(**ask("b"), draw=lambda: b"")):
-        with pytest.raises(LedgerBroken, match="was changed"):
+        with refused(LedgerBroken, "digest"):
             check()
     stored[1].unlink()
-    with pytest.raises(LedgerBroken, match="missing"):
+    with refused(LedgerBroken, "release"):
         filled.verify()
 
 
@@ -138,7 +139,7 @@ def test_an_older_copy_of_everything_is_found_by_a_noted_hash(filled, ask, tmp_p
     assert filled.verify(head=noted).head == noted
     old = Ledger(backup / filled.path.name)
     old.verify()
-    with pytest.raises(LedgerBroken, match="older copy"):
+    with refused(LedgerBroken, "head"):
         old.verify(head=noted)
 
 
@@ -180,7 +181,7 @@ def test_a_ledger_that_cannot_be_read_is_refused(filled, ask):
     head = filled.path.with_name(filled.path.name + ".head")
     head.unlink()
     head.mkdir()
-    with pytest.raises(LedgerBroken, match="could not be read"):
+    with refused(LedgerBroken, "ledger"):
         filled.state()
 
 
@@ -188,7 +189,7 @@ def test_records_out_of_turn_are_refused(filled):
     chain = read_chain(filled.path.read_bytes())
     twice = seal(number=8, previous=chain.hash, body={**chain.records[2].body})
     filled.path.write_bytes(filled.path.read_bytes() + encode(twice))
-    with pytest.raises(LedgerBroken, match="out of turn"):
+    with refused(LedgerBroken, "records", found="out of turn"):
         filled.verify()
 
 

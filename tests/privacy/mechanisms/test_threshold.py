@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from tests.refused import refused
 from twofold.errors import BadPrivacyParameter
 from twofold.privacy.accountant import price
 from twofold.privacy.audit.exact_checks import threshold_law
@@ -116,7 +117,7 @@ def test_least_threshold_is_enough_and_least(cells, epsilon):
 
 
 def test_a_threshold_that_lets_empty_cells_flood_is_refused_before_anything_is_drawn():
-    with pytest.raises(BadPrivacyParameter, match="raise it to at least"):
+    with refused(BadPrivacyParameter, "threshold"):
         rule(threshold=3).release(codes=NONE, counts=NONE, cells=2**40, rng=Forbidden())
 
 

@@ -85,9 +85,11 @@ class PatternScorer:
         self.loadings = np.array(loadings, dtype=np.float32, order="C", ndmin=2)
         self.means, self.doubts = (np.array(part, dtype=np.float32) for part in (means, doubts))
         if not self.loadings.shape[:1] == self.means.shape == self.doubts.shape:
-            raise BadShape("loadings, means and doubts do not have the same items.")
+            raise BadShape("loadings, means and doubts do not have the same items.", parameter="loadings")
         if kind not in NAMES or not (noise > 0 and offset > 0) or (self.doubts < 0).any():
-            raise BadModel("the settings of a model of patterns are not sound.", expected="variances above 0")
+            raise BadModel(
+                "the settings of a model of patterns are not sound.", expected="variances above 0", parameter="settings"
+            )
         self.noise, self.offset, self._kind = float(noise), float(offset), kind
         for part in (self.loadings, self.means, self.doubts):
             part.flags.writeable = False
@@ -149,7 +151,9 @@ class PatternScorer:
         """Make it again from `arrays` and `settings`."""
         if set(arrays) != {"loadings", "means", "doubts"} or set(settings) != {"noise", "offset", "kind"}:
             raise BadModel(
-                "the parts of a model of patterns are not complete.", expected="loadings, means, doubts and settings"
+                "the parts of a model of patterns are not complete.",
+                expected="loadings, means, doubts and settings",
+                parameter="arrays",
             )
         parts: dict[str, Any] = {**arrays, **settings}
         return cls(**parts)

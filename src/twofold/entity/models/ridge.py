@@ -176,6 +176,7 @@ def _no_inverse() -> BadNumber:
     return BadNumber(
         "item-item weights cannot be solved for: a matrix is not positive definite.",
         expected="numbers that are finite and not too far apart in size",
+        parameter="gram",
     )
 
 

@@ -146,7 +146,7 @@ class Ledger:
         path, dataset, unit
             As for `create`.
         ceiling : PureDP, ApproxDP or NotPrivate, optional
-            As for `create`; None is no ceiling, for simulations.
+            As for `create`; without one there is no limit, for simulations.
 
         Examples
         --------
@@ -271,9 +271,13 @@ class Ledger:
 def _start(files: Files, body: Mapping[str, Any]) -> None:
     """Write head, then ledger: a ledger without its head was tampered with, whatever its length."""
     if files.book.exists():
-        raise LedgerBroken("there is a ledger already.", found=files.book.name, fix="open it, or choose another name")
+        raise LedgerBroken(
+            "there is a ledger already.", found=files.book.name, fix="open it, or choose another name", parameter="path"
+        )
     if files.head.exists() and read_head(files.head).length > 1:
-        raise LedgerBroken("the ledger file is missing, its head is not.", expected=files.book.name, fix=RESTORE)
+        raise LedgerBroken(
+            "the ledger file is missing, its head is not.", expected=files.book.name, fix=RESTORE, parameter="ledger"
+        )
     record = seal(number=0, previous=START, body=body)
     line = encode(record)
     disk.replace(files.head, head_of(Chain(records=(record,), ends=(len(line),))).encode())
@@ -286,6 +290,7 @@ def _missing(files: Files) -> LedgerBroken:
         found=f"no file {files.book.name}",
         fix="check the name first: a second ledger for the same people would double their budget. For a data set that "
         f"has none: twofold ledger new {files.book.name} --dataset NAME --epsilon E --unit person",
+        parameter="path",
     )
 
 
@@ -327,6 +332,7 @@ def verify(files: Files, *, head: str | None = None) -> Verdict:
             "the noted hash is not in this ledger: records were replaced or an older copy was restored.",
             expected=f"a record with hash {head}",
             fix=RESTORE,
+            parameter="head",
         )
     notes = tuple(_notes(how, state, Keys(files)))
     return Verdict(records=len(chain.records), releases=len(released), head=chain.hash, notes=notes)
@@ -355,12 +361,13 @@ def _impossible(record: Record) -> LedgerBroken:
         "the records do not follow the rules of a ledger.",
         found=f"record {record.number} of kind {record.kind!r} out of turn",
         fix=RESTORE,
+        parameter="records",
     )
 
 
 def _notes(how: Standing, state: LedgerState, keys: Keys) -> Iterator[str]:
     if how is not Standing.CLEAN:
-        yield f"{how.value}; the next write mends it and records the repair where bytes were torn"
+        yield f"{how.value}; the next write repairs it and records the repair where bytes were torn"
     for entry in state.open:
         yield (
             f"record {entry.number} is reserved and not committed: a process is drawing, or died; it counts as spent"

@@ -102,9 +102,11 @@ class Files:
         try:
             content = path.read_bytes()
         except FileNotFoundError:
-            raise LedgerBroken("a stored release is missing.", expected=path.name, fix=RESTORE) from None
+            raise LedgerBroken(
+                "a stored release is missing.", expected=path.name, fix=RESTORE, parameter="release"
+            ) from None
         if digest(content) != entry.digest:
-            raise LedgerBroken("a stored release was changed.", found=path.name, fix=RESTORE)
+            raise LedgerBroken("a stored release was changed.", found=path.name, fix=RESTORE, parameter="digest")
         return content
 
     def tried(self, entry: Entry) -> str | None:
@@ -136,7 +138,8 @@ def guarded(files: Files, doing: str) -> Iterator[None]:
             f"the ledger could not be written: {_reason(error)}.",
             found=f"{files.book.name}: {error.strerror or error}",
             expected="a folder on a local disk that this user may write to, with room left",
-            fix=f"free the disk or mend its permissions, then ask again; {doing}",
+            fix=f"free the disk or correct its permissions, then ask again; {doing}",
+            parameter="disk",
         ) from error
 
 

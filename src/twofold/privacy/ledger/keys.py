@@ -50,7 +50,7 @@ _OWN = ("kind", "at", "nonce", "draw")
 
 
 class Keys:
-    """The key files of one ledger; used by whoever holds its lock.
+    """The key files of one ledger; used by the process that holds its lock.
 
     Examples
     --------
@@ -138,7 +138,7 @@ def _shared(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _named(entry: Entry) -> str | None:
-    """Name of the key; reservations before keys were kept have none. A name that is no name is none: it is a path."""
+    """Name of the key; None for reservations made before keys were kept, and for a name that could be a path."""
     made = entry.request.get("draw")
     name = made.get("key") if isinstance(made, Mapping) else None
     return name if isinstance(name, str) and _NAME.fullmatch(name) else None

@@ -105,6 +105,7 @@ def canonical(value: object) -> bytes:
             "a record of the ledger must be plain JSON.",
             found=str(error),
             expected="text, finite numbers, true, false, null, lists and dicts with text keys",
+            parameter="record",
         ) from None
     return text.encode("ascii")
 
@@ -295,9 +296,13 @@ def read_head(path: Path) -> Head:
     try:
         head = Head(**json.loads(path.read_bytes()))
     except FileNotFoundError:
-        raise LedgerBroken("the ledger's head file is missing.", expected=path.name, fix=RESTORE) from None
+        raise LedgerBroken(
+            "the ledger's head file is missing.", expected=path.name, fix=RESTORE, parameter="head"
+        ) from None
     except (ValueError, TypeError, RecursionError):
-        raise LedgerBroken("the ledger's head file is damaged.", found=path.name, fix=RESTORE) from None
+        raise LedgerBroken(
+            "the ledger's head file is damaged.", found=path.name, fix=RESTORE, parameter="head"
+        ) from None
     refuse_newer(head.format, "head file")
     return head
 
@@ -310,6 +315,7 @@ def refuse_newer(found: object, where: str) -> None:
             found=f"format {found}",
             expected=f"format {FORMAT}",
             fix="use the version of twofold that wrote it, or a newer one",
+            parameter="format",
         )
 
 
@@ -341,6 +347,7 @@ def _refuse_unknown(records: tuple[Record, ...]) -> None:
                 found=repr(record.kind),
                 expected=", ".join(KINDS),
                 fix="use the version of twofold that wrote it, or a newer one",
+                parameter="kind",
             )
 
 
@@ -350,4 +357,5 @@ def _broken(why: str) -> LedgerBroken:
         found=why,
         expected="an unbroken chain up to the record that the head file names",
         fix=RESTORE,
+        parameter="ledger",
     )

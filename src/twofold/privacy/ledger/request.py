@@ -165,6 +165,7 @@ def check(request: Request, state: LedgerState, *, name: str) -> None:
         raise SeededNoise(
             "repeatable noise protects nobody, and this ledger has a ceiling.",
             expected="noise from the operating system, or a ledger without a ceiling, for simulations only",
+            parameter="rng",
         )
     if not (state.spent + cost).fits(state.ceiling):
         raise _exceeded(cost, state, name)
@@ -180,4 +181,5 @@ def _exceeded(cost: Cost, state: LedgerState, name: str) -> BudgetExceeded:
         fix=f"ask for less, or raise the ceiling: twofold ledger raise {name} --epsilon {enough.epsilon}"
         + (f" --delta {enough.delta}" if enough.delta else "")
         + ' --reason "..." (recorded)',
+        parameter="cost",
     )

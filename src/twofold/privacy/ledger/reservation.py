@@ -39,13 +39,15 @@ class Reservation:
         """Draw from the key of this reservation and check what came.
 
         An error of the draw closes the reservation as lost: the same key would meet it again, or, once somebody has
-        mended the program, meet another program. What ends the process instead (an interrupt, too little memory)
+        corrected the program, meet another program. What ends the process instead (an interrupt, too little memory)
         leaves the reservation open, as a kill does, and asking again gives the same bytes.
         """
         source = self._writer.keys.source(self.entry)
         try:
             if source is None:
-                raise LedgerBroken("the key of this draw did not reach the disk.", fix="try another disk")
+                raise LedgerBroken(
+                    "the key of this draw did not reach the disk.", fix="try another disk", parameter="key"
+                )
             content = _bytes(draw(source))
             self._claim(digest(content))
         except MemoryError:
@@ -72,19 +74,22 @@ class Reservation:
                 fingerprint = self._writer.files.store(self.entry, content)
                 self._writer.commit(self.entry, fingerprint, len(content), resumed=self.resumed)
             self.committed = True
-            with suppress(OSError):  # what is left of it is swept by the next writer, and by whoever asks again
+            with suppress(OSError):  # what is left of it is swept by the next writer, and by the next one who asks
                 self._writer.keys.destroy(self.entry)
         return content
 
     def _claim(self, fingerprint: str) -> None:
         """Bind the reservation to the first bytes that were tried, whether or not the disk took them."""
         if self.committed:
-            raise PrivacyError("a reservation pays for one release.", fix="reserve again for another one")
+            raise PrivacyError(
+                "a reservation pays for one release.", fix="reserve again for another one", parameter="reservation"
+            )
         if self._fingerprint not in (None, fingerprint):
             raise LedgerBroken(
                 "a reservation pays for one release, and other bytes were tried before; these may not be sent.",
                 expected="the same bytes as at the first commit",
                 fix="commit those again, or reserve again for another release",
+                parameter="content",
             )
         self._fingerprint = fingerprint
 
@@ -158,5 +163,5 @@ def takes_source(draw: Callable[..., Any]) -> bool:
 
 def _bytes(content: object) -> bytes:
     if not isinstance(content, bytes):
-        raise PrivacyError("a release is bytes.", found=type(content).__name__, expected="bytes")
+        raise PrivacyError("a release is bytes.", found=type(content).__name__, expected="bytes", parameter="content")
     return content

@@ -157,7 +157,9 @@ def _entered(record: Record, entries: Mapping[int, Entry]) -> Entry:
     if record.kind == "reserve":
         return Entry(number=record.number, hash=record.hash, cost=Cost.from_dict(body), request=body)
     if body["reserve"] not in entries:
-        raise LedgerBroken("a record settles a reservation that was never made.", found=f"record {record.number}")
+        raise LedgerBroken(
+            "a record settles a reservation that was never made.", found=f"record {record.number}", parameter="reserve"
+        )
     entry = entries[body["reserve"]]
     if record.kind == "lost":
         return replace(entry, status="lost")
@@ -243,6 +245,7 @@ def cost_of(guarantee: Guarantee) -> Cost:
         found=type(guarantee).__name__,
         expected="PureDP, ApproxDP or NotPrivate",
         fix="convert with .to_approx(delta)",
+        parameter="cost",
     )
 
 

@@ -1,4 +1,4 @@
-"""Reading a ledger without a lock; and with one: mend what a crash left, then append."""
+"""Reading a ledger without a lock; and with one: repair what a crash left, then append."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ def writing(reader: Reader, *, wait: float) -> Iterator[Writer]:
     files = reader.files
     with guarded(files, "nothing was drawn and nothing was spent"):
         if not files.book.parent.is_dir():
-            raise LedgerBroken("the folder of the ledger does not exist.", found=str(files.book.parent))
+            raise LedgerBroken(
+                "the folder of the ledger does not exist.", found=str(files.book.parent), parameter="folder"
+            )
     lock = locked(files.lock, wait=wait)
     with guarded(files, "nothing was drawn and nothing was spent"):
         try:
@@ -56,6 +58,7 @@ def writing(reader: Reader, *, wait: float) -> Iterator[Writer]:
                 "another process is writing to this ledger; nothing was drawn.",
                 found=str(error),
                 fix="wait for it to finish, or end it; the lock frees itself when its holder ends",
+                parameter="lock",
             ) from None
     writer = Writer(reader)
     try:
@@ -86,6 +89,7 @@ class Writer:
                 "this reservation belongs to another process, or to a block that has ended; nothing may be sent.",
                 expected="a commit inside the block that reserved, by the process that reserved",
                 fix="ask the ledger again: ledger.release(...)",
+                parameter="reservation",
             )
 
     @property
@@ -137,6 +141,7 @@ class Writer:
                 "this reservation was settled otherwise; these bytes may not be sent.",
                 found=f"record {entry.number}: {known.status}",
                 expected="the bytes that the ledger recorded for it",
+                parameter="digest",
             )
 
     def _loaded(self) -> Chain:
@@ -213,7 +218,9 @@ class Reader:
                 head = after
         except OSError as error:
             found = f"{self.files.book.name}: {error.strerror or error}"
-            raise LedgerBroken("the ledger could not be read.", found=found, expected="a readable file") from error
+            raise LedgerBroken(
+                "the ledger could not be read.", found=found, expected="a readable file", parameter="ledger"
+            ) from error
 
     def state(self, chain: Chain) -> LedgerState:
         """Replay a chain that was just loaded, starting from the last account."""
@@ -222,7 +229,7 @@ class Reader:
             state = fold(chain.records, known=seen.state)
         except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
             raise LedgerBroken(
-                "a record does not say what its kind must say.", found=repr(error), fix=RESTORE
+                "a record does not say what its kind must say.", found=repr(error), fix=RESTORE, parameter="record"
             ) from None
         self._seen = _Checked(seen.content, seen.chain, state)
         return state
@@ -231,7 +238,9 @@ class Reader:
         try:
             content = self.files.book.read_bytes()
         except FileNotFoundError:
-            raise LedgerBroken("the ledger file is missing.", expected=self.files.book.name, fix=RESTORE) from None
+            raise LedgerBroken(
+                "the ledger file is missing.", expected=self.files.book.name, fix=RESTORE, parameter="ledger"
+            ) from None
         seen = self._seen
         chain = read_chain(content, known=seen.chain if content.startswith(seen.content) else None)
         self._seen = _Checked(content[: chain.size], Chain(records=chain.records, ends=chain.ends), seen.state)
