@@ -123,7 +123,7 @@ class Old(Names):
 
 
 class New(Names):
-    """Names of the second edition, written before it: adjust here and nowhere else. Figures must be those of `Old`."""
+    """Names of the second edition, as of b2b1cc9: adjust here and nowhere else. Figures must be those of `Old`."""
 
     release = "release"
     simulate = "twofold.simulation:simulate"
@@ -132,25 +132,25 @@ class New(Names):
 
     def spec(self, plan: Any, content: Any) -> Figures:  # noqa: ARG002
         """All that public numbers decide about a release, a function per figure, named and scaled as in `Old`."""
-        spec = plan.spec
-        shapes = {one.name: one.shape for one in spec.arrays}
-        known = all(size is not None for shape in shapes.values() for size in shape)
-        deviations = {one.name: one.deviation for one in spec.parts}
+        spec, secure = plan.spec, plan.secure is not None
+        parts = ("values", "counts") if plan.feedback == "counts" else ("values", "observed", "counts")
+        shapes = None if spec.numbers is None else {one.name: one.shape for one in spec.arrays}
+        alone = spec.sum.alone_epsilon if secure else None
         return {
             "mechanism": lambda: spec.mechanism,
             "private": lambda: spec.private,
-            "arrays": lambda: shapes if known else None,  # without masks
-            "bytes": lambda: spec.bytes,  # of the arrays, with masks if there are any
+            "arrays": lambda: shapes,  # without masks
+            "bytes": lambda: load("twofold.federation.messages:array_bytes")(plan) if shapes else None,
             "most_bytes": lambda: load("twofold.federation.messages:message_limit")(plan),
-            "units": lambda: {one.name: one.unit for one in spec.parts},  # values, observed (of ratings), counts
-            "noise": lambda: {"law": spec.law} | deviations,  # in values, not in steps of the grid
-            "alone": lambda: spec.sum.alone_epsilon if plan.secure else None,  # inf is "infinite"
+            "units": lambda: {name: getattr(spec.units, name) for name in parts},
+            "noise": lambda: {name: getattr(spec.noise, name) for name in ("law", *parts)},
+            "alone": lambda: "infinite" if alone == math.inf else alone,
             "honest": lambda: plan.parameters.honest,
             "most_rows": lambda: spec.most_rows,
             "most_bytes_back": lambda: load("twofold.federation.factors:factors_limit")(plan),
             "stacks": lambda: spec.stacks,
             "deviation": lambda: spec.sum.deviation if spec.sum else None,  # in steps of the grid
-            "modulus_bits": lambda: load("twofold.federation.key_messages:modulus_bits")(plan) if plan.secure else None,
+            "modulus_bits": lambda: load("twofold.federation.key_messages:modulus_bits")(plan) if secure else None,
         }
 
 
@@ -428,7 +428,7 @@ def plant(rows: Record, column: str) -> str:
 
 
 def compare(before: Record, after: Record) -> int:
-    """Print the table, then what differs; give the number of rows that differ without a declared reason."""
+    """Print the table, then a sample of what differs; give the number of rows that differ without a declared reason."""
     columns = [*dict.fromkeys(at for side in (before, after) for row in side.values() for at in row)]
     shown, details, reasons = [["", *columns]], [""], set[str]()
     for label in dict.fromkeys([*before, *after]):
@@ -437,7 +437,7 @@ def compare(before: Record, after: Record) -> int:
             old, new = (side.get(label, {}).get(column, {}) for side in (before, after))
             word, lines = verdict(f"{label}: {column}", old, new, reasons)
             shown[-1].append(word)
-            details += [*lines[:6], *([f"    and {len(lines) - 6} more"] if len(lines) > 6 else [])]
+            details += [*lines[:: len(lines) // 8 + 1], *([f"    {len(lines)} in all"] if len(lines) > 7 else [])]
     widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
     for row in shown:
         print("  ".join(map(str.ljust, row, widths)).rstrip())
