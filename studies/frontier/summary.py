@@ -11,7 +11,7 @@ import polars as pl
 
 from studies.frontier.settings import DataSetting
 
-__all__ = ["GROUPS", "SCHEMA", "Figure", "Harm", "Results"]
+__all__ = ["GROUPS", "SCHEMA", "Harm", "Mean", "Results"]
 
 #: Columns of the tidy table: one row per cell, entity and way.
 SCHEMA: Final[dict[str, Any]] = {
@@ -47,7 +47,7 @@ CLEAR_GAP: Final = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Figure:
+class Mean:
     """A mean over seeds with its standard error; NaN where there is nothing."""
 
     mean: float = math.nan
@@ -55,13 +55,13 @@ class Figure:
     seeds: int = 0
 
     @classmethod
-    def of(cls, values: np.ndarray) -> Figure:
+    def of(cls, values: np.ndarray) -> Mean:
         """Mean and standard error.
 
         Examples
         --------
-        >>> Figure.of(np.array([1.0, 3.0]))
-        Figure(mean=2.0, error=1.0, seeds=2)
+        >>> Mean.of(np.array([1.0, 3.0]))
+        Mean(mean=2.0, error=1.0, seeds=2)
         """
         if not values.size:
             return cls()
@@ -158,23 +158,23 @@ class Results:
         values = dict(made.rows())
         return values if column == "ndcg" else {seed: math.sqrt(value) for seed, value in values.items()}
 
-    def figure(self, *cell: Any, **options: Any) -> Figure:
+    def figure(self, *cell: Any, **options: Any) -> Mean:
         """Mean of `metric` over seeds."""
-        return Figure.of(np.array(list(self.metric(*cell, **options).values())))
+        return Mean.of(np.array(list(self.metric(*cell, **options).values())))
 
-    def gap(self, group: str = "all") -> Figure:
+    def gap(self, group: str = "all") -> Mean:
         """By how much the best federation without noise is better than alone, paired by seed."""
-        return Figure.of(self._better(self.reference(group), "none", math.inf, group, "adapted"))
+        return Mean.of(self._better(self.reference(group), "none", math.inf, group, "adapted"))
 
-    def share(self, mechanism: str, noise: str, epsilon: float, *, group: str = "all", way: str = "adapted") -> Figure:
+    def share(self, mechanism: str, noise: str, epsilon: float, *, group: str = "all", way: str = "adapted") -> Mean:
         """Share of the gap that is closed; NaN where there is no clear gap.
 
         The mean over seeds of what is gained over the mean of what could be; the error is that of what is gained.
         """
-        whole, made = self.gap(group), Figure.of(self._better(mechanism, noise, epsilon, group, way))
+        whole, made = self.gap(group), Mean.of(self._better(mechanism, noise, epsilon, group, way))
         if not whole.seeds or whole.mean <= 0 or whole.mean < CLEAR_GAP * whole.error:
-            return Figure(seeds=made.seeds)
-        return Figure(mean=made.mean / whole.mean, error=made.error / whole.mean, seeds=made.seeds)
+            return Mean(seeds=made.seeds)
+        return Mean(mean=made.mean / whole.mean, error=made.error / whole.mean, seeds=made.seeds)
 
     def reference(self, group: str = "all") -> str:
         """The mechanism that gains a group most without noise, of those with the most splits."""
@@ -199,13 +199,13 @@ class Results:
         """Users of every measured entity; of the first split where splits differ."""
         return dict(self.frame.unique("entity", keep="first", maintain_order=True).select("entity", "users").rows())
 
-    def entity_gains(self, mechanism: str, noise: str, epsilon: float) -> dict[str, Figure]:
+    def entity_gains(self, mechanism: str, noise: str, epsilon: float) -> dict[str, Mean]:
         """Gain of every entity over alone, over splits."""
         rows = self._cells.get((mechanism, noise, epsilon, "adapted"))
         if rows is None:
             return {}
         parts = rows.partition_by("entity", as_dict=True)
-        return {str(key[0]): Figure.of(part["gain"].to_numpy()) for key, part in parts.items()}
+        return {str(key[0]): Mean.of(part["gain"].to_numpy()) for key, part in parts.items()}
 
     def _better(self, mechanism: str, noise: str, epsilon: float, group: str, way: str) -> np.ndarray:
         """What is gained over alone, by seed."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from studies.frontier.settings import Target
-from studies.frontier.summary import GROUPS, Figure, Results
+from studies.frontier.summary import GROUPS, Mean, Results
 
 __all__ = [
     "NAMES",
@@ -132,7 +132,7 @@ def entity_sheet(results: Results, noise: str) -> Sheet:
     gains = {one: results.entity_gains(mechanism, noise, one) for one in epsilons}
     users = results.entity_users
     rows = tuple(
-        (f"{entity} ({users[entity]:,} users)", *(_signed(gains[one].get(entity, Figure())) for one in epsilons))
+        (f"{entity} ({users[entity]:,} users)", *(_signed(gains[one].get(entity, Mean())) for one in epsilons))
         for entity in sorted(users, key=lambda entity: (users[entity], entity))
     )
     what = "nDCG@10" if results.setting.metric == "ndcg" else "mean squared error, less of it than alone"
@@ -195,24 +195,24 @@ def _metric_name(results: Results) -> str:
     return "nDCG@10, more is better" if results.setting.metric == "ndcg" else "RMSE, less is better"
 
 
-def _metric(figure: Figure, seeds: int = 0) -> str:
+def _metric(figure: Mean, seeds: int = 0) -> str:
     if math.isnan(figure.mean):
         return "–"
     return f"{figure.mean:.4f}" + ("" if math.isnan(figure.error) else f" ± {figure.error:.4f}") + _few(figure, seeds)
 
 
-def _few(figure: Figure, seeds: int) -> str:
+def _few(figure: Mean, seeds: int) -> str:
     """A mark where fewer seeds than elsewhere were run: such means are of other splits than those beside them."""
     return f" ({figure.seeds} seed{'s' if figure.seeds > 1 else ''})" if figure.seeds < seeds else ""
 
 
-def _signed(figure: Figure) -> str:
+def _signed(figure: Mean) -> str:
     if math.isnan(figure.mean):
         return "–"
     return f"{figure.mean:+.4f}" + ("" if math.isnan(figure.error) else f" ± {figure.error:.4f}")
 
 
-def _percent(figure: Figure, seeds: int = 0) -> str:
+def _percent(figure: Mean, seeds: int = 0) -> str:
     if math.isnan(figure.mean):
         return "–"
     spread = "" if math.isnan(figure.error) else f" ± {100 * figure.error:.0f}"
