@@ -13,7 +13,6 @@ import numpy as np
 
 from benchmarks import _peers
 from benchmarks.table import Table, versions
-from twofold.federation.expected import expected
 from twofold.federation.messages import encode_release
 from twofold.federation.plan import CatalogKey, Plan
 from twofold.release.content import Prototypes
@@ -125,7 +124,7 @@ def _write(plan: Plan, folder: Path, number: int) -> list[Path]:
 
 
 def _content(plan: Plan, patterns: np.ndarray, one: int) -> Prototypes:
-    rng, known = np.random.default_rng(one + 1), expected(plan)
+    rng, known = np.random.default_rng(one + 1), plan.spec
     assert known.rows is not None, "the mechanism has a public number of rows"
     users = rng.uniform(0.2, 1.8, known.rows) * plan.n_users / known.rows
     means = rng.dirichlet(np.full(PATTERNS, 0.3), known.rows) @ patterns

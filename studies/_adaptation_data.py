@@ -87,7 +87,7 @@ def load_case(name: str, *, seed: int, scale: float = 0.05) -> Case:
 
 def shared_factors(case: Case) -> ItemFactors:
     """What a server sends back when every entity's message holds its exact k-means prototypes: not private."""
-    made, public = mechanism("kmeans"), case.plan.public
+    made, public = mechanism("kmeans"), case.plan.parameters
     messages = (made.release(rows, public, rng=number).value for number, rows in enumerate(case.train.values()))
     found = factorize_rows(made.combine(messages, public), case.plan)
     return ItemFactors(

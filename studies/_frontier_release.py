@@ -62,7 +62,7 @@ class Sums:
 
     def __post_init__(self) -> None:
         plan = _plan(self.case, self.release)
-        public = plan.public
+        public = plan.parameters
         layout = BilinearLayout.of(public, _kind(self.release))
         exact = [exact_sums(check_rows(rows, public), public, layout) for rows in self.case.train.values()]
         for name, value in (("plan", plan), ("layout", layout), ("exact", exact)):
@@ -78,7 +78,7 @@ class Sums:
 
     def _public(self, noise: str, epsilon: float) -> ReleaseParameters:
         honest = max(1, math.floor(self.honest_share * len(self.exact))) if noise != "own" else 0
-        return self.plan.public.with_(epsilon=epsilon, honest=honest)
+        return self.plan.parameters.with_(epsilon=epsilon, honest=honest)
 
     def _own(self, public: ReleaseParameters, seed: int) -> Iterator[BilinearSums]:
         noise = BilinearNoise(public=public, layout=self.layout)
@@ -131,7 +131,7 @@ def statistic_factors(sums: Sums, noise: str, epsilon: float, *, seed: int) -> I
 def prototype_factors(case: Case, release: Release, epsilon: float, *, seed: int) -> ItemFactors:
     """Item factors of a mechanism that releases prototypes; every entity adds its own noise."""
     plan = _plan(case, release).with_(epsilon=epsilon)
-    made, public = plan.release_mechanism, plan.public
+    made, public = plan.release_mechanism, plan.parameters
     messages = (
         made.release(rows, public, rng=_noise_seed(seed, number)).value
         for number, rows in enumerate(case.train.values())

@@ -19,10 +19,27 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 
 def test_importing_loads_nothing_heavy() -> None:
-    heavy = ("numba", "polars", "scipy", "pandas", "dp_accounting", "matplotlib", "typer")
+    heavy = (
+        "numba",
+        "polars",
+        "scipy",
+        "pandas",
+        "dp_accounting",
+        "matplotlib",
+        "typer",
+        "jinja2",
+        "pydantic",
+        "cryptography",
+    )
     code = f"import sys, twofold; print([name for name in {heavy!r} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+def test_pages_load_their_templates_only_when_written() -> None:
+    code = "import sys, twofold.privacy.card, twofold.report.card; print('jinja2' in sys.modules)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "False"
 
 
 def test_the_data_layer_does_not_load_numba() -> None:

@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from twofold.privacy.events import Event, NonPrivateEvent, Released
+from twofold.privacy.events import NonPrivateEvent, Released
 from twofold.privacy.rng import Source, source
+from twofold.release.cells import prototype_spec, spec_usefulness
 from twofold.release.combine import stacked
 from twofold.release.content import Integers, Noise, Prototypes, WeightedRows
-from twofold.release.contract import ReleaseParameters
+from twofold.release.contract import ReleaseParameters, ReleaseSpec
 from twofold.release.records import Block, RecordPlan, Statistic, check_rows, statistic
+from twofold.release.usefulness import Usefulness
 
-__all__ = ["Exact", "given_cells", "not_private_event", "one_each", "quiet_message"]
+__all__ = ["Exact", "given_cells", "not_private_spec", "one_each", "quiet_message"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,41 +42,44 @@ class Exact:
         """How a plan names it."""
         return "exact"
 
-    @property
-    def private(self) -> bool:
-        """No."""
-        return False
+    def spec(self, public: ReleaseParameters) -> ReleaseSpec:
+        """Infinite price; the number of rows depends on the number of users."""
+        return not_private_spec(public, self.name, rows=None)
 
-    def size(self, public: ReleaseParameters) -> int | None:  # noqa: ARG002
-        """Not public: it depends on the number of users."""
-        return None
-
-    def price(self, public: ReleaseParameters, *, seeded: bool = False) -> Event:
-        """Infinite."""
-        return not_private_event(public, self.name, seeded=seeded)
+    def usefulness(self, public: ReleaseParameters) -> Usefulness:
+        """Nothing is hidden."""
+        return spec_usefulness(self.spec(public), public)
 
     def release(self, rows: Any, public: ReleaseParameters, *, rng: int | Source | None = None) -> Released[Prototypes]:
         """Release the rows; the source of noise is only checked."""
         seeded = source(rng).seeded
         matrix, plan = check_rows(rows, public), RecordPlan.of(public)
         message = quiet_message(self.name, one_each(matrix, public, plan), plan, seeded=seeded)
-        return Released(value=message, event=self.price(public, seeded=seeded))
+        return Released(value=message, event=self.spec(public).event_for(seeded=seeded))
 
     def combine(self, messages: Iterable[Prototypes], public: ReleaseParameters) -> WeightedRows:
         """Put the rows under one another."""
         return stacked(messages, public)
 
 
-def not_private_event(public: ReleaseParameters, name: str, *, seeded: bool = False) -> NonPrivateEvent:
-    """Event of a mechanism without a proof.
+def not_private_spec(public: ReleaseParameters, name: str, *, rows: int | None) -> ReleaseSpec:
+    """State a release without a proof.
 
     Examples
     --------
-    >>> not_private_event(ReleaseParameters(n_items=2, n_users=4, max_items=2, bound=9), "exact").kind
+    >>> not_private_spec(ReleaseParameters(n_items=2, n_users=4, max_items=2, bound=9), "exact", rows=None).event.kind
     'non-private/1'
     """
     reason = f"mechanism {name!r} adds no noise; for comparison only"
-    return NonPrivateEvent(unit=public.unit, seeded=seeded, reason=reason)
+    return prototype_spec(
+        public,
+        mechanism=name,
+        rows=rows,
+        units=RecordPlan.of(public).units,
+        noise=Noise(law="none", values=0.0, observed=0.0, counts=0.0),
+        event=NonPrivateEvent(unit=public.unit, reason=reason),
+        stacks=True,
+    )
 
 
 def quiet_message(name: str, exact: Statistic, plan: RecordPlan, *, seeded: bool) -> Prototypes:

@@ -8,14 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from studies.not_private.exact import given_cells, not_private_event, quiet_message
+from studies.not_private.exact import given_cells, not_private_spec, quiet_message
 from twofold.algorithms.kmeans import kmeans
-from twofold.privacy.events import Event, Released
+from twofold.privacy.events import Released
 from twofold.privacy.rng import Source, source
+from twofold.release.cells import spec_usefulness
 from twofold.release.combine import stacked
 from twofold.release.content import Prototypes, WeightedRows
-from twofold.release.contract import ReleaseParameters
+from twofold.release.contract import ReleaseParameters, ReleaseSpec
 from twofold.release.records import RecordPlan, centred_rows, check_rows, statistic
+from twofold.release.usefulness import Usefulness
 
 __all__ = ["KMeans"]
 
@@ -41,18 +43,13 @@ class KMeans:
         """How a plan names it."""
         return "kmeans"
 
-    @property
-    def private(self) -> bool:
-        """No."""
-        return False
+    def spec(self, public: ReleaseParameters) -> ReleaseSpec:
+        """Infinite price."""
+        return not_private_spec(public, self.name, rows=public.n_prototypes)
 
-    def size(self, public: ReleaseParameters) -> int | None:
-        """As many as the plan asks for."""
-        return public.n_prototypes
-
-    def price(self, public: ReleaseParameters, *, seeded: bool = False) -> Event:
-        """Infinite."""
-        return not_private_event(public, self.name, seeded=seeded)
+    def usefulness(self, public: ReleaseParameters) -> Usefulness:
+        """Nothing is hidden."""
+        return spec_usefulness(self.spec(public), public)
 
     def release(self, rows: Any, public: ReleaseParameters, *, rng: int | Source | None = None) -> Released[Prototypes]:
         """Release exact sums and counts; fewer users than prototypes leave some empty."""
@@ -63,7 +60,7 @@ class KMeans:
             labels = kmeans(values, public.n_prototypes, rng=words.bits(32), threads=1).labels.astype(np.int64)
         exact = statistic(matrix, public, plan, given_cells(labels), cells=public.n_prototypes)
         message = quiet_message(self.name, exact, plan, seeded=words.seeded)
-        return Released(value=message, event=self.price(public, seeded=words.seeded))
+        return Released(value=message, event=self.spec(public).event_for(seeded=words.seeded))
 
     def combine(self, messages: Iterable[Prototypes], public: ReleaseParameters) -> WeightedRows:
         """Put the rows under one another."""

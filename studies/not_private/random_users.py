@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from studies.not_private.exact import not_private_event, one_each, quiet_message
-from twofold.privacy.events import Event, Released
+from studies.not_private.exact import not_private_spec, one_each, quiet_message
+from twofold.privacy.events import Released
 from twofold.privacy.rng import Source, source
+from twofold.release.cells import spec_usefulness
 from twofold.release.combine import stacked
 from twofold.release.content import Prototypes, WeightedRows
-from twofold.release.contract import ReleaseParameters
+from twofold.release.contract import ReleaseParameters, ReleaseSpec
 from twofold.release.records import RecordPlan, check_rows
+from twofold.release.usefulness import Usefulness
 
 __all__ = ["RandomUsers"]
 
@@ -39,18 +41,13 @@ class RandomUsers:
         """How a plan names it."""
         return "random"
 
-    @property
-    def private(self) -> bool:
-        """No."""
-        return False
+    def spec(self, public: ReleaseParameters) -> ReleaseSpec:
+        """Infinite price; the number of rows depends on the number of users."""
+        return not_private_spec(public, self.name, rows=None)
 
-    def size(self, public: ReleaseParameters) -> int | None:  # noqa: ARG002
-        """Not public: it depends on the number of users."""
-        return None
-
-    def price(self, public: ReleaseParameters, *, seeded: bool = False) -> Event:
-        """Infinite."""
-        return not_private_event(public, self.name, seeded=seeded)
+    def usefulness(self, public: ReleaseParameters) -> Usefulness:
+        """Nothing is hidden."""
+        return spec_usefulness(self.spec(public), public)
 
     def release(self, rows: Any, public: ReleaseParameters, *, rng: int | Source | None = None) -> Released[Prototypes]:
         """Release some users' rows."""
@@ -59,7 +56,7 @@ class RandomUsers:
         number = min(public.n_prototypes, matrix.shape[0])
         chosen = np.sort(generator.permutation(matrix.shape[0])[:number])
         message = quiet_message(self.name, one_each(matrix[chosen], public, plan), plan, seeded=words.seeded)
-        return Released(value=message, event=self.price(public, seeded=words.seeded))
+        return Released(value=message, event=self.spec(public).event_for(seeded=words.seeded))
 
     def combine(self, messages: Iterable[Prototypes], public: ReleaseParameters) -> WeightedRows:
         """Put the rows under one another."""

@@ -42,7 +42,7 @@ def experiment_page(outcome: Outcome) -> Page:
         return Page(
             title=figure.title,
             subtitle=f"python -m studies reproduce {figure.name}",
-            notice=Notice(text="The data set is not here, so nothing was run.", more=(outcome.missing,), warning=True),
+            notice=Notice(text="The data set is missing, so nothing was run.", more=(outcome.missing,), warning=True),
             sections=(Section("What it would show", (Paragraph(figure.about),)),),
         )
     sections = [Section("What it shows", (Paragraph(figure.about), *_notes(results)))]
@@ -89,7 +89,7 @@ def experiment_index(outcomes: Sequence[Outcome], *, size: str) -> Page:
         subtitle=f"python -m studies reproduce all --size {size}",
         notice=Notice(text=f"Claims of the paper: {tally(paper)}" if paper else "No claim was asked about."),
         sections=tuple(sections),
-        footer="Verdicts speak of what was run here, at this size and with these seeds.",
+        footer="Verdicts apply to this run: this size and these seeds.",
     )
 
 
@@ -187,7 +187,7 @@ def _reading(metric: str, seeds: int) -> str:
 
 def _notes(results: Results) -> tuple[Block, ...]:
     known = tuple(f"{name}: {note}" for name, note in results.notes.items())
-    return (Folded("What the systems said of themselves", Points(known)),) if known else ()
+    return (Folded("Notes from the systems", Points(known)),) if known else ()
 
 
 def made_with(results: Results) -> Facts:

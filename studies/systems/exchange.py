@@ -11,10 +11,10 @@ from twofold.data.federation import Federation
 from twofold.entity.agent import Entity
 from twofold.federation.factors import ItemFactors
 from twofold.federation.messages import encode_factors
-from twofold.federation.plan import Plan, new_plan
+from twofold.federation.plan import CatalogKey, Plan
 from twofold.privacy.budget import Number
 from twofold.privacy.events import Event
-from twofold.release.choose import mechanism
+from twofold.release.choose import NOT_PRIVATE
 from twofold.server.factorize import Server
 from twofold.simulation.run import plan_names
 
@@ -56,24 +56,23 @@ class Release:
     @property
     def private(self) -> bool:
         """Whether the mechanism has a proof."""
-        return mechanism(self.mechanism).private
+        return self.mechanism not in NOT_PRIVATE
 
     def plan(self, train: Federation, *, feedback: Feedback, rank: int) -> Plan:
         """Write the plan that all entities and the server use."""
-        return new_plan(
-            train.catalog,
+        given = {name: getattr(self, name) for name in ("n_prototypes", "bound", "lower", "max_items", "n_users")}
+        if self.max_items is not None:
+            given["max_items"] = min(self.max_items, len(train.catalog))
+        return Plan(
+            catalog=CatalogKey.of(train.catalog),
             feedback=feedback,
             rank=min(rank, len(train.catalog)),
             mechanism=self.mechanism,
             epsilon=self.epsilon,
             delta=self.delta,
-            n_prototypes=self.n_prototypes,
-            bound=self.bound,
-            lower=self.lower,
-            max_items=None if self.max_items is None else min(self.max_items, len(train.catalog)),
-            n_users=self.n_users,
             n_entities=len(train),
             simulation=True,
+            **{name: value for name, value in given.items() if value is not None},
             **self.options,
         )
 
@@ -121,7 +120,7 @@ def exchange(train: Federation, plan: Plan, *, seed: int) -> Exchanged:
         for label, ratings in train.items()
     ]
     factors = Server(plan).factorize(sent)
-    priced = plan.release_mechanism.private
+    priced = plan.spec.private
     return Exchanged(
         plan=plan,
         factors=factors,
@@ -130,7 +129,7 @@ def exchange(train: Federation, plan: Plan, *, seed: int) -> Exchanged:
             bytes_up=sum(len(message.data) for message in sent),
             bytes_down=len(train) * len(encode_factors(factors, plan)),
         ),
-        event=plan.release_mechanism.price(plan.public, seeded=True) if priced else None,
+        event=plan.spec.event_for(seeded=True) if priced else None,
     )
 
 

@@ -119,7 +119,7 @@ class McSherryMironov:
     def _means(
         self, rows: dict[Any, sparse.csr_array], plan: Plan, noise: dict[Any, Seeded]
     ) -> tuple[WeightedRows, Event]:
-        public = plan.public
+        public = plan.parameters
         cells = CellNoise(public=public, budget=self._part(plan, "means"), cells=1)
         released = []
         for label, matrix in rows.items():
@@ -135,8 +135,8 @@ class McSherryMironov:
         ratings = plan.feedback == "ratings"
         size = min(plan.max_items, kept.size)
         # a person's vector is divided by the root of its length for ratings, so that its square norm is a mean square
-        top = self.clamp if ratings else plan.public.row_l2
-        wide = self.clamp * size**0.5 if ratings else min(plan.public.row_l1, plan.bound * size)
+        top = self.clamp if ratings else plan.parameters.row_l2
+        wide = self.clamp * size**0.5 if ratings else min(plan.parameters.row_l1, plan.bound * size)
         products = PairSums(l1=wide, l2=top, budget=self._part(plan, "products"), unit=plan.unit)
         vectors = {label: self._residuals(one, means.values[0], kept, ratings) for label, one in rows.items()}
         sums, events = _total(products, vectors, noise)
@@ -165,7 +165,7 @@ class McSherryMironov:
         return sparse.csr_array(parts, shape=own.shape)
 
     def _part(self, plan: Plan, name: str) -> Any:
-        return plan.public.budget.split(**_SHARES[plan.feedback])[name]
+        return plan.parameters.budget.split(**_SHARES[plan.feedback])[name]
 
     def _traffic(self, entities: Federation, first: Event, later: list[Event], kept: int, numbers: int) -> Traffic:
         """Whole numbers as int64 up; means, chosen columns, factors and one variance down as 4 bytes each."""

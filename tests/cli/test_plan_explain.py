@@ -13,14 +13,13 @@ import pytest
 from typer.testing import CliRunner
 
 from twofold.cli.plan import app
-from twofold.cli.plan_explain import rounded_up
 from twofold.features import Features
-from twofold.federation.leaving import leaving
+from twofold.federation.messages import array_bytes
 from twofold.federation.plan import CatalogKey, Plan
 from twofold.federation.secure import SecureSum
-from twofold.privacy.card import brief
+from twofold.privacy.card import brief, rounded_up
 from twofold.privacy.ledger import Cost
-from twofold.release.usefulness import noise_share
+from twofold.release.bilinear.mechanism import Bilinear
 
 PLAN = Plan(
     catalog=CatalogKey(hash="0" * 64, n_items=40),
@@ -51,9 +50,9 @@ def test_a_secure_sum_is_judged_by_the_noise_of_the_sum(tmp_path):
     assert [row["epsilon"] for row in rows] == [0.1, 0.3, 1, 3, 10]
     assert [row["of_the_plan"] for row in rows] == [False, False, True, False, False]
     for row in rows:
-        public = SECURE.public.with_(epsilon=row["epsilon"])
-        assert row["share"] == pytest.approx(noise_share(public, "gram"))
-        assert row["own_noise"] == pytest.approx(noise_share(public.with_(honest=0), "gram"))
+        public = SECURE.parameters.with_(epsilon=row["epsilon"])
+        assert row["share"] == pytest.approx(Bilinear(kind="gram").noise_share(public))
+        assert row["own_noise"] == pytest.approx(Bilinear(kind="gram").noise_share(public.with_(honest=0)))
         assert row["own_noise"] > 2 * row["share"]
 
 
@@ -65,9 +64,9 @@ def test_own_noise_has_no_second_column(tmp_path):
 
 @pytest.mark.parametrize("plan", [PLAN, SECURE, PLAN.with_(mechanism="popularity"), PLAN.with_(mechanism="sketch")])
 def test_there_is_one_answer_to_how_much_leaves(tmp_path, plan):
-    record, found = told(tmp_path, plan), leaving(plan)
-    assert record["leaves"] == {"numbers": found.numbers, "bytes": found.bytes}
-    assert (record["plan"]["numbers"], record["plan"]["bytes"]) == (found.numbers, found.bytes)
+    record, numbers, size = told(tmp_path, plan), plan.spec.numbers, array_bytes(plan)
+    assert record["leaves"] == {"numbers": numbers, "bytes": size}
+    assert (record["plan"]["numbers"], record["plan"]["bytes"]) == (numbers, size)
 
 
 @pytest.mark.parametrize(
@@ -113,8 +112,7 @@ def test_prototypes_keep_their_table(tmp_path):
 
 
 def test_the_epsilon_of_one_message_is_rounded_up_as_on_the_card(tmp_path):
-    found = leaving(SECURE).alone
-    assert found is not None
+    found = SECURE.spec.sum.alone_epsilon
     said = re.search(r"alone, .* server: (ε = \S+)\.\n", explained(tmp_path, SECURE))
     assert said is not None
     assert said[1] == brief(Cost(epsilon=Fraction(found), delta=Fraction(0)))

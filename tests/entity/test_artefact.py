@@ -124,7 +124,7 @@ def test_foreign_files_are_refused(tmp_path: Path) -> None:
         b"\xff" * 300,
         save({"x": np.ones(3)}),
         save({"x": np.ones(3)}, metadata={"twofold": "{}"}),
-        pack({"schema": "twofold.release/1"}, {"x": np.ones(3)}),
+        pack({"schema": "twofold.prototypes/1"}, {"x": np.ones(3)}),
     )
     for data in foreign:
         path.write_bytes(data)

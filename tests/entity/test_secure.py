@@ -15,7 +15,6 @@ from twofold.data.ratings import Ratings
 from twofold.entity.agent import Entity
 from twofold.entity.secure import SecurePart
 from twofold.errors import NotForRealUse, NotReady, PlanMismatch, PrivacyError, TwofoldError
-from twofold.federation.expected import expected
 from twofold.federation.key_messages import decode_roll, encode_roll, encode_survivors
 from twofold.federation.plan import Plan
 from twofold.federation.secure import SecureSum
@@ -165,7 +164,7 @@ def test_no_seed_and_no_missing_ledger_in_a_real_plan(group: Group):
 
 def test_numbers_that_would_leave_the_modulus_are_not_masked(group: Group):
     part = SecurePart("site-0", group.plan, group.folder / "site-0.keys")
-    masks, length = part.masks(group.roll()), expected(group.plan).length
+    masks, length = part.masks(group.roll()), group.plan.spec.sum.length
     for number, fits in ((part.terms.limit, True), (part.terms.limit + 1, False), (-part.terms.limit - 1, False)):
         numbers = np.zeros(length, dtype=np.int64)
         numbers[5] = number

@@ -29,7 +29,7 @@ def message(plan: Plan) -> Callable[..., bytes]:
     """Make a message of an entity; drawn anew at each call, so two calls give two different messages."""
 
     def make(entity: str = "st-anna", of: Plan = plan) -> bytes:
-        drawn = of.release_mechanism.release(np.ones((4, of.n_items)), of.public)
+        drawn = of.release_mechanism.release(np.ones((4, of.n_items)), of.parameters)
         return encode_release(drawn.value, entity=entity, plan=of)
 
     return make

@@ -9,17 +9,15 @@ import numpy as np
 import pytest
 
 from twofold.errors import BadMessage, NotForRealUse, TwofoldError
-from twofold.federation.expected import LARGEST_NUMBER, expected
 from twofold.federation.key_messages import modulus_bits
 from twofold.federation.messages import (
     CHECKS,
-    arrays_of,
+    array_bytes,
     decode_release,
     encode_release,
     message_limit,
-    numbers_of,
 )
-from twofold.federation.plan import CatalogKey, Plan
+from twofold.federation.plan import LARGEST_NUMBER, CatalogKey, Plan
 from twofold.federation.secure import SecureSum
 from twofold.identity.roster import Roster
 from twofold.release.content import BilinearSums, Masked
@@ -48,7 +46,7 @@ def rows(made: Plan) -> np.ndarray:
 
 
 def content(made: Plan) -> BilinearSums | Masked:
-    drawn = made.release_mechanism.release(rows(made), made.public).value
+    drawn = made.release_mechanism.release(rows(made), made.parameters).value
     if made.secure is None:
         return drawn
     bits, size = modulus_bits(made), drawn.numbers.size + CHECKS
@@ -66,10 +64,10 @@ def test_round_trips(secure: bool, feedback: str, mechanism: str):
     found = decode_release(data, made)
     assert found.entity == "a"
     assert type(found.content) is type(sent)
-    for name, array in arrays_of(sent).items():
-        assert (arrays_of(found.content)[name] == array).all()
+    for name, array in sent.arrays().items():
+        assert (found.content.arrays()[name] == array).all()
     assert encode_release(found.content, entity="a", plan=made) == data
-    assert sum(array.nbytes for array in arrays_of(sent).values()) == numbers_of(made, expected(made))
+    assert sum(array.nbytes for array in sent.arrays().values()) == array_bytes(made)
     assert len(data) <= message_limit(made)
 
 
@@ -89,7 +87,7 @@ def resealed(made: Plan, arrays: dict[str, np.ndarray] | None = None, **changes:
     sent = content(made)
     record = dict(open_container(encode_release(sent, entity="a", plan=made)).record)
     record.pop("checksum")
-    return pack_sealed(record | changes, arrays or arrays_of(sent))
+    return pack_sealed(record | changes, arrays or sent.arrays())
 
 
 @pytest.mark.parametrize(
@@ -122,8 +120,8 @@ def test_seeded_noise_has_no_place_in_a_real_plan():
 @pytest.mark.parametrize("change", [(-1, 0), (1, 0), (0, -1), (0, 1)])
 def test_another_shape(change: tuple[int, int]):
     made = plan(secure=True)
-    rows, width = expected(made).length + CHECKS, modulus_bits(made) // 8
-    assert arrays_of(content(made))["masked"].shape == (rows, width)
+    rows, width = made.spec.sum.length + CHECKS, modulus_bits(made) // 8
+    assert content(made).arrays()["masked"].shape == (rows, width)
     shape = (rows + change[0], width + change[1])
     with pytest.raises(TwofoldError):
         decode_release(resealed(made, {"masked": np.zeros(shape, dtype=np.uint8)}), made)
@@ -132,15 +130,15 @@ def test_another_shape(change: tuple[int, int]):
 def test_plain_and_masked_do_not_mix():
     plain, masked = plan(), plan(secure=True)
     with pytest.raises(TwofoldError):
-        decode_release(resealed(masked, arrays_of(content(plain))), masked)
+        decode_release(resealed(masked, content(plain).arrays()), masked)
     with pytest.raises(TwofoldError):
-        decode_release(resealed(plain, arrays_of(content(masked))), plain)
+        decode_release(resealed(plain, content(masked).arrays()), plain)
 
 
 @pytest.mark.parametrize("value", [LARGEST_NUMBER + 1, -LARGEST_NUMBER - 1, np.iinfo(np.int64).min])
 def test_a_plain_number_that_could_overflow(value: int):
     made = plan()
-    numbers = arrays_of(content(made))["numbers"].copy()
+    numbers = content(made).arrays()["numbers"].copy()
     numbers[0] = value
     with pytest.raises(BadMessage, match="overflow"):
         decode_release(resealed(made, {"numbers": numbers}), made)

@@ -71,8 +71,8 @@ def test_files(tmp_path):
 
 
 def test_factors_of_another_plan_are_named():
-    other = PLAN.with_(n_prototypes=3)
-    with pytest.raises(PlanMismatch, match="n_prototypes is 3, here 10"):
+    other = PLAN.with_(n_prototypes=2)
+    with pytest.raises(PlanMismatch, match=f"n_prototypes is 2, here {PLAN.n_prototypes}"):
         decode_factors(encode_factors(factors_of(other), other), PLAN)
     with pytest.raises(PlanMismatch, match="another plan or catalog"):
         encode_factors(factors_of(other), PLAN)
@@ -121,7 +121,7 @@ def test_what_is_not_private_is_for_simulations_only():
         ({}, {"entities": 10**12}),
         ({}, {"private": 1}),
         ({}, {"note": None}),
-        ({}, {"schema": "twofold.release/1"}),
+        ({}, {"schema": "twofold.prototypes/1"}),
         ({}, {"schema": "twofold.factors/9"}),
     ],
 )

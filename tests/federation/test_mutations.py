@@ -46,7 +46,7 @@ PLAN = Plan(
 
 @lru_cache
 def prototypes(entity: str = "st-anna", plan: Plan = PLAN) -> bytes:
-    made = plan.release_mechanism.release(np.ones((4, 7)), plan.public).value
+    made = plan.release_mechanism.release(np.ones((4, 7)), plan.parameters).value
     return encode_release(made, entity=entity, plan=plan)
 
 

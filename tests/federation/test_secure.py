@@ -47,21 +47,21 @@ def test_a_plan_keeps_it_and_older_plans_keep_their_hash():
 
 
 def test_the_noise_is_shared_among_those_that_even_a_lying_server_cannot_leave_out():
-    assert plan(SecureSum(survivors=6)).public.honest == 5
-    assert plan(SecureSum(survivors=5)).public.honest == 4
-    assert plan(SecureSum(survivors=6, colluders=1)).public.honest == 5
-    assert plan(SecureSum(survivors=6, colluders=2)).public.honest == 4
-    assert plan(None).public.honest == 0
+    assert plan(SecureSum(survivors=6)).parameters.honest == 5
+    assert plan(SecureSum(survivors=5)).parameters.honest == 4
+    assert plan(SecureSum(survivors=6, colluders=1)).parameters.honest == 5
+    assert plan(SecureSum(survivors=6, colluders=2)).parameters.honest == 4
+    assert plan(None).parameters.honest == 0
 
 
 @pytest.mark.parametrize("survivors", [2, 4, 6])
 def test_the_promise_holds_for_a_participant_who_takes_its_own_noise_out_of_the_sum(survivors: int):
     """The item factors go to everybody, and everybody knows its own share."""
     made = plan(SecureSum(survivors=survivors), n_entities=survivors)
-    noise = BilinearNoise(public=made.public, layout=BilinearLayout.of(made.public, "gram"))
+    noise = BilinearNoise(public=made.parameters, layout=BilinearLayout.of(made.parameters, "gram"))
     left = (survivors - 1) * noise.deviation**2
-    assert noise.layout.sensitivity / (2 * left) <= float(made.public.budget.rho)
-    assert noise.layout.sensitivity / (2 * left * 0.99) > float(made.public.budget.rho)
+    assert noise.layout.sensitivity / (2 * left) <= float(made.parameters.budget.rho)
+    assert noise.layout.sensitivity / (2 * left * 0.99) > float(made.parameters.budget.rho)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_refused(given: dict[str, Any], words: str):
 def test_a_low_floor_among_many_would_let_a_lying_server_see_single_messages():
     with pytest.raises(BadPlan, match="lying server"):
         plan(SecureSum(survivors=11, present=11), n_entities=20)
-    assert plan(SecureSum(survivors=18), n_entities=20).public.honest == 17
+    assert plan(SecureSum(survivors=18), n_entities=20).parameters.honest == 17
 
 
 def test_keys_are_due_before_messages():

@@ -60,7 +60,7 @@ def test_without_a_sum_or_its_keys():
 def test_the_largest_promised_sum_and_far_noise_fit(delta: Any, kind: str):
     """A thousand times the promised users, all at the bound, plus the farthest of many draws of the noise."""
     made = plan(delta=delta, mechanism=kind, n_users=1, epsilon="0.1")
-    terms, public = secure_terms(made), made.public
+    terms, public = secure_terms(made), made.parameters
     layout = BilinearLayout.of(public, kind)
     noise = BilinearNoise(public=public, layout=layout)
     drawn = [noise.release(np.zeros(layout.length, dtype=np.int64), rng=source(seed)).value for seed in range(20)]
@@ -73,7 +73,7 @@ def test_laplace_shares_have_room_for_their_whole_tail():
     """A share's own deviation says little of its tail: that is as long as the tail of all shares together."""
     gaussian, laplace = (plan(delta=delta, n_users=1, epsilon="0.001", n_entities=4) for delta in ("1/1000000", 0))
     scale = float(
-        BilinearNoise(public=laplace.public, layout=BilinearLayout.of(laplace.public, "gram")).mechanism.scale
+        BilinearNoise(public=laplace.parameters, layout=BilinearLayout.of(laplace.parameters, "gram")).mechanism.scale
     )
     assert secure_terms(laplace).limit > 200 * scale
     assert modulus_bits(gaussian) <= 64

@@ -45,7 +45,7 @@ from twofold.federation.messages import decode_factors, decode_release, encode_f
 from twofold.federation.folder import ServerFolder
 
 def draws_without_a_ledger(self):
-    return decode_release(self._draw(self.plan.release_mechanism.price(self.plan.public), self._source), self.plan)
+    return decode_release(self._draw(self.plan.spec.event, self._source), self.plan)
 
 def draws_anew(self, entry):
     return Keyed(os.urandom(32))

@@ -121,7 +121,7 @@ class Federation:
         def released(name: str) -> BilinearSums:
             seed = NAMES.index(name)
             rows = bounded(people(seed), self.plan).matrix
-            return self.plan.release_mechanism.release(rows, self.plan.public, rng=seed).value
+            return self.plan.release_mechanism.release(rows, self.plan.parameters, rng=seed).value
 
         return plain_sum(released(name) for name in names)
 

@@ -8,7 +8,7 @@ import pytest
 from twofold.features import Features
 from twofold.release import ReleaseParameters
 from twofold.release.bilinear.mechanism import Bilinear
-from twofold.release.choose import Auto, choose
+from twofold.release.choose import choose, resolve
 
 HOSPITAL = ReleaseParameters(n_items=457, n_users=900, max_items=66, bound=1, epsilon=1, n_entities=205)
 DRUGS = Features(matrix=np.ones((457, 3), dtype=int), names=("a", "b", "c"))
@@ -77,7 +77,7 @@ def test_what_is_chosen_does_not_fall_back_further() -> None:
             public = HOSPITAL.with_(epsilon=epsilon, delta=delta)
             chosen = choose(public).mechanism
             expected = {"popularity": 1, "buckets": 120, "gram": 1}
-            assert chosen.size(public) == expected[chosen.name]
+            assert chosen.spec(public).rows == expected[chosen.name]
 
 
 @pytest.mark.parametrize("epsilon", ["0.001", "0.1", 10])
@@ -89,13 +89,11 @@ def test_under_a_secure_sum_only_what_can_be_added_up_is_chosen(epsilon: object,
     assert ("too much" in choice.reason) == (epsilon == "0.001" or (epsilon == "0.1" and delta == 0))
 
 
-def test_auto_is_the_mechanism_it_chooses() -> None:
+def test_auto_is_resolved_once_to_the_mechanism_it_chooses() -> None:
     public = ReleaseParameters(n_items=20, n_users=10**5, max_items=5, bound=1, epsilon=1, delta=1e-6)
-    rows = np.eye(20)
-    auto, chosen = Auto(), choose(public).mechanism
-    assert chosen.name == "gram"
-    assert auto.price(public) == chosen.price(public)
-    assert auto.size(public) == 1
-    one, two = auto.release(rows, public, rng=1), chosen.release(rows, public, rng=1)
-    assert one.value.digest() == two.value.digest()
-    assert auto.combine([one.value], public).kind == "gram"
+    found, chosen = resolve("auto", public), choose(public)
+    assert (found.mechanism.name, found.reason) == ("gram", chosen.reason)
+    assert found.mechanism.spec(public).event == chosen.mechanism.spec(public).event
+    assert found.mechanism.spec(public).rows == 1
+    named = resolve("sulq", public)
+    assert (named.mechanism.name, named.reason) == ("sulq", "")

@@ -35,7 +35,9 @@ def test_never_worse_than_one_noisy_mean_when_noise_says_it_cannot_be_better(cas
 
 
 def test_the_number_of_steps_is_public_and_falls_with_the_noise(case: Case) -> None:
-    events = [len(list(flatten(SuLQ(steps=3).price(case.public(eps, "0"))))) for eps in ("100", "2", "0.6", "0.02")]
+    events = [
+        len(list(flatten(SuLQ(steps=3).spec(case.public(eps, "0")).event))) for eps in ("100", "2", "0.6", "0.02")
+    ]
     assert events == sorted(events, reverse=True)
     assert events[0] == 4
     assert events[-1] == 1

@@ -9,8 +9,8 @@ import scipy.sparse as sp
 from twofold.features import Features
 from twofold.release import ReleaseParameters
 from twofold.release.bilinear.combine import combine_bilinear
-from twofold.release.bilinear.mechanism import Bilinear
-from twofold.release.usefulness import bilinear_choice, clear_share, noise_share, possible_kinds, worth
+from twofold.release.bilinear.mechanism import Bilinear, clear_share
+from twofold.release.choose import bilinear_choice, possible_kinds
 
 TABLE = Features(matrix=np.arange(360).reshape(120, 3) % 4, names=("a", "b", "c"))
 PUBLIC = ReleaseParameters(
@@ -28,15 +28,15 @@ def test_the_share_is_the_norm_of_noise_that_is_really_drawn(kind: str, honest: 
     # added up as they are: nobody has no size to weigh by
     moments = combine_bilinear(sent, public.with_(honest=3))
     largest = np.linalg.norm(moments.pairs, 2) / (moments.cap**2 if kind == "gram" else moments.cap)
-    assert largest / 1500 == pytest.approx(noise_share(public, kind), rel=0.15)  # type: ignore[arg-type]
+    assert largest / 1500 == pytest.approx(Bilinear(kind=kind).noise_share(public), rel=0.15)  # type: ignore[arg-type]
 
 
 def test_more_users_entities_and_budget_make_it_smaller() -> None:
-    base = noise_share(PUBLIC, "gram")
-    assert noise_share(PUBLIC.with_(n_users=1000), "gram") == pytest.approx(base / 2)
-    assert noise_share(PUBLIC.with_(n_entities=12), "gram") == pytest.approx(base / 2)
-    assert noise_share(PUBLIC.with_(epsilon=10), "gram") < base / 4
-    assert noise_share(PUBLIC.with_(honest=3), "gram") == pytest.approx(base / 3**0.5, rel=1e-3)
+    base = Bilinear(kind="gram").noise_share(PUBLIC)
+    assert Bilinear(kind="gram").noise_share(PUBLIC.with_(n_users=1000)) == pytest.approx(base / 2)
+    assert Bilinear(kind="gram").noise_share(PUBLIC.with_(n_entities=12)) == pytest.approx(base / 2)
+    assert Bilinear(kind="gram").noise_share(PUBLIC.with_(epsilon=10)) < base / 4
+    assert Bilinear(kind="gram").noise_share(PUBLIC.with_(honest=3)) == pytest.approx(base / 3**0.5, rel=1e-3)
 
 
 def test_kinds_that_cannot_be_made_are_not_possible() -> None:
@@ -60,14 +60,14 @@ def test_a_catalog_of_a_few_items_is_left_to_prototypes_unless_the_sum_is_secure
 @pytest.mark.parametrize("feedback", ["counts", "ratings"])
 def test_the_users_needed_are_those_from_which_it_is_clear(kind: str, honest: int, feedback: str) -> None:
     public = PUBLIC.with_(honest=honest, feedback=feedback, epsilon="0.3")
-    found = worth(public, kind)  # type: ignore[arg-type]
+    found = Bilinear(kind=kind).usefulness(public)  # type: ignore[arg-type]
     enough, short = found.users_needed, found.users_needed - 1
-    assert worth(public.with_(n_users=enough), kind).clear  # type: ignore[arg-type]
-    assert short == 0 or not worth(public.with_(n_users=short), kind).clear  # type: ignore[arg-type]
+    assert Bilinear(kind=kind).usefulness(public.with_(n_users=enough)).clear  # type: ignore[arg-type]
+    assert short == 0 or not Bilinear(kind=kind).usefulness(public.with_(n_users=short)).clear  # type: ignore[arg-type]
 
 
 def test_the_verdict_is_by_the_limit_of_auto() -> None:
-    found = [worth(PUBLIC.with_(n_users=users), "gram") for users in (10, 300, 3000)]
+    found = [Bilinear(kind="gram").usefulness(PUBLIC.with_(n_users=users)) for users in (10, 300, 3000)]
     assert [one.verdict for one in found] == ["no", "hardly", "perhaps"]
     for users, one in zip((10, 300, 3000), found, strict=True):
         chosen = bilinear_choice(PUBLIC.with_(n_users=users, features=None))

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
+from jinja2 import UndefinedError
 
 from twofold.errors import TransportError
-from twofold.report.page import Notice, Page, Paragraph, Section
+from twofold.report.card import Gauge
+from twofold.report.federation_page import TwoRounds
+from twofold.report.page import Block, Facts, Folded, Links, Notice, Page, Paragraph, Points, Section, Table, render
+from twofold.report.plot import Plot
+
+BLOCKS = (Facts, Folded, Gauge, Links, Notice, Paragraph, Plot, Points, Table, TwoRounds)
 
 
 def page(*titles: str) -> Page:
@@ -39,6 +46,26 @@ def test_contents_lead_to_every_section(read_html: Callable[[str], Any]) -> None
 
 def test_a_short_page_has_no_contents() -> None:
     assert "<nav" not in page("one", "two", "three").html()
+
+
+def test_one_sheet_has_no_contents_and_smaller_type() -> None:
+    sections = page("one", "two", "three", "four").sections
+    assert "<nav" in Page(title="t", sections=sections).html()
+    text = Page(title="t", sections=sections, sheet=True).html()
+    assert "<nav" not in text
+    assert '<body class="sheet">' in text
+
+
+def test_every_block_has_its_macro_and_every_macro_its_block() -> None:
+    source = files("twofold.report").joinpath("templates/blocks.html.j2").read_text(encoding="utf-8")
+    macros = re.findall(r"{% macro ([A-Z]\w*)\(one\) %}", source)
+    assert sorted(macros) == sorted(kind.__name__ for kind in BLOCKS)
+    assert all(issubclass(kind, Block) for kind in BLOCKS)
+
+
+def test_a_name_that_a_template_misses_is_an_error() -> None:
+    with pytest.raises(UndefinedError, match="page"):
+        render("page.html.j2", sections=[])
 
 
 def test_it_is_written_whole(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import matplotlib
 import pytest
 
 from twofold.errors import BadShape
-from twofold.report.page import SERIES_COLOURS
+from twofold.report.page import render
 from twofold.report.plot import DASHES, MARKERS, Plot, Series
 
 
@@ -74,7 +74,14 @@ def test_the_description_is_read_aloud() -> None:
 
 def test_lines_differ_without_colour() -> None:
     looks = {(marker, str(dash)) for marker, dash in zip(MARKERS, DASHES, strict=True)}
-    assert len(set(MARKERS)) == len({str(dash) for dash in DASHES}) == len(looks) == len(SERIES_COLOURS)
+    assert len(set(MARKERS)) == len({str(dash) for dash in DASHES}) == len(looks) == len(colours(0)) == len(colours(1))
+
+
+def colours(number: int) -> list[str]:
+    """Colours of the lines, on white or on the dark ground, in the order of their names."""
+    found = re.findall(r"--line-(\d): (#[0-9a-f]{6});", render("colours.css").split("@media")[number])
+    assert [int(name) for name, _ in found] == list(range(len(found)))
+    return [colour for _, colour in found]
 
 
 def luminance(colour: str) -> float:
@@ -86,9 +93,10 @@ def luminance(colour: str) -> float:
 
 @pytest.mark.parametrize(("number", "ground"), [(0, "#ffffff"), (1, "#14171a")])
 def test_colours_stand_out_on_their_ground(number: int, ground: str) -> None:
-    for pair in SERIES_COLOURS:
-        light, dark = sorted((luminance(pair[number]), luminance(ground)), reverse=True)
-        assert (light + 0.05) / (dark + 0.05) >= 4.5, pair
+    assert f"--ground: {ground.replace('#ffffff', '#fff')};" in render("colours.css").split("@media")[number]
+    for colour in colours(number):
+        light, dark = sorted((luminance(colour), luminance(ground)), reverse=True)
+        assert (light + 0.05) / (dark + 0.05) >= 4.5, colour
 
 
 def test_the_numbers_are_beside_the_plot() -> None:

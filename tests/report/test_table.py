@@ -53,10 +53,18 @@ def test_without_exact_rows_the_text_is_what_is_shown() -> None:
 
 
 def test_a_row_of_another_length_is_refused() -> None:
-    with pytest.raises(BadShape, match="row"):
+    with pytest.raises(BadShape) as caught:
         Table(caption="c", columns=COLUMNS, rows=(("a", "b"),))
-    with pytest.raises(BadShape, match="row"):
+    assert (caught.value.parameter, caught.value.found, caught.value.expected) == ("rows", "2 cells", "3")
+    with pytest.raises(BadShape) as caught:
         Table(caption="c", columns=COLUMNS, rows=(("a", "b", "c"),), exact=(("a", 1.0),))
+    assert (caught.value.parameter, caught.value.found, caught.value.expected) == ("exact", "2 cells", "3")
+
+
+def test_a_table_under_a_heading_needs_no_caption() -> None:
+    text = Table(caption="", columns=COLUMNS, rows=(("a", "b", "c"),)).html() + Facts(rows=(("a", "b"),)).html()
+    assert "<caption" not in text
+    assert "aria-label" not in text
 
 
 def test_a_hash_is_set_small() -> None:

@@ -5,7 +5,21 @@ from __future__ import annotations
 import pytest
 
 from twofold.errors import BadParameter
-from twofold.report.page import Folded, Links, Notice, Paragraph, Points, number, size, slug, span, whole, with_spread
+from twofold.report.page import (
+    Block,
+    Facts,
+    Folded,
+    Links,
+    Notice,
+    Paragraph,
+    Points,
+    number,
+    size,
+    slug,
+    span,
+    whole,
+    with_spread,
+)
 
 HOSTILE = "<script>alert(\"x\")</script> & 'y'"
 
@@ -17,14 +31,32 @@ HOSTILE = "<script>alert(\"x\")</script> & 'y'"
         Points((HOSTILE,)),
         Notice(text=HOSTILE, more=(HOSTILE,)),
         Folded(HOSTILE, Paragraph("x")),
+        Folded("x", Paragraph(HOSTILE)),
         Links(((HOSTILE, "a.html", HOSTILE),)),
+        Facts(rows=((HOSTILE, HOSTILE),)),
     ],
 )
-def test_everything_is_escaped(block: Paragraph) -> None:
+def test_everything_is_escaped_once(block: Block) -> None:
     text = block.html()
     assert "<script" not in text
     assert "&lt;script&gt;" in text
     assert '"x"' not in text
+    assert "&amp;lt;" not in text
+
+
+def test_blocks_have_their_markup() -> None:
+    assert Paragraph("a < b").html() == "<p>a &lt; b</p>"
+    assert Points(("one", "two")).html() == "<ul><li>one</li><li>two</li></ul>"
+    assert Folded("all", Paragraph("long")).html() == "<details><summary>all</summary><p>long</p></details>"
+    made = Links((("Figure 1", "figure-1.html", "mean rank"), ("x", "#y", ""))).html()
+    assert '<a href="figure-1.html">Figure 1</a>: mean rank</li>' in made
+    assert '<a href="#y">x</a></li>' in made
+
+
+def test_a_drawing_stands_beside_the_sentence() -> None:
+    made = Notice(text="x", picture=Paragraph("drawn")).html()
+    assert 'class="notice drawn"' in made
+    assert made.index("<p>drawn</p>") < made.index("<p>x</p>")
 
 
 def test_a_warning_looks_like_one() -> None:
@@ -36,8 +68,9 @@ def test_a_warning_looks_like_one() -> None:
     "target", ["https://example.org/", "//example.org", "javascript:alert(1)", "/etc/passwd", "../up.html", "a b", ""]
 )
 def test_a_link_cannot_leave_the_folder(target: str) -> None:
-    with pytest.raises(BadParameter, match="beside it"):
-        Links((("x", target, ""),)).html()
+    with pytest.raises(BadParameter) as caught:
+        Links((("x", target, ""),))
+    assert (caught.value.parameter, caught.value.found) == ("links", target)
 
 
 @pytest.mark.parametrize("target", ["figure-1.html", "figures/one.html", "figure-1.html#results", "#results"])

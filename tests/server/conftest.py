@@ -50,7 +50,9 @@ def _people(plan: Plan, seed: int, n_users: int = 60) -> NDArray[np.float64]:
 
 def _message(plan: Plan, number: int, seed: int | None = None) -> bytes:
     seed = number if seed is None else seed
-    released = plan.release_mechanism.release(_people(plan, seed), plan.public, rng=seed if plan.simulation else None)
+    released = plan.release_mechanism.release(
+        _people(plan, seed), plan.parameters, rng=seed if plan.simulation else None
+    )
     return encode_release(released.value, entity=f"site-{number}", plan=plan)
 
 

@@ -43,7 +43,7 @@ def agreed(kind: str, epsilon: float) -> Plan:
 
 def released(kind: str, epsilon: float, rng: int = 0) -> tuple[Moments, Plan]:
     plan, mechanism = agreed(kind, epsilon), Bilinear(kind=kind)
-    return mechanism.combine([mechanism.release(people(), plan.public, rng=rng).value], plan.public), plan
+    return mechanism.combine([mechanism.release(people(), plan.parameters, rng=rng).value], plan.parameters), plan
 
 
 def overlap(patterns: np.ndarray) -> float:

@@ -212,7 +212,7 @@ def test_a_bad_message_is_refused_and_remembered(
     bad = {
         "plan": lambda: make_message(plan.with_(rank=3), 1),
         "catalog": lambda: make_message(plan.with_(catalog=CatalogKey(hash="c" * 64, n_items=12)), 1),
-        "version": lambda: sound.replace(b"twofold.release/1", b"twofold.release/9"),
+        "version": lambda: sound.replace(b"twofold.prototypes/1", b"twofold.prototypes/9"),
         "flipped": lambda: _flipped(sound),
         "cut": lambda: sound[:-3],
         "foreign": lambda: b"PK" + bytes(300),

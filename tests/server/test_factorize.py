@@ -151,7 +151,7 @@ def test_a_message_of_another_plan_or_catalog_is_refused(
 
 def test_another_version_is_refused(make_plan: MakePlan, make_message: MakeMessage) -> None:
     plan = make_plan()
-    newer = make_message(plan, 0).replace(b"twofold.release/1", b"twofold.release/2")
+    newer = make_message(plan, 0).replace(b"twofold.prototypes/1", b"twofold.prototypes/2")
     with pytest.raises(BadMessage, match="version"):
         Server(plan).factorize([newer])
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from twofold.federation.expected import expected
 from twofold.federation.plan import CatalogKey, Plan
 from twofold.release.combine import weighted_rows
 from twofold.release.content import Prototypes, WeightedRows
@@ -87,11 +86,11 @@ def _best_direction(noise: np.ndarray, rng: np.random.Generator) -> float:
 def test_the_noise_of_rated_entries_is_that_of_the_mechanism(make_plan: MakePlan) -> None:
     """Weighted errors of many drawn messages against what the server computes from the rows alone."""
     plan = make_plan(feedback="ratings", n_users=10_000, n_prototypes=1, mechanism="popularity", epsilon=1)
-    known, observations = expected(plan), 4000.0
+    known, observations = plan.spec, 4000.0
     rng, m = np.random.default_rng(2), plan.n_items
     truth, errors, said = 0.8, [], []
     for _ in range(400):
-        rows = weighted_rows([_drawn(rng, known, observations, truth, m)], plan.public)
+        rows = weighted_rows([_drawn(rng, known, observations, truth, m)], plan.parameters)
         seen = survey([rows], plan)
         said.append(seen.item_noise.mean())
         assert rows.entry_weights is not None

@@ -60,7 +60,7 @@ class Group:
         rows = np.random.default_rng(seed).integers(0, 6, (40, 12)).astype(float)
         rows[np.arange(40) % 2 == 0, 6:] = 0
         rows[:, 4:9] = 0
-        return self.plan.release_mechanism.release(rows, self.plan.public, rng=seed).value
+        return self.plan.release_mechanism.release(rows, self.plan.parameters, rng=seed).value
 
     def masked(self, name: str, roll: bytes, numbers: NDArray[np.int64] | None = None, key: str | None = None) -> bytes:
         content = self.plain(name)

@@ -81,7 +81,7 @@ class Group:
         rows[:, 4:] = 0
         terms = self.server()._keys.server.terms
         masks = Masks(name=name, keys=self.keys[name], terms=terms, roll=decode_roll(roll, self.plan))
-        drawn = self.plan.release_mechanism.release(rows, self.plan.public, rng=seed).value
+        drawn = self.plan.release_mechanism.release(rows, self.plan.parameters, rng=seed).value
         return encode_release(masks.hide(drawn), entity=name, plan=self.plan)
 
     def mask(self, names: Sequence[str] = NAMES) -> None:

@@ -74,7 +74,9 @@ def test_the_sum_is_that_of_the_same_seeded_releases_without_masks():
     survivors = server.survivors(each["round 1"].values(), roll)
     total = server.total(each["round 1"].values(), each["answers"].values(), roll=roll, survivors=survivors)
     plain = plain_sum(
-        keyed.release_mechanism.release(members[name].entity().ratings.matrix, keyed.public, rng=_seed(7, name)).value
+        keyed.release_mechanism.release(
+            members[name].entity().ratings.matrix, keyed.parameters, rng=_seed(7, name)
+        ).value
         for name in NAMES
     )
     assert (total.numbers == plain.numbers).all()

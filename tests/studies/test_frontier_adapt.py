@@ -51,7 +51,7 @@ def test_ratings_with_public_features():
     )  # fmt: skip
     parts = [ratings(60, rng) for _ in range(3)]
     messages = [
-        encode_release(plan.release_mechanism.release(rows, plan.public, rng=at).value, entity=f"e{at}", plan=plan)
+        encode_release(plan.release_mechanism.release(rows, plan.parameters, rng=at).value, entity=f"e{at}", plan=plan)
         for at, rows in enumerate(parts)
     ]
     shared = Server(plan).factorize(messages)

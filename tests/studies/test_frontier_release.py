@@ -30,7 +30,7 @@ def sums(case):
 
 def test_own_noise_is_what_the_mechanism_releases(case, sums):
     made = sums.moments("own", 2.0, seed=9)
-    public = sums.plan.public.with_(epsilon=2.0)
+    public = sums.plan.parameters.with_(epsilon=2.0)
     messages = [
         mechanism("gram").release(rows, public, rng=_noise_seed(9, number)).value
         for number, rows in enumerate(case.train.values())

@@ -25,8 +25,6 @@ from twofold.data.federation import Federation
 from twofold.data.split import Split
 from twofold.entity.model import Model
 from twofold.errors import BadParameter, TransportError
-from twofold.federation.expected import expected
-from twofold.federation.leaving import leaving
 from twofold.privacy.card import brief
 from twofold.privacy.ledger import Ledger
 from twofold.release.bilinear.layout import BilinearLayout
@@ -102,8 +100,7 @@ def _ledgers(given: Path | None) -> Iterator[Path]:
 
 def _record(run: FederationRun) -> dict[str, Any]:
     """Everything the table shows, and more, as plain JSON."""
-    from twofold.report.federation import Group, mean_and_spread, size_groups
-    from twofold.report.federation_page import headline
+    from twofold.report.federation import Group, headline, mean_and_spread, size_groups
 
     groups = (Group(name="all", short="all", members=run.everyone), *size_groups(run.sizes))
 
@@ -136,8 +133,7 @@ def _plain(value: float) -> float | None:
 
 
 def _print(run: FederationRun, target: Path, ledgers: Path | None) -> None:
-    from twofold.report.federation import mean_and_spread, size_groups
-    from twofold.report.federation_page import budget_words, headline, kept_of_the_gain
+    from twofold.report.federation import budget_words, headline, kept_of_the_gain, mean_and_spread, size_groups
 
     groups = size_groups(run.sizes)
     console = Console()
@@ -180,35 +176,34 @@ def _where(run: FederationRun, ledgers: Path | None) -> str:
 
 NOUNS: Final = Nouns(entity="hospital", entities="hospitals", user="patient", users="patients", items="items")
 HELD_OUT_WORDS: Final = (
-    "Five entries of every second patient were held out before anything else happened, the same for all systems, and "
-    "looked for among the items the patient is not known to have had. Every hospital counts the same."
+    "Five entries of every second patient were held out first, the same ones for all systems. Each system had to find "
+    "them among the items the patient is not known to have had. Every hospital counts the same."
 )
 REMARKS: Final = (
     "Every patient and every hospital here is simulated. The simulator is tuned to published facts about intensive "
-    "care (docs/reference/hospitals.md), and is not evidence about real hospitals.",
-    "The noise is real: drawn from the operating system, paid for in a ledger per hospital. So another run with the "
-    "same seed gives slightly different private numbers. This page shows one draw.",
-    "The server saw only the sum of all messages. Each hospital added its share of one noise; should all others and "
-    "the server collude, the message of one hospital alone is protected by the larger ε in the plan below.",
-    "Popularity shared privately was paid for from ledgers of its own. In real life a hospital buys one of the two.",
-    "The federation without privacy and the pooled model exist for comparison only, and only because all patients are "
-    "simulated.",
-    "One person found in two hospitals is protected by less: the prices of both add up.",
+    "care (docs/reference/hospitals.md) and is not evidence about real hospitals.",
+    "The noise is real: it comes from the operating system and is paid for in a ledger per hospital. Another run with "
+    "the same seed therefore gives slightly different private numbers. This page shows one draw.",
+    "The server saw only the sum of all messages. Each hospital added its share of one noise. If all others and the "
+    "server collude, the larger ε in the plan above protects the message of one hospital.",
+    "Popularity shared privately was paid for from ledgers of its own. In practice, a hospital buys one of the two.",
+    "The federation without privacy and the pooled model are for comparison only. They are possible only because all "
+    "patients are simulated.",
+    "A person found in two hospitals is protected less: the prices of both add up.",
 )
 SHOWN: Final = 5  # recommendations and reasons of the example
 
 
 def entity_lines(federation: Federation, done: Simulated, ledgers: Path) -> tuple[EntityLine, ...]:
     """Gather what the report tells of each hospital."""
-    left = leaving(done.plan)
     return tuple(
         EntityLine(
             name=name,
             users=federation[name].n_users,
-            numbers=left.numbers or 0,
+            numbers=done.plan.spec.numbers or 0,
             bytes=done.sent[name],
             spent=brief(Ledger(ledgers / f"{name}.ledger").state().spent),
-            noise=left.noise.values,
+            noise=done.plan.spec.noise.values,
             signal=math.nan,  # under masks nobody can tell
             model=done.models[name].scorer.kind,
             strength=_strength(done.models[name].strength),
@@ -221,8 +216,9 @@ def entity_lines(federation: Federation, done: Simulated, ledgers: Path) -> tupl
 def added_up(done: Simulated) -> tuple[float, float]:
     """Noise in a number of the sum of all messages, and the sum of one item's squares beneath it (root mean square)."""
     plan, factors = done.plan, done.factors
-    layout, wanted = BilinearLayout.of(plan.public, "gram"), expected(plan)
-    noise = wanted.deviation * layout.pairs_unit * math.sqrt(factors.entities)
+    layout = BilinearLayout.of(plan.parameters, "gram")
+    assert plan.spec.sum is not None  # the demonstration sums a Gram matrix
+    noise = plan.spec.sum.deviation * layout.pairs_unit * math.sqrt(factors.entities)
     squares = np.zeros(plan.n_items) if factors.squares is None else factors.squares
     return noise, float(np.sqrt(np.mean((factors.users * squares) ** 2)))
 

@@ -214,7 +214,7 @@ WORDS = {
     "alone": ("Alone", "A model of the hospital's own patients, tuned by its own validation.", "nothing"),
     "private": (
         "Private federation",
-        "The hospital's own model drawn towards the shared factors as far as its own validation says.",
+        "The hospital's own model, pulled towards the shared factors as far as its own validation supports.",
         "one private message under masks",
     ),
     "non_private": (

@@ -145,7 +145,7 @@ def strength_of(text: str) -> float | Literal["auto", "own", "shared"]:
 def open_ledger(path: Path, plan: Plan, name: str, *, new: bool) -> Ledger:
     """Open the ledger; a new one only when asked for, since a second ledger would double a budget."""
     if new and not path.exists():
-        ceiling = plan.budget if plan.release_mechanism.private else NotPrivate(reason="a simulation")
+        ceiling = plan.budget if plan.spec.private else NotPrivate(reason="a simulation")
         return Ledger.create(path, dataset=name, ceiling=ceiling, unit=plan.unit)
     try:
         return Ledger(path)

@@ -1,141 +1,220 @@
-r"""What the verbs of `twofold plan` say, apart from the table of `explain`.
-
-What `twofold plan explain` says of a bilinear statistic: whether it can rise above its noise, by public numbers.
-
-The bare numbers `twofold plan explain` takes when there is no plan yet.
-"""
+"""`twofold plan explain`: what a plan would release, and whether it can be useful, from public numbers only."""
 
 from __future__ import annotations
 
+import json as json_module
 import math
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields
 from difflib import get_close_matches
 from fractions import Fraction
-from typing import Any, Final
+from pathlib import Path
+from typing import Annotated, Any, Final
 
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from twofold.errors import BadPrivacyParameter, TwofoldError
-from twofold.federation.leaving import Leaving
-from twofold.federation.plan import Plan
-from twofold.privacy.budget import ApproxDP, PureDP, best_guess
-from twofold.privacy.card import percent
-from twofold.privacy.explain import PublicNumbers
-from twofold.release.content import Kind
-from twofold.release.usefulness import Usefulness, clear_share, worth
+from twofold.cli.options import missing_features
+from twofold.errors import BadPrivacyParameter, Set
+from twofold.federation.messages import array_bytes, message_limit
+from twofold.federation.plan import CatalogKey, Plan
+from twofold.federation.plan_file import parse_plan, read_toml, with_tables
+from twofold.privacy.budget import best_guess
+from twofold.privacy.card import brief, percent, rounded_up
+from twofold.privacy.ledger import cost_of
+from twofold.release.cells import cells_usefulness
+from twofold.release.contract import ReleaseParameters
+from twofold.release.usefulness import Range, Usefulness
 
-__all__ = [
-    "EPSILONS",
-    "check_fit",
-    "check_numbers",
-    "in_options",
-    "leaving_lines",
-    "plan_lines",
-    "plan_numbers",
-    "promise",
-    "rounded_up",
-    "show_worth",
-    "worth_record",
-]
+__all__ = ["EPSILONS", "explain_plan", "note_features", "plan_lines", "release_lines", "release_record"]
 
-_NAMES = {one.name for one in fields(Plan)} - {"catalog", "entities", "unit", "features", "secure"}
-_LONG = "|".join(sorted(name for name in _NAMES if "_" in name))
-_WORDS = "|".join(sorted(_NAMES))
-# A name with an underscore is a field wherever it stands; a plain word only where a value follows or at the beginning.
-_OPTION = re.compile(rf"(?<![\w.-])(?:({_LONG})(?![\w.])|((?:^|(?<=[\s(]))(?:{_WORDS}))(?==))(=True\b|=)?")
-_FIRST = re.compile(rf"^(?!\w*_)({_WORDS})(?= (?:is|has|must)\b)")
+#: Shown by default, with the plan's own: those of docs/results/frontier.md.
+EPSILONS: Final = (0.1, 0.3, 1.0, 3.0, 10.0)
+#: What has to be known where there is no plan.
+_NEEDED: Final = ("n_items", "n_users", "bound", "max_items", "n_prototypes")
+_USUAL_DELTA: Final = 1e-6
+_WHERE: Final = "What was gained at each ε, on simulated and open data: docs/results/frontier.md."
+_PRICES: Final = "The noise above is this plan's own. The table compares prices, each spent on one release."
+
+Judge = Callable[[ReleaseParameters], Usefulness]
 
 
-def in_options(error: TwofoldError) -> TwofoldError:
-    """Say an error in the words of the command line: ``max_items`` becomes ``--max-items``.
+def explain_plan(
+    file: Annotated[Path | None, typer.Argument(help="A plan file, or a TOML file with the numbers below.")] = None,
+    n_items: Annotated[int | None, typer.Option(help="Length of the public catalog.")] = None,
+    n_users: Annotated[int | None, typer.Option(help="Promised users per entity; never counted for this.")] = None,
+    bound: Annotated[float | None, typer.Option(help="Largest value of one entry.")] = None,
+    max_items: Annotated[int | None, typer.Option(help="Most items one user may have.")] = None,
+    n_prototypes: Annotated[int | None, typer.Option(help="Prototypes per entity.")] = None,
+    n_entities: Annotated[int | None, typer.Option(help="How many entities take part; 1 by default.")] = None,
+    delta: Annotated[float | None, typer.Option(help="The δ of Gaussian noise; 1e-6 by default.")] = None,
+    epsilon: Annotated[
+        list[float] | None, typer.Option(help="Repeat for more; 0.1, 0.3, 1, 3 and 10 by default.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON record and nothing else.")] = False,
+) -> None:
+    """Say what would leave, how large the noise is against a public signal, and whether that can be useful.
 
-    Examples
-    --------
-    >>> from twofold.errors import BadPlan
-    >>> print(in_options(BadPlan("max_items is out of range.", fix='mechanism="auto", or simulation=True')))
-    --max-items is out of range.
-      Do: --mechanism auto, or --simulation
-      See docs/errors.md#bad-plan
+    Touches no data and spends nothing. Options ask "what if" and change no file.
     """
+    given = read_toml(file) if file else {}
+    named = {"n_items": n_items, "n_users": n_users, "bound": bound, "max_items": max_items}
+    named |= {"n_prototypes": n_prototypes, "n_entities": n_entities, "delta": delta}
+    changes = {key: value for key, value in named.items() if value is not None}
+    if file is None or "schema" not in given:
+        _explain_numbers(_numbers({**given, **changes}), _epsilons(given.get("epsilon"), epsilon), json=json)
+        return
+    note_features(file)
+    plan = _changed(with_tables(parse_plan(given), given, file.parent), changes, epsilon)
+    shown = _epsilons(float(plan.epsilon), epsilon)
+    record = _statistic_record(plan, shown) if plan.spec.sum else _prototype_record(plan, shown)
+    if json:
+        size = {"numbers": plan.spec.numbers, "bytes": None if plan.spec.rows is None else array_bytes(plan)}
+        record |= {"leaves": size, "plan": {"hash": plan.hash, **release_record(plan)}}
+        typer.echo(json_module.dumps(record, indent=2))
+        return
+    typer.echo("\n".join([*release_lines(plan), *([] if plan.spec.sum else [_PRICES]), ""]))
+    if plan.spec.sum:
+        _show_statistic(plan, shown)
+    elif plan.spec.private:
+        _show_prototypes(plan.parameters, _rows(plan.parameters, plan.release_mechanism.usefulness, shown))
 
-    def words(text: str | None) -> str | None:
-        return None if text is None else _OPTION.sub(_option, _FIRST.sub(r"--\1", text)).replace('"', "")
 
-    return type(error)(
-        str(words(error.summary)), found=words(error.found), expected=words(error.expected), fix=words(error.fix)
+def _explain_numbers(public: ReleaseParameters, epsilons: Sequence[float], *, json: bool) -> None:
+    """Explain as many prototypes as asked for, with the whole budget on them, where there is no plan yet."""
+    rows = _rows(public, cells_usefulness, epsilons)
+    numbers = public.n_prototypes * (public.n_items + 1)
+    if json:
+        record = _public_record(public) | {"leaves": {"numbers": numbers, "bytes": 8 * numbers}}
+        typer.echo(json_module.dumps(record | {"rows": [_row_record(row) for row in rows]}, indent=2))
+        return
+    whom = "the entity" if public.n_entities == 1 else f"each of {public.n_entities} entities"
+    typer.echo(f"What would leave {whom}, once: {numbers:,} numbers, {8 * numbers:,} bytes.")
+    typer.echo(
+        f"For each of {public.n_prototypes} prototypes a noisy sum per item ({public.n_items:,}) and a noisy count."
     )
+    _show_prototypes(public, rows)
 
 
-def promise(guarantee: PureDP | ApproxDP) -> str:
-    """A guarantee in symbols, with three digits, rounded up as on the card.
+def _numbers(given: Mapping[str, Any]) -> ReleaseParameters:
+    """Read the numbers of a file without a plan, and of options."""
+    known = sorted({one.name for one in fields(ReleaseParameters)} | set(Plan.model_fields))
+    for name in given:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            raise BadPrivacyParameter(
+                "the file has a number that is not known.",
+                found=f"{name:.40}",
+                expected=f"perhaps {near[0]}" if near else f"{', '.join(_NEEDED)}, ...",
+                parameter=f"{name:.40}",
+            )
+    if missing := [name for name in _NEEDED if given.get(name) is None]:
+        raise BadPrivacyParameter(
+            "the public numbers are not complete.",
+            found=f"missing {', '.join(missing)}",
+            expected=", ".join(_NEEDED),
+            fix="add them to the file, or give them as options",
+            parameter=missing[0],
+        )
+    chosen = {name: given[name] for name in (*_NEEDED, "n_entities", "delta") if given.get(name) is not None}
+    public = ReleaseParameters(**{"delta": _USUAL_DELTA, **chosen})
+    if public.max_items > public.n_items:
+        raise BadPrivacyParameter(
+            "a user cannot have more items than the catalog.",
+            found=f"max_items = {public.max_items}, n_items = {public.n_items}",
+            expected=f"max_items of at most {public.n_items}",
+            fix=Set("max_items", public.n_items),
+            parameter="max_items",
+        )
+    return public
 
-    Examples
-    --------
-    >>> promise(PureDP(epsilon="0.1")), promise(PureDP(epsilon="2.111"))
-    ('ε = 0.1', 'ε = 2.12')
-    """
-    delta = Fraction(getattr(guarantee, "delta", 0))
-    return f"ε = {rounded_up(guarantee.epsilon)}" + (f", δ = {rounded_up(delta)}" if delta else "")
+
+def _epsilons(own: Any, asked: Sequence[float] | None) -> list[float]:
+    """Show what was asked for; else the plan's own ε among the usual ones."""
+    if asked:
+        return list(asked)
+    extra = own if isinstance(own, list) else [] if own is None else [own]
+    return [*extra] if len(extra) > 1 else sorted({*EPSILONS, *(float(one) for one in extra)})
 
 
-def rounded_up(amount: Fraction | float) -> str:
-    """Three digits, never less than it is: a promise may be kept better than said, and not worse.
-
-    Examples
-    --------
-    >>> rounded_up(2.111), rounded_up(Fraction(1, 10)), rounded_up(1234)
-    ('2.12', '0.1', '1240')
-    """
-    if not amount:
-        return "0"
-    exact = Fraction(str(amount))  # of a float what it is written as: 0.1 is no more than 0.1
-    step = Fraction(10) ** (math.floor(math.log10(exact)) - 2)
-    return f"{float(math.ceil(exact / step) * step):.10g}"
+def note_features(file: Path) -> None:
+    """Say that the plan's table of features is not there; commands that need it refuse, others go on."""
+    if (name := missing_features(file)) is not None:
+        typer.echo(f"note: the plan's table of features is missing: no {name} beside {file.name}", err=True)
 
 
-def leaving_lines(plan: Plan, found: Leaving) -> list[str]:
+def _changed(plan: Plan, changes: dict[str, Any], epsilons: list[float] | None) -> Plan:
+    """The plan with what the options say instead; one ε is the plan's, several are only for the table."""
+    if "n_items" in changes:
+        changes = {**changes, "catalog": CatalogKey(hash=plan.catalog.hash, n_items=changes["n_items"])}
+        del changes["n_items"]
+    if epsilons and len(epsilons) == 1:
+        changes = {**changes, "epsilon": epsilons[0]}
+    return plan.with_(**changes) if changes else plan
+
+
+def release_lines(plan: Plan) -> list[str]:
     """What would leave, from which mechanism, and at what price."""
+    spec, honest = plan.spec, plan.parameters.honest
     holder = {"person": "a person with everything recorded about them", "visit": "one visit"}[plan.unit.holder]
-    lines = [f"Mechanism: {found.mechanism}" + (f", chosen by auto.\n  {found.reason}" if found.reason else ".")]
-    if found.arrays is None:
+    lines = [f"Mechanism: {spec.mechanism}" + (f", chosen by auto.\n  {spec.reason}" if spec.reason else ".")]
+    if spec.rows is None:
         lines.append("What would leave, once: as many rows as private data decide. NOT private.")
     else:
-        shapes = ", ".join(f"{name} {' x '.join(f'{one:,}' for one in shape)}" for name, shape in found.arrays.items())
-        lines.append(f"What would leave an entity, once: {shapes}, whole numbers, {found.bytes:,} bytes,")
-        lines.append(f"  and a header of public text; never more than {found.most_bytes:,} bytes.")
-    if not found.private:
+        shapes = ", ".join(f"{one.name} {' x '.join(f'{size:,}' for size in one.shape)}" for one in spec.arrays)
+        lines.append(f"What would leave an entity, once: {shapes}, whole numbers, {array_bytes(plan):,} bytes,")
+        lines.append(f"  and a header of public text; never more than {message_limit(plan):,} bytes.")
+    if not spec.private:
         return [*lines, "Price: infinite. This mechanism has no proof; for simulations only."]
-    noise, law = found.noise, found.noise.law.capitalize()
+    noise, law = spec.noise, spec.noise.law.capitalize()
     extra = f", {noise.observed:,.4g} on a number of observations" if noise.observed else ""
-    whose = "Noise of one entity's share" if found.honest else "Noise"
+    whose = "Noise of one entity's share" if honest else "Noise"
     lines.append(
         f"{whose}: {law}, standard deviation {noise.values:,.4g} on a sum, {noise.counts:,.4g} on a count{extra}."
     )
-    if found.honest:
+    if honest:
         values, counts = (math.sqrt(plan.n_entities) * one for one in (noise.values, noise.counts))
         where = f"  In the sum of all {plan.n_entities:,}, which the server sees"
         lines.append(f"{where}: {values:,.4g} on a sum, {counts:,.4g} on a count.")
-    lines.append(f"Hidden: {holder}; price {promise(found.guarantee)} when one is added or removed,")
-    lines.append(f"  {promise(found.replace_one)} when one is replaced by another.")
-    if found.honest and found.alone is not None:
-        lines.append(
-            f"Secure sum: the server sees only the sum; the noise is shared among {found.honest} honest entities."
-        )
-        lines.append(
-            f"  One message alone, should all others collude with the server: ε = {rounded_up(found.alone)}."
-            if math.isfinite(found.alone)
-            else "  One message alone, should all others collude with the server: nothing is promised."
-        )
+    lines.append(f"Hidden: {holder}; price {brief(cost_of(plan.budget))} when one is added or removed,")
+    lines.append(f"  {brief(cost_of(plan.budget.replace_one()))} when one is replaced by another.")
+    if honest and spec.sum is not None:
+        lines.append(f"Secure sum: the server sees only the sum; the noise is shared among {honest} honest entities.")
+        alone = spec.sum.alone_epsilon
+        said = f"ε = {rounded_up(Fraction(str(alone)))}." if math.isfinite(alone) else "nothing is promised."
+        lines.append(f"  One message alone, should all others collude with the server: {said}")
     if plan.unit.entities > 1:
-        lines.append(f"  Found in up to {plan.unit.entities} entities: {promise(found.across)} in all.")
+        lines.append(f"  Found in up to {plan.unit.entities} entities: {brief(cost_of(plan.across))} in all.")
     if plan.simulation:
         lines.append("Simulation: seeds are allowed and everything is marked not private.")
     return lines
+
+
+def release_record(plan: Plan) -> dict[str, Any]:
+    """Give the same as plain JSON.
+
+    Examples
+    --------
+    >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=457), feedback="counts", bound=5, max_items=60)
+    >>> record = release_record(plan)
+    >>> record["mechanism"], record["arrays"], record["bytes"]
+    ('popularity', {'sums': (1, 457), 'counts': (1,)}, 3664)
+    """
+    spec, honest = plan.spec, plan.parameters.honest
+    sized = spec.rows is not None
+    record: dict[str, Any] = {name: getattr(spec, name) for name in ("mechanism", "reason", "private")}
+    record["arrays"] = {one.name: one.shape for one in spec.arrays} if sized else None
+    record |= {"numbers": spec.numbers, "bytes": array_bytes(plan) if sized else None}
+    record["most_bytes"] = message_limit(plan)
+    prices = {"guarantee": plan.budget, "replace_one": plan.budget.replace_one(), "across": plan.across}
+    for name, price in prices.items():
+        delta = float(getattr(price, "delta", 0))
+        record[name] = {"epsilon": float(price.epsilon), "delta": delta} if spec.private else None
+    alone = spec.sum.alone_epsilon if honest and spec.sum else None
+    record |= {"alone": "infinite" if alone == math.inf else alone, "honest": honest}
+    return record | {"units": asdict(spec.units), "noise": asdict(spec.noise)}
 
 
 def plan_lines(plan: Plan) -> list[str]:
@@ -154,83 +233,126 @@ def plan_lines(plan: Plan) -> list[str]:
     return [f"{name:<{wide}}  {'-' if value is None else value}" for name, value in record.items()]
 
 
-def _option(found: re.Match[str]) -> str:
-    name = "--" + (found[1] or found[2]).replace("_", "-")
-    return name if found[3] in (None, "=True") else name + " "
+# --- prototypes: signal over noise, both laws ---
 
 
-#: Shown by default, with the plan's own: those of docs/results/frontier.md.
-EPSILONS: Final = (0.1, 0.3, 1.0, 3.0, 10.0)
-_WHERE: Final = "What was gained at each ε, on simulated and open data: docs/results/frontier.md."
+def _rows(public: ReleaseParameters, judge: Judge, epsilons: Sequence[float]) -> list[Usefulness]:
+    deltas = (0, public.delta or _USUAL_DELTA)
+    return [judge(public.with_(epsilon=epsilon, delta=delta)) for epsilon in epsilons for delta in deltas]
 
 
-def show_worth(plan: Plan, kind: Kind, epsilons: Sequence[float] | None = None) -> None:
-    """Print the table, what its columns mean, and the verdict on the plan's own ε."""
-    typer.echo("\n".join(_title(plan, kind)))
-    Console().print(_table(plan, kind, _asked(plan, epsilons)))
-    typer.echo("\n".join(_legend(plan, kind)))
+def _public_record(public: ReleaseParameters) -> dict[str, Any]:
+    numbers = {name: getattr(public, name) for name in (*_NEEDED, "n_entities")}
+    return {"public": numbers | {"bound": public.value_cap, "delta": float(public.delta), "honest": public.honest}}
 
 
-def worth_record(plan: Plan, kind: Kind, epsilons: Sequence[float] | None = None) -> dict[str, Any]:
-    """Give the same as plain JSON; ``own_noise`` is None where the table has no such column.
-
-    Examples
-    --------
-    >>> from twofold.federation.plan import CatalogKey
-    >>> plan = Plan(
-    ...     catalog=CatalogKey(hash="0" * 64, n_items=40), feedback="counts", bound=1, max_items=10, mechanism="gram",
-    ... )
-    >>> record = worth_record(plan, "gram", [1.0])
-    >>> record["rows"][0]["verdict"], record["rows"][0]["of_the_plan"]
-    ('perhaps', True)
-    """
-    rows = [_row_record(plan, kind, epsilon) for epsilon in _asked(plan, epsilons)]
-    public = {name: getattr(plan, name) for name in ("n_items", "n_users", "max_items", "n_prototypes", "n_entities")}
-    public |= {"bound": plan.public.value_cap, "delta": float(plan.delta), "honest": plan.public.honest}
-    return {"public": public, "rows": rows, "verdict": " ".join(_verdict(plan, kind))}
+def _row_record(row: Usefulness) -> dict[str, Any]:
+    return asdict(row) | {"mechanism": row.law.capitalize(), "guess": best_guess(row.epsilon, row.delta)}
 
 
-def _asked(plan: Plan, epsilons: Sequence[float] | None) -> list[float]:
-    return list(epsilons) if epsilons else sorted({*EPSILONS, float(plan.epsilon)})
+def _prototype_record(plan: Plan, epsilons: Sequence[float]) -> dict[str, Any]:
+    rows = _rows(plan.parameters, plan.release_mechanism.usefulness, epsilons) if plan.spec.private else []
+    return _public_record(plan.parameters) | {"rows": [_row_record(row) for row in rows]}
 
 
-def _at(plan: Plan, kind: Kind, epsilon: float, *, own: bool = False) -> Usefulness:
+def _show_prototypes(public: ReleaseParameters, rows: Sequence[Usefulness]) -> None:
+    title = "Noise against signal, from public numbers only"
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    for name in ("ε", "best\nguess", "noise", "on a\nsum", "on a\nmean", "one\nnumber", "patterns", "profile"):
+        table.add_column(name, justify="left" if name == "noise" else "right", no_wrap=True)
+    table.add_column("useful?")
+    for index, row in enumerate(rows):
+        ratios = [_range(one) for one in (row.number, row.patterns, row.profile)]
+        sizes = [_short(row.noise), _short(row.noise_on_mean)]
+        guess = percent(best_guess(row.epsilon, row.delta))
+        cells = [f"{row.epsilon:.3g}", guess, row.law.capitalize(), *sizes, *ratios, row.verdict]
+        table.add_row(*cells, end_section=index % 2 == 1)
+    console = Console()
+    console.print(table)
+    console.print(_prototype_legend(public, rows), highlight=False)
+
+
+def _range(ratio: Range | None) -> str:
+    return "-" if ratio is None else f"{_thousands(ratio.low)}-{_thousands(ratio.high)}"
+
+
+def _thousands(number: float) -> str:
+    """Short enough for a table of nine columns; beyond a thousand the digits say nothing."""
+    return _short(number) if number < 999.5 else f"{number / 1000:,.2g}k" if number < 99_500 else f"{number:.0e}"
+
+
+def _short(number: float) -> str:
+    return f"{number:,.0f}" if number >= 99.5 else f"{number:.{1 if number < 0.0995 else 2}g}"
+
+
+def _prototype_legend(public: ReleaseParameters, rows: Sequence[Usefulness]) -> str:
+    reasons = dict.fromkeys(f"  {row.verdict}: {row.reason}." for row in rows)
+    near = min(rows, key=lambda row: (abs(row.epsilon - 1), row.users_needed))
+    delta = max(row.delta for row in rows)
+    return "\n".join(
+        [
+            f"best guess: how often an attacker is right about one person, from even odds; Gaussian at δ = {delta:g}.",
+            f"on a sum, on a mean: standard deviation of the noise; an entry is at most {public.value_cap:g}.",
+            "Signal over noise, users of a prototype with little in common - exactly alike; below 1 it drowns:",
+            "  one number: a single released sum; patterns: the prototypes, all entities factorized together;",
+            "  profile: everything added up, that is, which items are frequent.",
+            *reasons,
+            f"At ε = {near.epsilon:g} ({near.law.capitalize()}), patterns drown below {near.users_needed:,} users "
+            "per entity.",
+        ]
+    )
+
+
+# --- statistics: the share that the noise hides ---
+
+
+def _at(plan: Plan, epsilon: float, *, own: bool = False) -> Usefulness:
     """Judge at some ε; with `own`, as if every entity added the whole noise."""
-    public = plan.public if epsilon == float(plan.epsilon) else plan.public.with_(epsilon=epsilon)
-    return worth(public.with_(honest=0) if own else public, kind)
+    public = plan.parameters if epsilon == float(plan.epsilon) else plan.parameters.with_(epsilon=epsilon)
+    return plan.release_mechanism.usefulness(public.with_(honest=0) if own else public)
 
 
-def _row_record(plan: Plan, kind: Kind, epsilon: float) -> dict[str, Any]:
-    found = _at(plan, kind, epsilon)
-    own = asdict(_at(plan, kind, epsilon, own=True)) if plan.public.honest else None
-    return {
-        **asdict(found),
-        "delta": float(plan.delta),
-        "mechanism": kind,
-        "guess": best_guess(epsilon, float(plan.delta)),
-        "verdict": found.verdict,
-        "of_the_plan": epsilon == float(plan.epsilon),
-        "own_noise": own and own["share"],
-    }
+def _statistic_record(plan: Plan, epsilons: Sequence[float]) -> dict[str, Any]:
+    rows = []
+    for epsilon in epsilons:
+        own = _at(plan, epsilon, own=True).share if plan.parameters.honest else None
+        row = asdict(_at(plan, epsilon)) | {"mechanism": plan.spec.mechanism, "own_noise": own}
+        guess = best_guess(epsilon, float(plan.delta))
+        rows.append(row | {"guess": guess, "of_the_plan": epsilon == float(plan.epsilon)})
+    return _public_record(plan.parameters) | {"rows": rows, "verdict": " ".join(_statistic_verdict(plan))}
 
 
-def _table(plan: Plan, kind: Kind, epsilons: Sequence[float]) -> Table:
-    secure = bool(plan.public.honest)
+def _show_statistic(plan: Plan, epsilons: Sequence[float]) -> None:
+    """Print the table, what its columns mean, and the verdict on the plan's own ε."""
+    secure, name = bool(plan.parameters.honest), plan.spec.mechanism
+    whose = "of the secure sum" if secure else "that every entity adds, in all of them together"
+    entities = "entity" if plan.n_entities == 1 else "entities"
+    typer.echo(f"{name}: the noise {whose}, against")
+    typer.echo(f"{plan.n_users:,} promised users in each of {plan.n_entities:,} {entities}, from public numbers only")
     names = ["", "ε", "best\nguess", "hidden\nbelow", *(["with own\nnoise"] if secure else []), "clear from\nusers"]
     table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for name in names:
-        table.add_column(name, justify="right", no_wrap=True)
+    for column in names:
+        table.add_column(column, justify="right", no_wrap=True)
     table.add_column("useful?", no_wrap=True)
     for epsilon in epsilons:
-        table.add_row(*_cells(plan, kind, epsilon))
-    return table
-
-
-def _cells(plan: Plan, kind: Kind, epsilon: float) -> list[str]:
-    found, mark = _at(plan, kind, epsilon), "plan >" if epsilon == float(plan.epsilon) else ""
-    own = [_share(_at(plan, kind, epsilon, own=True).share)] if plan.public.honest else []
-    guess = percent(best_guess(epsilon, float(plan.delta)))
-    return [mark, f"{epsilon:.3g}", guess, _share(found.share), *own, f"{found.users_needed:,}", found.verdict]
+        found, mark = _at(plan, epsilon), "plan >" if epsilon == float(plan.epsilon) else ""
+        own = [_share(_at(plan, epsilon, own=True).share)] if secure else []
+        guess = percent(best_guess(epsilon, float(plan.delta)))
+        needed = f"{found.users_needed:,}"
+        table.add_row(mark, f"{epsilon:.3g}", guess, _share(found.share), *own, needed, found.verdict)
+    Console().print(table)
+    limit = f"{100 * _at(plan, float(plan.epsilon)).limit:g} %"
+    lines = [
+        f"best guess: how often an attacker is right about one person, from even odds; δ = {float(plan.delta):g}.",
+        "hidden below: patterns that explain less than this share of users' total variation cannot be detected.",
+        *(["with own noise: the same without the secure sum."] if secure else []),
+        f"clear from users: promised users of an entity from which on at most {limit} is hidden.",
+        f"useful? perhaps: at most {limit} is hidden, up to which auto calls {name} of {plan.feedback} clear",
+        "  of its noise; hardly: more; no: everything.",
+        "",
+        *_statistic_verdict(plan),
+    ]
+    typer.echo("\n".join(lines))
 
 
 def _share(share: float) -> str:
@@ -238,37 +360,13 @@ def _share(share: float) -> str:
     return "all" if share >= 1 else f"{100 * share:.2g} %" if share < 0.1 else f"{100 * share:.3g} %"
 
 
-def _title(plan: Plan, kind: Kind) -> list[str]:
-    whose = "of the secure sum" if plan.public.honest else "that every entity adds, in all of them together"
-    users = f"{plan.n_users:,} promised users in each of {plan.n_entities:,} {_entities(plan)}"
-    return [f"{kind}: the noise {whose}, against", f"{users}, from public numbers only"]
-
-
-def _entities(plan: Plan) -> str:
-    return "entity" if plan.n_entities == 1 else "entities"
-
-
-def _legend(plan: Plan, kind: Kind) -> list[str]:
-    limit = f"{100 * clear_share(kind, plan.feedback):g} %"
-    return [
-        f"best guess: how often an attacker is right about one person, from even odds; δ = {float(plan.delta):g}.",
-        "hidden below: a pattern drowns when less than this share of all users' squared length lies along it.",
-        *(["with own noise: the same without the secure sum."] if plan.public.honest else []),
-        f"clear from users: promised users of an entity from which on at most {limit} is hidden.",
-        f"useful? perhaps: at most {limit} is hidden, up to which auto calls {kind} of {plan.feedback} clear",
-        "  of its noise; hardly: more; no: everything.",
-        "",
-        *_verdict(plan, kind),
-    ]
-
-
-def _verdict(plan: Plan, kind: Kind) -> list[str]:
-    found = _at(plan, kind, float(plan.epsilon))
+def _statistic_verdict(plan: Plan) -> list[str]:
+    found = _at(plan, float(plan.epsilon))
     price, limit, share = f"At ε = {float(plan.epsilon):g}", f"{100 * found.limit:g} %", _share(found.share)
     if found.clear:
         said = [
             f"{price} patterns above {share} can be seen: clear of the noise by the limit of auto ({limit}).",
-            "That is needed and not enough; whether the data have such patterns, public numbers cannot say.",
+            "That is necessary, not sufficient: public numbers cannot say whether the data have such patterns.",
         ]
     else:
         seen = "no pattern can be seen" if found.share >= 1 else f"only patterns above {share} can be seen"
@@ -277,60 +375,3 @@ def _verdict(plan: Plan, kind: Kind) -> list[str]:
             f"It would be from {found.users_needed:,} users per entity, or with more entities, or at a larger ε.",
         ]
     return [*said, _WHERE]
-
-
-def check_numbers(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Refuse a name in a file of numbers that means nothing here; fields of a plan may stand in it.
-
-    Examples
-    --------
-    >>> check_numbers({"n_item": 5})
-    Traceback (most recent call last):
-    twofold.errors.BadPrivacyParameter: the file has a number that is not known.
-      Found: n_item
-      Expected: perhaps n_items
-      See docs/errors.md#bad-privacy-parameter
-    """
-    known = sorted({one.name for one in fields(PublicNumbers)} | {one.name for one in fields(Plan)})
-    for name in given:
-        if name not in known:
-            near = get_close_matches(name, known, n=1)
-            raise BadPrivacyParameter(
-                "the file has a number that is not known.",
-                found=f"{name:.40}",
-                expected=f"perhaps {near[0]}" if near else "n_items, n_users, bound, max_items, n_prototypes, ...",
-            )
-    return dict(given)
-
-
-def check_fit(public: PublicNumbers) -> None:
-    """Refuse more items of one user than there are.
-
-    Examples
-    --------
-    >>> check_fit(PublicNumbers(n_items=5, n_users=9, bound=1, max_items=6, n_prototypes=2))
-    Traceback (most recent call last):
-    twofold.errors.BadPrivacyParameter: a user cannot have more items than the catalog...
-    """
-    if public.max_items > public.n_items:
-        raise BadPrivacyParameter(
-            "a user cannot have more items than the catalog.",
-            found=f"max_items = {public.max_items}, n_items = {public.n_items}",
-            expected=f"max_items of at most {public.n_items}",
-            fix=f"--max-items {public.n_items}, or max_items = {public.n_items} in the file",
-        )
-
-
-def plan_numbers(plan: Plan) -> dict[str, Any]:
-    """Take the numbers out of a plan; ratings count from their centre. Without a δ, Gaussian rows get the usual one."""
-    public = plan.public
-    return {
-        "n_items": plan.n_items,
-        "n_users": plan.n_users,
-        "bound": public.value_cap,
-        "max_items": plan.max_items,
-        "n_prototypes": plan.n_prototypes,
-        "n_entities": plan.n_entities,
-        "epsilon": float(plan.epsilon),
-        **({"delta": float(plan.delta)} if plan.delta else {}),
-    }

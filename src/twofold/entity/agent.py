@@ -237,7 +237,7 @@ class Entity:
         return self._part_made
 
     def _bytes(self, masks: Masks | None = None) -> bytes:
-        event = self.plan.release_mechanism.price(self.plan.public, seeded=self._source.seeded)
+        event = self.plan.spec.event_for(seeded=self._source.seeded)
         if self._ledger is None:
             if self._made is None:
                 self._made = self._draw(event, self._source, masks)
@@ -251,7 +251,7 @@ class Entity:
     def _draw(self, event: Event, noise: Source, masks: Masks | None) -> bytes:
         """Run the mechanism; what it says it did must be what was paid for. The same noise gives the same bytes."""
         rows = bounded(self._ratings, self.plan).matrix
-        drawn = self.plan.release_mechanism.release(rows, self.plan.public, rng=noise)
+        drawn = self.plan.release_mechanism.release(rows, self.plan.parameters, rng=noise)
         if drawn.event != event or drawn.value.seeded != is_seeded(event):
             raise PrivacyError(
                 "the mechanism did something else than what was paid for; nothing is sent.",

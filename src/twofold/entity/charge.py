@@ -10,14 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from twofold.errors import BudgetExceeded, LedgerBroken
-from twofold.federation.expected import chosen_mechanism
 from twofold.federation.messages import message_limit
 from twofold.federation.plan import Plan
 from twofold.privacy.budget import ApproxDP, NotPrivate, PureDP
 from twofold.privacy.events import Event, NonPrivateEvent, flatten, is_seeded
 from twofold.privacy.ledger import Ledger
 from twofold.privacy.rng import Source
-from twofold.release.bilinear.mechanism import Bilinear
 
 __all__ = ["LedgerCharge", "NewLedger", "describe", "open_account"]
 
@@ -79,7 +77,7 @@ def open_account(where: str | PathLike[str] | Ledger, plan: Plan, *, dataset: st
     cost = plan.budget if real else None
     ledger = where if isinstance(where, Ledger) else _found_or_made(Path(where), plan, dataset, cost)
     # Where private data decide the size (simulations only), there is no public size to claim.
-    sized = plan.release_mechanism.size(plan.public) is not None
+    sized = plan.spec.rows is not None
     return LedgerCharge(ledger=ledger, plan=plan, event=event, cost=cost, room=message_limit(plan) if sized else 0)
 
 
@@ -124,42 +122,18 @@ def describe(plan: Plan) -> dict[str, Any]:
     '1 prototype over 457 items: noisy sums of counts and a noisy number of users each (popularity, plan federation)'
     """
     marked = {"simulation": True} if plan.simulation else {}
-    public, (mechanism, _) = plan.public, chosen_mechanism(plan)
-    if isinstance(mechanism, Bilinear):
-        return {"what": _vector_words(plan, mechanism)} | marked
-    size = mechanism.size(public) or plan.n_prototypes
-    sums = (
-        "noisy sums of counts"
-        if plan.feedback == "counts"
-        else "noisy sums of centred ratings, noisy numbers of ratings"
-    )
+    spec, hidden = plan.spec, ""
+    if plan.secure is not None:
+        hidden = f", masked: the server sees only the sum of at least {plan.secure.survivors} such messages"
+    about: dict[str, Any] = {"what": f"{spec.what} ({spec.mechanism}, plan {plan.name}){hidden}"} | marked
+    if spec.sum is not None:
+        return about
     numbers = {
         "n_items": plan.n_items,
         "n_users": plan.n_users,
-        "bound": public.value_cap,
+        "bound": plan.parameters.value_cap,
         "max_items": plan.max_items,
-        "n_prototypes": size,
+        "n_prototypes": spec.rows or plan.n_prototypes,
         "n_entities": plan.n_entities,
     }
-    return {
-        "what": f"{size} prototype{'s' * (size != 1)} over {plan.n_items:,} items: {sums} and a noisy number of users "
-        f"each ({mechanism.name}, plan {plan.name})",
-        "public_numbers": numbers | ({"delta": float(plan.delta)} if plan.delta else {}),
-    } | marked
-
-
-def _vector_words(plan: Plan, mechanism: Bilinear) -> str:
-    """Say what a bilinear statistic is, and under how many masks it left."""
-    pairs = {
-        "gram": "how often items go together",
-        "sketch": "how items go with public random groups of items",
-        "features": "how items go with public features",
-    }[mechanism.kind]
-    numbers = mechanism.layout(plan.public).length
-    hidden = ""
-    if plan.secure is not None:
-        hidden = f", masked: the server sees only the sum of at least {plan.secure.survivors} such messages"
-    return (
-        f"{numbers:,} noisy numbers over {plan.n_items:,} items: sums, a number of users, and {pairs} "
-        f"({mechanism.name}, plan {plan.name}){hidden}"
-    )
+    return about | {"public_numbers": numbers | ({"delta": float(plan.delta)} if plan.delta else {})}

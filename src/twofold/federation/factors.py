@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twofold.errors import BadMessage, BadNumber, BadShape, FactorsChanged, NotForRealUse, PlanMismatch
-from twofold.federation.expected import expected
 from twofold.federation.header import FACTORS, check_header, common_record, note_of
 from twofold.federation.plan import Plan
 from twofold.storage.container import (
@@ -265,7 +264,7 @@ def factors_limit(plan: Plan) -> int:
     >>> factors_limit(Plan(catalog=CatalogKey(hash="0" * 64, n_items=457), feedback="counts", bound=5, max_items=60))
     112616
     """
-    second = plan.n_items * (4 * MOST_PATTERNS + 8) + 8 * MOST_PATTERNS if expected(plan).length else 0
+    second = plan.n_items * (4 * MOST_PATTERNS + 8) + 8 * MOST_PATTERNS if plan.spec.sum is not None else 0
     return 8 + LARGEST_HEADER + plan.n_items * (4 * plan.rank + 16) + 8 * plan.rank**2 + second
 
 
@@ -294,7 +293,7 @@ def _layouts(container: Container, plan: Plan) -> dict[str, Layout]:
     if not 1 <= rank <= plan.rank:
         raise BadMessage("the rank of the item factors does not fit the plan.", expected=f"1 to {plan.rank}")
     per_item = Layout(dtype="F64", shape=(plan.n_items,))
-    second = _second_layouts(container, plan) if expected(plan).length else {}
+    second = _second_layouts(container, plan) if plan.spec.sum is not None else {}
     return second | {
         "factors": Layout(dtype="F32", shape=(plan.n_items, rank)),
         "moments": Layout(dtype="F64", shape=(rank, rank)),

@@ -1,86 +1,135 @@
-"""Checks of a plan's fields, in the order a reader meets them."""
+"""One table of fields: what a field means, its range, default and example stand in its declaration and nowhere else.
+
+`Plan` and `SecureSum` are `FieldTable`s (pydantic models). The comments of a plan file, the options of `twofold plan
+new`, the errors and the reference page are all made from the declarations; see docs/decisions/0012.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Annotated, Any, ClassVar, Final, Literal, get_args, get_origin
 
-from twofold.checks import LARGEST, NAME, check_entity_name, is_hash, number, whole
-from twofold.errors import BadPlan, TwofoldError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, ValidationError
+from pydantic.fields import FieldInfo
+
+from twofold.checks import LARGEST
+from twofold.errors import BadPlan, Run, TwofoldError
 from twofold.privacy.budget import positive, read_delta
-from twofold.privacy.unit import Unit
-from twofold.release.choose import mechanism
 from twofold.storage.strict_json import printable
 
-if TYPE_CHECKING:
-    from twofold.federation.plan import Plan
-
 __all__ = [
-    "CatalogKey",
-    "CatalogLike",
+    "MOST",
+    "Delta",
+    "Epsilon",
+    "FieldNote",
+    "FieldTable",
+    "Number",
+    "Time",
+    "Whole",
+    "WholeFromZero",
     "check_names",
-    "check_plan",
     "check_time",
+    "described",
+    "reference",
 ]
 
-#: No catalog of ours is longer; a header that says so is refused before anything is allocated.
-MOST_ITEMS = 10_000_000
 #: Of a whole number in a plan; every reader of JSON takes it.
-MOST = 10**15
-#: Characters of the plan's record; it must fit into the header of a message.
-LONGEST_RECORD = 40_000
-_BITS = 400
+MOST: Final = 10**15
+_BITS: Final = 400
 
 
-class CatalogLike(Protocol):
-    """A list of items with a hash, such as `twofold.Catalog`."""
+def described(
+    meaning: str,
+    *,
+    default: Any = ...,
+    suggested: Callable[[dict[str, Any]], Any] | None = None,
+    default_text: str = "",
+    expected: str = "",
+    example: Any = None,
+    option: bool = True,
+) -> Any:
+    """Declare a field of a table.
 
-    @property
-    def hash(self) -> str:
-        """SHA-256 of the ordered list."""
-        ...
-
-    @property
-    def items(self) -> Any:
-        """The list."""
-        ...
-
-    def __len__(self) -> int: ...
+    Parameters
+    ----------
+    meaning : str
+        One or two sentences: the comment in a plan file, the help of the option, the row of the reference page.
+    default : object
+        Its value when nothing is said; required when left out.
+    suggested : callable, optional
+        Computes the default from the fields before it.
+    default_text : str
+        What the default is, in words, where a value does not say it.
+    expected : str
+        What a value must be, in words, where the type does not say it.
+    example : object
+        Shown in a plan file where the field is left out.
+    option : bool
+        Whether `twofold plan new` has an option of the same name.
+    """
+    extra = {"default_text": default_text, "expected": expected, "example": example, "option": option}
+    if suggested is not None:
+        return Field(default_factory=suggested, description=meaning, json_schema_extra=extra)
+    return Field(default=default, description=meaning, json_schema_extra=extra)
 
 
 @dataclass(frozen=True, kw_only=True)
-class CatalogKey:
-    """Hash and length of a catalog: all that the server knows of it.
+class FieldNote:
+    """What the table says about one field.
 
-    Examples
-    --------
-    >>> CatalogKey(hash="abc", n_items=3)
-    Traceback (most recent call last):
-    twofold.errors.BadPlan: the catalog's hash is not one...
+    Parameters
+    ----------
+    name : str
+        As in Python and in a plan file.
+    meaning, expected, default : str
+        What it means, what a value must be, and what it is when nothing is said; empty where it is required.
+    example : object
+        A value that could stand there.
+    option : bool
+        Whether `twofold plan new` has an option for it.
+    kind : type
+        Type of a value as a shell gives it: int, float, bool or str.
+    optional : bool
+        Whether None is a value, which means "none".
     """
 
-    hash: str
-    n_items: int
+    name: str
+    meaning: str
+    expected: str
+    default: str
+    example: object
+    option: bool
+    kind: type[Any]
+    optional: bool
 
-    def __post_init__(self) -> None:
-        if not is_hash(self.hash):
-            raise BadPlan("the catalog's hash is not one.", expected="64 hexadecimal digits, as Catalog.hash gives")
-        whole("catalog.n_items", self.n_items, most=MOST_ITEMS)
+
+class FieldTable(BaseModel):
+    """A frozen, strict model whose refusals are our errors, with the field at fault as `parameter`."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", arbitrary_types_allowed=True)
+    #: Stands before the names of fields in errors and files.
+    prefix: ClassVar[str] = ""
+
+    def __init__(self, **given: Any) -> None:
+        try:
+            super().__init__(**given)
+        except ValidationError as error:
+            raise _refusal(type(self), error) from None
 
     @classmethod
-    def of(cls, catalog: Any) -> CatalogKey:
-        """Take hash and length of anything that has both; a key stays as it is."""
-        if isinstance(catalog, CatalogKey):
-            return catalog
-        if not hasattr(catalog, "hash") or not hasattr(catalog, "items") or not hasattr(catalog, "__len__"):
-            raise BadPlan(
-                "a plan needs the public catalog.", found=f"a {type(catalog).__name__}", fix='Catalog.read("items.csv")'
-            )
-        return cls(hash=catalog.hash, n_items=len(catalog))
+    def notes(cls) -> tuple[FieldNote, ...]:
+        """What the table says about each field, in the order of the declarations."""
+        return tuple(_note(name, info) for name, info in cls.model_fields.items())
+
+    @classmethod
+    def note(cls, name: str) -> FieldNote:
+        """What the table says about one field."""
+        return _note(name, cls.model_fields[name])
 
 
 def check_names(given: Iterable[object], known: Iterable[str], *, optional: Iterable[str] = ()) -> None:
@@ -90,76 +139,21 @@ def check_names(given: Iterable[object], known: Iterable[str], *, optional: Iter
     --------
     >>> check_names(["max_item"], ["max_items", "rank"], optional=["rank"])
     Traceback (most recent call last):
-    twofold.errors.BadPlan: the plan has a field that is not known.
-      Found: max_item
-      Expected: perhaps max_items
-      See docs/errors.md#bad-plan
+    twofold.errors.BadPlan: the plan has an unknown field...
     """
     names, wanted = {str(one) for one in given}, set(known)
     for name in sorted(names - wanted):
         near = get_close_matches(name, sorted(wanted), n=1)
         listed = f"perhaps {near[0]}" if near else f"one of {', '.join(sorted(wanted))}"
-        raise BadPlan("the plan has a field that is not known.", found=printable(name, 40), expected=listed)
+        shown = printable(name, 40)
+        raise BadPlan("the plan has an unknown field.", found=shown, expected=listed, parameter=shown)
     if missing := sorted(wanted - names - set(optional)):
         raise BadPlan(
             "the plan is not complete.",
             found=f"missing {', '.join(missing)}",
-            fix="add them; twofold plan new writes a file with every field and what it means",
+            fix=("add them", Run("plan new"), "which writes a file with every field and what it means"),
+            parameter=missing[0],
         )
-
-
-def check_plan(plan: Plan) -> None:
-    """Check every field, and bring numbers to one form so that equal plans have equal hashes."""
-    given: Any = plan.catalog
-    _set(plan, "catalog", CatalogKey.of(given))
-    # Not a field: kept for those who made the plan with the whole list, never hashed, compared or written.
-    _set(plan, "_catalog_items", None if isinstance(given, CatalogKey) else given)
-    _check_features(plan)
-    for name in ("max_items", "n_prototypes", "rank", "n_users", "n_entities", "quorum"):
-        whole(name, getattr(plan, name), most=MOST)
-    whole("seed", plan.seed, least=0, most=MOST)
-    for name in ("bound", "lower", "regularization"):
-        _set(plan, name, number(name, getattr(plan, name)))
-    for name in ("centre", "l1_cap", "l2_cap"):
-        if getattr(plan, name) is not None:
-            _set(plan, name, number(name, getattr(plan, name)))
-    _set(plan, "epsilon", _short(positive(plan.epsilon, name="epsilon"), "epsilon"))
-    _set(plan, "delta", _short(read_delta(plan.delta), "delta"))
-    _check_texts(plan)
-    _check_together(plan)
-    if len(plan.canonical()) > LONGEST_RECORD:
-        raise BadPlan(
-            "the plan is too long for the header of a message.",
-            expected=f"at most {LONGEST_RECORD:,} characters",
-            fix="name fewer entities, or none: then any may take part",
-        )
-
-
-def _short(value: Fraction, name: str) -> Fraction:
-    if max(value.numerator.bit_length(), value.denominator.bit_length()) > _BITS:
-        raise BadPlan(f"{name} has too many digits.", expected=f"at most {_BITS} bits above and below its fraction bar")
-    return value
-
-
-def _check_texts(plan: Plan) -> None:
-    if not isinstance(plan.unit, Unit):
-        raise BadPlan("unit says whose presence is hidden.", expected="Unit.person() or Unit.visit()")
-    for name in ("feedback", "mechanism"):
-        if not isinstance(getattr(plan, name), str):
-            raise BadPlan(f"{name} is a word.", found=type(getattr(plan, name)).__name__)
-    if type(plan.simulation) is not bool:
-        raise BadPlan("simulation is true or false.", found=f"{plan.simulation!r:.40}")
-    if not isinstance(plan.name, str) or not NAME.fullmatch(plan.name):
-        raise BadPlan("the plan's name is not usable.", expected="1 to 64 letters, digits, '-', '_' or '.'")
-    named: object = plan.entities
-    if isinstance(named, str) or not isinstance(named, Iterable):
-        raise BadPlan("entities is a list of names.", found=type(named).__name__, expected='["st-anna", "st-bern"]')
-    # Sorted: the order says nothing, and equal plans have equal hashes.
-    _set(plan, "entities", tuple(sorted(check_entity_name(one) for one in named)))
-    if len(set(plan.entities)) != len(plan.entities):
-        raise BadPlan("an entity is named twice.", expected="each name once")
-    if plan.deadline is not None:
-        _set(plan, "deadline", check_time(plan.deadline))
 
 
 def check_time(text: object) -> str:
@@ -176,123 +170,112 @@ def check_time(text: object) -> str:
             return when.astimezone(UTC).isoformat().replace("+00:00", "Z")
     except (ValueError, OverflowError):
         pass
-    raise BadPlan("the deadline is not a time.", found=f"{text!r:.40}", expected="as 2027-01-31T12:00:00Z")
+    raise BadPlan("{parameter} is not a time.", found=f"{text!r:.40}", expected="as 2027-01-31T12:00:00Z")
 
 
-def _check_together(plan: Plan) -> None:
-    if plan.max_items > plan.n_items:
-        raise BadPlan(
-            "max_items is larger than the catalog.", found=f"{plan.max_items}", expected=f"at most {plan.n_items}"
-        )
-    # The rules of twofold.data.Bounds, which sees the same numbers only after the ledger has reserved their price.
-    if plan.bound <= 0:
-        raise BadPlan(
-            "bound is not usable.",
-            found=f"{plan.bound:g}",
-            expected="bound > 0; absent entries lie at 0 or, for ratings, at the centre",
-            fix="shift the values so that the largest is above 0",
-        )
-    if plan.bound - plan.lower < 1 / LARGEST:
-        raise BadPlan("the values have no room.", expected="lower < bound")
-    if plan.secure is not None and plan.secure.keys is not None and not plan.entities:
-        _set(plan, "entities", tuple(plan.secure.keys))
-    expected = len(plan.entities) or plan.n_entities
-    if plan.quorum > expected:
-        raise BadPlan(
-            "the quorum can never be reached.",
-            found=f"{plan.quorum}",
-            expected=f"at most {expected}",
-            fix="lower quorum, or name more entities" if plan.entities else "lower quorum, or raise n_entities",
-        )
-    if plan.secure is not None:
-        plan.secure.check(expected)
-        _check_order(plan.secure.share_deadline, plan.deadline)
-        _check_roster(plan)
-    if plan.regularization < 0:
-        raise BadPlan("regularization is out of range.", expected="at least 0")
-    try:
-        chosen = mechanism(plan.mechanism)
-        plan.public  # noqa: B018 - checks feedback, bounds, caps and centre together
-    except TwofoldError as error:
-        raise BadPlan(error.summary, found=error.found, expected=error.expected, fix=error.fix) from None
-    _check_summable(plan)
-    _check_alone(plan)
-    if not chosen.private and not plan.simulation:
-        raise BadPlan(
-            "this mechanism is not private.",
-            found=plan.mechanism,
-            expected="a mechanism with a proof",
-            fix='mechanism="auto", or simulation=True, which marks everything "not private"',
-        )
+def reference(table: type[FieldTable]) -> str:
+    """Write the table of fields as Markdown, for the reference page.
+
+    Examples
+    --------
+    >>> from twofold.federation.secure import SecureSum
+    >>> print(reference(SecureSum).splitlines()[2][:30])
+    | `secure.survivors` | Fewest
+    """
+    lines = ["| field | meaning | value | default |", "|---|---|---|---|"]
+    for one in table.notes():
+        lines.append(f"| `{table.prefix}{one.name}` | {one.meaning} | {one.expected} | {one.default or 'required'} |")
+    return "\n".join(lines) + "\n"
 
 
-def _check_order(sharing: str | None, sending: str | None) -> None:
-    """Refuse messages that would be due before the keys they need."""
-    if sharing and sending and datetime.fromisoformat(sharing) >= datetime.fromisoformat(sending):
-        raise BadPlan(
-            "keys would be shared after the messages are due.",
-            found=f"secure.share_deadline {sharing}, deadline {sending}",
-            expected="a share_deadline well before the deadline",
-        )
+def _exact(read: Callable[..., Fraction], **more: Any) -> Callable[[Any], Fraction]:
+    def check(value: Any) -> Fraction:
+        exact = read(value, **more)
+        if max(exact.numerator.bit_length(), exact.denominator.bit_length()) > _BITS:
+            raise BadPlan(
+                "{parameter} has too many digits.", expected=f"at most {_BITS} bits above and below its fraction bar"
+            )
+        return exact
+
+    return check
 
 
-def _check_summable(plan: Plan) -> None:
-    """Refuse a secure sum of messages that cannot be added up; said now, not when keys are already shared."""
-    if plan.secure is None:
-        return
-    from twofold.federation.expected import (  # read the plan, which is complete by now
-        cannot_be_summed,
-        chosen_mechanism,
+#: A whole number from 1, or from 0.
+Whole = Annotated[int, Field(ge=1, le=MOST)]
+WholeFromZero = Annotated[int, Field(ge=0, le=MOST)]
+#: A finite number; -0.0 becomes 0.0, because equal plans have equal hashes.
+Number = Annotated[
+    float, Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False), AfterValidator(lambda value: float(value) + 0.0)
+]
+#: Exact fractions.
+Epsilon = Annotated[Fraction, PlainValidator(_exact(positive, name="epsilon"))]
+Delta = Annotated[Fraction, PlainValidator(_exact(read_delta))]
+Time = Annotated[str, PlainValidator(check_time)]
+
+
+def _note(name: str, info: FieldInfo) -> FieldNote:
+    extra: Mapping[str, Any] = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
+    several = () if get_origin(info.annotation) is Literal else get_args(info.annotation)
+    kinds = [one for one in several if one is not type(None)] or [info.annotation]
+    default = str(extra.get("default_text") or "")
+    if not default and info.default_factory is None and not info.is_required():
+        default = "none" if info.default is None else _text(info.default)
+    return FieldNote(
+        name=name,
+        meaning=info.description or "",
+        expected=str(extra.get("expected") or "") or _range(info, kinds[0]),
+        default=default,
+        example=extra.get("example"),
+        option=bool(extra.get("option", False)),
+        kind=_kind(kinds[0]),
+        optional=type(None) in get_args(info.annotation),
     )
-    from twofold.release.bilinear.mechanism import Bilinear
-
-    if not isinstance(found := chosen_mechanism(plan)[0], Bilinear):
-        raise cannot_be_summed(found)
 
 
-def _check_alone(plan: Plan) -> None:
-    """Hold a secure sum to the largest ε that it allows one entity's message alone."""
-    if plan.secure is None or plan.secure.most_alone is None:
-        return
-    from twofold.federation.leaving import leaving  # reads the plan, which is complete by now
-
-    alone, most = leaving(plan).alone, float(plan.secure.most_alone)
-    if alone is not None and alone > most:
-        raise BadPlan(
-            "one entity's message seen alone would promise less than the plan demands.",
-            found=f"ε = {alone:.3g} alone, should all others collude",
-            expected=f"at most {most:g} (secure.most_alone)",
-            fix="lower epsilon, take fewer survivors, or raise secure.most_alone",
-        )
+def _kind(annotation: Any) -> type[Any]:
+    plain = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+    return plain if plain in (int, float, bool) else str
 
 
-def _check_features(plan: Plan) -> None:
-    """Keep hash and width; the table itself stays with those who made the plan with it."""
-    from twofold.federation.tables import FeaturesKey
-
-    given: Any = plan.features
-    _set(plan, "_features_table", None if given is None or isinstance(given, FeaturesKey) else given)
-    if given is not None:
-        _set(plan, "features", FeaturesKey.of(given))
-
-
-def _check_roster(plan: Plan) -> None:
-    """Entities and keys are the same names; a plan made with the keys alone takes its names from them."""
-    keys = plan.secure.keys if plan.secure is not None else None
-    if plan.secure is not None and plan.secure.roster and not plan.entities:
-        raise BadPlan(
-            "a plan with a list of keys names its entities.",
-            found="entities = [] beside the hash of a list of keys",
-            expected="the names in the list of keys",
-            fix="secure=SecureSum(roster=Roster.read(...)), which names them",
-        )
-    if keys is not None and tuple(keys) != plan.entities:
-        raise BadPlan(
-            "the entities of the plan are not those of the list of keys.",
-            found=f"{len(plan.entities)} names and {len(keys)} keys",
-            expected="a key of every entity, and no other",
-        )
+def _range(info: FieldInfo, annotation: Any) -> str:
+    """Say which values a field takes, from its type and its limits."""
+    limits = [one for part in get_args(annotation)[1:] for one in getattr(part, "metadata", ())]
+    least = next((one.ge for one in [*info.metadata, *limits] if hasattr(one, "ge")), None)
+    if get_origin(annotation) is Literal:
+        return " or ".join(f'"{one}"' for one in get_args(annotation))
+    names = {int: "a whole number", float: "a finite number", bool: "true or false"}
+    text = names.get(_kind(annotation), "text")
+    return f"{text} from {least:g}" if isinstance(least, int) else text
 
 
-def _set(plan: Plan, name: str, value: object) -> None:
-    object.__setattr__(plan, name, value)
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Fraction):
+        return f"{float(value):g}"
+    return f'"{value}"' if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _refusal(table: type[FieldTable], error: ValidationError) -> TwofoldError:
+    """Say the first thing that is wrong as an error of ours."""
+    every = error.errors(include_url=False)
+    known = [*table.model_fields]
+    strange = [str(one["loc"][0]) for one in every if one["type"] == "extra_forbidden"]
+    lacking = [str(one["loc"][0]) for one in every if one["type"] == "missing"]
+    if strange or lacking:
+        given = [name for name in known if name not in lacking] + strange
+        try:
+            check_names([table.prefix + name for name in given], [table.prefix + name for name in known])
+        except BadPlan as found:
+            return found
+    first = every[0]
+    name = str(first["loc"][0]) if first["loc"] else ""
+    inner = first.get("ctx", {}).get("error")
+    if isinstance(inner, TwofoldError):
+        return BadPlan(**{**inner.parts, "parameter": table.prefix + name})
+    return BadPlan(
+        "{parameter} is out of range.",
+        found=re.sub(r"\s+", " ", f"{first['input']!r:.40}"),
+        expected=table.note(name).expected,
+        parameter=table.prefix + name,
+    )

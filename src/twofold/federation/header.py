@@ -17,7 +17,7 @@ from twofold.storage.strict_json import printable
 __all__ = [
     "ANSWER",
     "FACTORS",
-    "PROTOTYPES",
+    "RELEASE",
     "ROLL",
     "SHARES",
     "SURVIVORS",
@@ -29,7 +29,8 @@ __all__ = [
 ]
 
 #: Names with a major version: a program that reads version 1 ignores fields it does not know, and refuses version 2.
-PROTOTYPES: Final = "twofold.release/1"
+#: The name is older than the word "release". It stays: stored releases are sent again byte for byte.
+RELEASE: Final = "twofold.prototypes/1"
 FACTORS: Final = "twofold.factors/1"
 #: Key messages of a secure sum; they carry no data.
 SHARES: Final = "twofold.shares/1"
@@ -37,15 +38,15 @@ ROLL: Final = "twofold.roll/1"
 SURVIVORS: Final = "twofold.survivors/1"
 ANSWER: Final = "twofold.answer/1"
 _ROUNDS: Final = {
-    "twofold.release": "a round-1 message (prototypes)",
-    "twofold.factors": "a round-2 message (item factors)",
+    "twofold.prototypes": "an entity's release",
+    "twofold.factors": "item factors",
     "twofold.shares": "an entity's key shares",
     "twofold.roll": "the list of those who shared keys",
     "twofold.survivors": "the list of messages in the sum",
     "twofold.answer": "an entity's answer that takes masks off",
 }
 #: Kinds that an entity sends.
-_SENT: Final = (PROTOTYPES, SHARES, ANSWER)
+_SENT: Final = (RELEASE, SHARES, ANSWER)
 _KINDS: Final = (*_SENT, FACTORS, ROLL, SURVIVORS)
 _LONGEST_NOTE: Final = 2_000
 _HASH = re.compile("[0-9a-f]{64}")
@@ -171,7 +172,7 @@ def _difference(name: str, theirs: Mapping[str, Any], ours: Mapping[str, Any]) -
 
 
 def _other_schema(found: str, wanted: str | None) -> BadMessage:
-    parts, ours = _SCHEMA.fullmatch(found), (wanted or PROTOTYPES).partition("/")[0]
+    parts, ours = _SCHEMA.fullmatch(found), (wanted or RELEASE).partition("/")[0]
     if not parts or parts[1] not in _ROUNDS:
         return BadMessage("the message is of an unknown kind.", found=printable(found, 40), expected=wanted or "ours")
     if wanted and parts[1] != ours:

@@ -13,7 +13,6 @@ The terms of a plan's secure sum: keys, numbers and the modulus, all from public
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -22,13 +21,8 @@ from typing import Any, Final
 import numpy as np
 
 from twofold.errors import BadMessage, BadPlan, PlanMismatch
-from twofold.federation.expected import cannot_be_summed, chosen_mechanism
 from twofold.federation.header import ANSWER, ROLL, SHARES, SURVIVORS, check_entity, check_header, common_record
 from twofold.federation.plan import Plan
-from twofold.release.bilinear.layout import BilinearLayout
-from twofold.release.bilinear.mechanism import Bilinear, noise_deviation
-from twofold.release.content import Kind
-from twofold.release.contract import ReleaseParameters
 from twofold.secure_sum import SharesMessage, UnmaskMessage, check_shares
 from twofold.secure_sum.terms import Terms
 from twofold.storage.container import LARGEST_HEADER, Layout, as_bytes, check_seal, open_container, pack_sealed, unpack
@@ -195,11 +189,6 @@ def _same(entity: str, sender: str) -> str:
 
 #: An entity may have so many times the promised users before its numbers could leave the modulus; it is refused then.
 ROOM: Final = 1_000
-#: Standard deviations of noise that fit beside; a Gaussian passes them once in 10^80 draws.
-_FAR: Final = 20
-#: The same for a share of a Laplace, in deviations of the whole noise: the tail of a share is as long as that of all of
-#: it (by symmetry P(|share| > t) is at most 2 P(|sum| > t)), however small its own deviation is.
-_FAR_LAPLACE: Final = 150
 
 
 @lru_cache(maxsize=16)
@@ -216,14 +205,9 @@ def modulus_bits(plan: Plan) -> int:
     >>> modulus_bits(plan)
     56
     """
-    mechanism, public = chosen_mechanism(plan)[0], plan.public
-    if not isinstance(mechanism, Bilinear):
-        raise cannot_be_summed(mechanism)
-    layout = BilinearLayout.of(public, mechanism.kind)
-    one = max(layout.norm * (layout.norm if layout.gram else layout.profile_norm), layout.count_weight)
-    one = max(one, layout.base_weight * layout.norm, layout.base_weight * layout.mark)
-    entities = len(plan.entities) or plan.n_entities
-    most = (ROOM * plan.n_users * one + _farthest_noise(public, mechanism.kind)) * entities
+    stated = plan.spec.sum
+    assert stated is not None  # the plan has checked it
+    most = (ROOM * plan.n_users * stated.largest + stated.farthest_noise) * plan.expected_entities
     bits = max(16, -(-(most.bit_length() + 1) // 8) * 8)
     if bits > 64:
         raise BadPlan(
@@ -232,13 +216,6 @@ def modulus_bits(plan: Plan) -> int:
             fix="lower n_users or max_items, or raise epsilon",
         )
     return bits
-
-
-def _farthest_noise(public: ReleaseParameters, kind: Kind) -> int:
-    deviation = noise_deviation(public, kind)
-    if public.law == "laplace":
-        return math.ceil(_FAR_LAPLACE * deviation * math.sqrt(max(1, public.honest))) + 1
-    return math.ceil(_FAR * deviation) + 1
 
 
 @lru_cache(maxsize=16)

@@ -1,9 +1,7 @@
-r"""The two messages of a federation: prototypes to the server, item factors back.
+"""The two messages of a federation: an entity's release to the server, item factors back.
 
-Whatever decodes fits the plan: its shapes, its units, its noise, its sender. Whatever does not raises `BadMessage`,
+A message that decodes fits the plan: its shapes, its units, its noise, its sender. Any other raises `BadMessage`,
 `PlanMismatch` or, where noise was seeded or a proof is missing in a real federation, `NotForRealUse`.
-
-What the arrays of a round-1 message are: prototypes, one bilinear statistic, or that under masks.
 """
 
 from __future__ import annotations
@@ -18,11 +16,10 @@ from numpy.typing import NDArray
 
 from twofold.checks import is_hash
 from twofold.errors import BadMessage, NotForRealUse
-from twofold.federation.expected import LARGEST_NUMBER, Expected, expected
 from twofold.federation.factors import decode_factors, encode_factors, factors_limit, load_factors, save_factors
 from twofold.federation.header import (
     FACTORS,
-    PROTOTYPES,
+    RELEASE,
     Header,
     check_entity,
     check_header,
@@ -30,9 +27,10 @@ from twofold.federation.header import (
     note_of,
     read_header,
 )
-from twofold.federation.plan import Plan
+from twofold.federation.plan import LARGEST_NUMBER, Plan
 from twofold.release.choose import NOT_PRIVATE
 from twofold.release.content import BilinearSums, Integers, Masked, Noise, Prototypes, Units
+from twofold.release.contract import ReleaseSpec
 from twofold.storage.container import (
     LARGEST_HEADER,
     Container,
@@ -47,27 +45,23 @@ from twofold.storage.container import (
     receipt,
     unpack,
 )
-from twofold.storage.files import read_limited, write_whole
+from twofold.storage.files import write_whole
 
 __all__ = [
     "FACTORS",
-    "PROTOTYPES",
+    "RELEASE",
     "Content",
     "Header",
     "ReleaseMessage",
-    "arrays_of",
-    "content_of",
+    "array_bytes",
     "decode_factors",
     "decode_release",
     "encode_factors",
     "encode_release",
     "factors_limit",
     "is_cut",
-    "layouts_of",
     "load_factors",
-    "load_release",
     "message_limit",
-    "numbers_of",
     "read_header",
     "receipt",
     "save_factors",
@@ -123,14 +117,13 @@ def encode_release(content: Content, *, entity: str, plan: Plan) -> bytes:
     >>> from twofold.federation.plan import CatalogKey
     >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=3), feedback="counts", bound=5, max_items=2)
     >>> import numpy as np
-    >>> released = plan.release_mechanism.release(np.ones((4, 3)), plan.public)
+    >>> released = plan.release_mechanism.release(np.ones((4, 3)), plan.parameters)
     >>> data = encode_release(released.value, entity="st-anna", plan=plan)
     >>> decode_release(data, plan).entity, read_header(data).size == len(data)
     ('st-anna', True)
     """
-    wanted = expected(plan)
-    own = content if isinstance(content, Prototypes) else wanted  # of a vector both follow from the plan
-    record = common_record(PROTOTYPES, plan) | {
+    own = content if isinstance(content, Prototypes) else plan.spec  # of one row of numbers both follow from the plan
+    record = common_record(RELEASE, plan) | {
         "entity": entity,
         "mechanism": content.mechanism,
         "units": asdict(own.units),
@@ -140,7 +133,7 @@ def encode_release(content: Content, *, entity: str, plan: Plan) -> bytes:
     }
     if isinstance(content, Masked):
         record |= {"present": content.present, "bits": content.bits}
-    data = pack_sealed(record, arrays_of(content))
+    data = pack_sealed(record, dict(content.arrays()))
     decode_release(data, plan)
     return data
 
@@ -156,25 +149,20 @@ def decode_release(data: bytes, plan: Plan) -> ReleaseMessage:
     Traceback (most recent call last):
     twofold.errors.BadMessage: the message is cut off...
     """
-    data, wanted = as_bytes(data, message_limit(plan)), expected(plan)
+    data = as_bytes(data, message_limit(plan))
     container = open_container(data)
     record = container.record
-    check_header(record, plan, schema=PROTOTYPES)
+    check_header(record, plan, schema=RELEASE)
     entity = check_entity(record, plan)
     _check_real(record, plan)
     units, noise = _units(record), _noise(record)
-    _check_public(record, units, noise, wanted)
-    arrays = unpack(data, container, layouts_of(container, plan, wanted))
+    _check_public(record, units, noise, plan.spec)
+    arrays = unpack(data, container, _layouts(container, plan))
     check_seal(data, record)
-    content = content_of(arrays, record, wanted, plan, units=units, noise=noise)
+    content = _content(arrays, record, plan, units=units, noise=noise)
     return ReleaseMessage(
         entity=entity, plan_hash=plan.hash, catalog_hash=plan.catalog.hash, content=content, data=data
     )
-
-
-def load_release(path: str | PathLike[str], plan: Plan) -> ReleaseMessage:
-    """Read an entity's message from a file; one larger than the plan allows is not read at all."""
-    return decode_release(read_limited(path, message_limit(plan)), plan)
 
 
 def message_limit(plan: Plan) -> int:
@@ -187,7 +175,7 @@ def message_limit(plan: Plan) -> int:
     >>> message_limit(plan)
     69208
     """
-    return 8 + LARGEST_HEADER + numbers_of(plan, expected(plan))
+    return 8 + LARGEST_HEADER + array_bytes(plan)
 
 
 def _check_real(record: Mapping[str, Any], plan: Plan) -> None:
@@ -207,12 +195,12 @@ def _check_real(record: Mapping[str, Any], plan: Plan) -> None:
         )
 
 
-def _check_public(record: Mapping[str, Any], units: Units, noise: Noise, wanted: Expected) -> None:
+def _check_public(record: Mapping[str, Any], units: Units, noise: Noise, spec: ReleaseSpec) -> None:
     """Refuse units and noise other than those the plan's public numbers imply."""
     made_by = field(record, "mechanism", str)
-    if made_by != wanted.mechanism or noise.law != wanted.noise.law:
-        raise BadMessage("the message was made by another mechanism.", expected=f"{wanted.mechanism}")
-    pairs = ((units, wanted.units, "units"), (noise, wanted.noise, "noise"))
+    if made_by != spec.mechanism or noise.law != spec.noise.law:
+        raise BadMessage("the message was made by another mechanism.", expected=f"{spec.mechanism}")
+    pairs = ((units, spec.units, "units"), (noise, spec.noise, "noise"))
     for found, due, name in pairs:
         if not all(math.isclose(getattr(found, part), getattr(due, part), rel_tol=_ROUNDING) for part in _PARTS):
             raise BadMessage(
@@ -237,51 +225,40 @@ Content = Prototypes | BilinearSums | Masked
 CHECKS: Final = 2
 
 
-def arrays_of(content: Content) -> dict[str, NDArray[Any]]:
-    """Arrays of a message with this content."""
-    if isinstance(content, Masked):
-        return {"masked": content.packed}
-    if isinstance(content, BilinearSums):
-        return {"numbers": content.numbers}
-    arrays = {"sums": content.sums, "counts": content.counts}
-    return arrays if content.observed is None else arrays | {"observed": content.observed}
-
-
-def numbers_of(plan: Plan, wanted: Expected) -> int:
-    """Most bytes that the arrays of a message have."""
+def array_bytes(plan: Plan) -> int:
+    """Most bytes that the arrays of a message have; in a secure sum numbers take as many as the modulus does."""
     if plan.secure is not None:
-        return (wanted.length + CHECKS) * (_bits(plan) // 8)
-    return 8 * (wanted.length or wanted.most_rows * (plan.n_items * (2 if wanted.observed else 1) + 1))
+        return (_summed(plan) + CHECKS) * (_bits(plan) // 8)
+    return 8 * plan.spec.most_numbers
 
 
-def layouts_of(container: Container, plan: Plan, wanted: Expected) -> dict[str, Layout]:
+def _summed(plan: Plan) -> int:
+    assert plan.spec.sum is not None  # the plan has checked it
+    return plan.spec.sum.length
+
+
+def _layouts(container: Container, plan: Plan) -> dict[str, Layout]:
     """Arrays a message must hold; where private data decide the number of rows, as many as it says, within bounds."""
     if plan.secure is not None:
-        return {"masked": Layout(dtype="U8", shape=(wanted.length + CHECKS, _bits(plan) // 8))}
-    if wanted.length:
-        return {"numbers": Layout(dtype="I64", shape=(wanted.length,))}
-    rows = wanted.rows
+        return {"masked": Layout(dtype="U8", shape=(_summed(plan) + CHECKS, _bits(plan) // 8))}
+    spec, rows = plan.spec, plan.spec.rows
     if rows is None:
-        said = container.layouts["counts"].shape[0] if "counts" in container.layouts else 0
-        if not 1 <= said <= wanted.most_rows:
-            raise BadMessage("the number of prototypes is out of range.", expected=f"1 to {wanted.most_rows:,}")
-        rows = said
-    table = Layout(dtype="I64", shape=(rows, plan.n_items))
-    layouts = {"sums": table, "counts": Layout(dtype="I64", shape=(rows,))}
-    return layouts | ({"observed": table} if wanted.observed else {})
+        rows = container.layouts["counts"].shape[0] if "counts" in container.layouts else 0
+        if not 1 <= rows <= spec.most_rows:
+            raise BadMessage("the number of prototypes is out of range.", expected=f"1 to {spec.most_rows:,}")
+    return {one.name: Layout(dtype="I64", shape=one.sized(rows)) for one in spec.arrays}
 
 
-def content_of(
-    arrays: Mapping[str, NDArray[Any]],
-    record: Mapping[str, Any],
-    wanted: Expected,
-    plan: Plan,
-    *,
-    units: Units,
-    noise: Noise,
+def _content(
+    arrays: Mapping[str, NDArray[Any]], record: Mapping[str, Any], plan: Plan, *, units: Units, noise: Noise
 ) -> Content:
     """Give what the arrays of a message mean."""
-    seeded, note = field(record, "seeded", bool), note_of(record)
+    spec = plan.spec
+    made: dict[str, Any] = {
+        "mechanism": spec.mechanism,
+        "seeded": field(record, "seeded", bool),
+        "note": note_of(record),
+    }
     if plan.secure is not None:
         present = field(record, "present", str)
         if not is_hash(present) or field(record, "bits", int) != _bits(plan):
@@ -289,34 +266,18 @@ def content_of(
                 "the masks of the message were made with another list or another modulus.",
                 expected=f"numbers modulo 2^{_bits(plan)}, masked for the entities that shared keys",
             )
-        return Masked(
-            mechanism=wanted.mechanism,
-            present=present,
-            bits=_bits(plan),
-            packed=arrays["masked"],
-            seeded=seeded,
-            note=note,
-        )
+        return Masked(present=present, bits=_bits(plan), packed=arrays["masked"], **made)
     for array in arrays.values():
         _check_size(array)
-    if wanted.length:
-        return BilinearSums(
-            mechanism=wanted.mechanism,
-            numbers=arrays["numbers"],
-            deviation=wanted.deviation,
-            law=wanted.noise.law,
-            seeded=seeded,
-            note=note,
-        )
+    if spec.sum is not None:
+        return BilinearSums(deviation=spec.sum.deviation, law=spec.noise.law, numbers=arrays["numbers"], **made)
     return Prototypes(
-        mechanism=wanted.mechanism,
         sums=arrays["sums"],
         counts=arrays["counts"],
         observed=arrays.get("observed"),
         units=units,
         noise=noise,
-        seeded=seeded,
-        note=note,
+        **made,
     )
 
 

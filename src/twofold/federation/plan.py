@@ -1,82 +1,113 @@
-r"""The plan: every public parameter of a federation, in one place, with a hash all sides compare.
-
-Where a new plan starts, from the length of the catalog and the kind of feedback alone.
-"""
+"""The plan: every public parameter of a federation, in one place, with a hash all sides compare."""
 
 from __future__ import annotations
 
 import hashlib
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import replace
+from datetime import datetime
 from fractions import Fraction
+from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
-from twofold.errors import BadPlan, TwofoldError
+from pydantic import PlainValidator, PrivateAttr
+
+from twofold.checks import LARGEST, NAME, check_entity_name
+from twofold.errors import BadPlan, Set, TwofoldError
 from twofold.features import Features
-from twofold.federation.fields import CatalogKey, CatalogLike, check_names, check_plan
+from twofold.federation.fields import (
+    Delta,
+    Epsilon,
+    FieldTable,
+    Number,
+    Time,
+    Whole,
+    WholeFromZero,
+    check_names,
+    described,
+)
 from twofold.federation.secure import SecureSum
-from twofold.federation.tables import FeaturesKey
-from twofold.privacy.budget import ApproxDP, Number, PureDP
+from twofold.federation.tables import CatalogKey, FeaturesKey
+from twofold.privacy.budget import ApproxDP, PureDP
 from twofold.privacy.unit import Unit
-from twofold.release.choose import mechanism
-from twofold.release.contract import Mechanism, ReleaseParameters
+from twofold.release.choose import NOT_PRIVATE, Choice, mechanism, resolve
+from twofold.release.contract import Mechanism, ReleaseParameters, ReleaseSpec
 from twofold.storage.strict_json import canonical_json, printable
 
-__all__ = ["SCHEMA", "CatalogKey", "Plan", "new_plan", "suggested"]
+__all__ = ["LARGEST_NUMBER", "SCHEMA", "CatalogKey", "Plan"]
 
 #: A new major number means that an older program must not read it.
-SCHEMA = "twofold.plan/1"
+SCHEMA: Final = "twofold.plan/1"
+#: Of a whole number in a message: 10,000 entities add up without overflow of 64 bits.
+LARGEST_NUMBER: Final = (2**63 - 1) // 10_000
+# Noise exceeds this many standard deviations about once in 10^20 draws (Laplace; a Gaussian never).
+_FAR: Final = 32
+#: Characters of the plan's record; it must fit into the header of a message.
+_LONGEST_RECORD: Final = 40_000
+_MOST_ITEMS_OF_A_USER: Final = 100
+_RAISE: Final = "raise epsilon, or lower max_items"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Plan:
+def _kept_name(value: object) -> str:
+    if not isinstance(value, str) or not NAME.fullmatch(value):
+        raise BadPlan("the plan's name is not usable.", expected="1 to 64 letters, digits, '-', '_' or '.'")
+    return value
+
+
+def _kept_unit(value: object) -> Unit:
+    if not isinstance(value, Unit):
+        raise BadPlan("unit says whose presence is hidden.", expected="Unit.person() or Unit.visit()")
+    return value
+
+
+def _kept_secure(value: object) -> SecureSum | None:
+    if value is not None and not isinstance(value, SecureSum):
+        raise BadPlan("secure is a table of the plan.", found=f"a {type(value).__name__}", expected="SecureSum(...)")
+    return value
+
+
+def _kept_features(value: object) -> FeaturesKey | None:
+    return None if value is None else FeaturesKey.of(value)
+
+
+def _kept_names(value: object) -> tuple[str, ...]:
+    """Sorted: the order says nothing, and equal plans have equal hashes."""
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise BadPlan("entities is a list of names.", found=type(value).__name__, expected='["st-anna", "st-bern"]')
+    names = tuple(sorted(check_entity_name(one) for one in value))
+    if len(set(names)) != len(names):
+        raise BadPlan("an entity is named twice.", expected="each name once")
+    return names
+
+
+def _items(data: Mapping[str, Any]) -> int:
+    return data["catalog"].n_items if "catalog" in data else 1
+
+
+def _usual_items(data: Mapping[str, Any]) -> int:
+    """Three times the root of the catalog, between 10 and 100: noise grows with it and few people have more."""
+    items = _items(data)
+    return min(items, _MOST_ITEMS_OF_A_USER, max(10, round(3 * math.sqrt(items))))
+
+
+class Plan(FieldTable):
     """Every public parameter of a federation. Nothing in it may come from private data.
+
+    Each field has a meaning, a range, a default and an example in its declaration below; docs/reference/plan.md lists
+    them. Python, plan files and `twofold plan new` have the same defaults.
 
     Parameters
     ----------
     catalog : Catalog or CatalogKey
-        The public item list; only its hash and length are kept.
-    feedback : {"counts", "ratings"}
-        Whether an absent entry is a zero, or unknown.
-    bound, lower : float
-        Largest and smallest value of an entry; what lies outside is cut. Λ of the paper.
-    max_items : int
-        Most items one user contributes to the release, s of the paper.
-    n_prototypes, rank : int
-        Prototypes an entity releases, and number of factors the server looks for: k and ℓ of the paper.
-    epsilon, delta : number
-        Price of the one release, per unit. With ``delta=0`` the promise is pure ε and the noise Laplace.
-    mechanism : str
-        How prototypes are made; ``"auto"`` chooses by the public numbers here.
-    n_users, n_entities : int
-        Promised users of an entity and expected entities. Promised, never counted: a wrong number costs accuracy.
-    centre : float, optional
-        Public value ratings are centred at; the middle of `lower` and `bound` by default, 0 for counts.
-    l1_cap, l2_cap : float, optional
-        Largest norm of a user's contribution, if smaller than what `bound` and `max_items` imply.
-    unit : Unit
-        Whose presence is hidden.
-    quorum : int
-        Fewest entities with whose messages the server goes on.
-    deadline : str, optional
-        Until when the server waits for all of them, as ``2027-01-31T12:00:00Z``.
-    entities : tuple of str
-        Names that may take part; empty: any.
-    name : str
-        Public name of the federation.
-    regularization : float
-        λ of the server's factorization, before the noise adds to it.
-    seed : int
-        Public seed of projections and starts. Never a seed of noise.
+        The public item list; only its hash and length are part of the plan.
     features : Features or FeaturesKey, optional
-        Public table of what the items are (genres, classes), in the catalog's order; only its hash and width are kept.
+        Public table of what the items are, in the catalog's order; only its hash and width are part of the plan.
     secure : SecureSum, optional
-        The server sees only the sum of the messages, and every entity adds only its share of the noise. Without it
-        every message has the whole noise.
-    simulation : bool
-        True allows seeds, missing ledgers and mechanisms without a proof, and marks everything "not private".
+        The server sees only the sum of the messages, and every entity adds only its share of the noise.
+    **fields
+        See docs/reference/plan.md.
 
     Paper
     -----
@@ -87,70 +118,128 @@ class Plan:
     >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=457), feedback="counts", bound=5, max_items=60)
     >>> plan.rank, plan.budget
     (20, ApproxDP(epsilon=Fraction(1, 1), delta=Fraction(1, 1000000)))
+    >>> plan.spec.mechanism, plan.spec.numbers
+    ('popularity', 458)
     >>> plan.differences(plan.with_(rank=12))
     ('rank',)
     """
 
-    catalog: CatalogKey
-    feedback: Literal["counts", "ratings"]
-    bound: float
-    max_items: int
-    n_prototypes: int = 10
-    rank: int = 20
-    epsilon: Number = 1
-    delta: Number = Fraction(1, 1_000_000)
-    mechanism: str = "auto"
-    lower: float = 0.0
-    centre: float | None = None
-    l1_cap: float | None = None
-    l2_cap: float | None = None
-    n_users: int = 1_000
-    n_entities: int = 1
-    unit: Unit = field(default_factory=Unit.person)
-    quorum: int = 1
-    deadline: str | None = None
-    entities: tuple[str, ...] = ()
-    name: str = "federation"
-    regularization: float = 0.08
-    seed: int = 0
-    features: FeaturesKey | None = None
-    secure: SecureSum | None = None
-    simulation: bool = False
+    catalog: Annotated[CatalogKey, PlainValidator(CatalogKey.of)] = described(
+        "The public item list, in its order.", expected="a Catalog", option=False
+    )
+    name: Annotated[str, PlainValidator(_kept_name)] = described(
+        "Public name of the federation.", default="federation", expected="letters, digits, '-', '_' and '.'"
+    )
+    feedback: Literal["counts", "ratings"] = described(
+        '"counts": an absent entry is a zero. "ratings": an absent entry is unknown.', default="counts"
+    )
+    lower: Number = described(
+        "Smallest value of an entry; smaller ones are raised to it.",
+        suggested=lambda data: 1.0 if data.get("feedback") == "ratings" else 0.0,
+        default_text="0 for counts, 1 for ratings",
+    )
+    bound: Number = described("Largest value of an entry; larger ones are cut. Noise grows with it.", default=5.0)
+    max_items: Whole = described(
+        "Most items one user contributes. Noise grows with it, or with its root where delta is above 0.",
+        suggested=_usual_items,
+        default_text="three times the root of the catalog's length, between 10 and 100",
+    )
+    centre: Number | None = described(
+        "Value ratings are centred at.",
+        default=None,
+        default_text="the middle of lower and bound; 0 for counts",
+        example=3.0,
+    )
+    l1_cap: Number | None = described(
+        "Largest sum of the sizes of one user's (centred) values, if below what max_items and bound imply.",
+        default=None,
+        example=100.0,
+    )
+    l2_cap: Number | None = described(
+        "Largest Euclidean norm of one user's (centred) values, if below what max_items and bound imply.",
+        default=None,
+        example=20.0,
+    )
+    n_prototypes: Whole = described(
+        "Prototypes of an entity: groups of similar users it speaks of.",
+        suggested=lambda data: min(10, _items(data)),
+        default_text="10, or the number of items",
+    )
+    rank: Whole = described(
+        "Most factors the server looks for.",
+        suggested=lambda data: min(20, _items(data)),
+        default_text="20, or the number of items",
+    )
+    regularization: Number = described("Penalty of the server's factorization; the noise adds to it.", default=0.08)
+    epsilon: Epsilon = described(
+        "Price of the one release, per unit; smaller is more private.",
+        default=Fraction(1),
+        expected='a number above 0, exact: 0.1, or "1/3"',
+    )
+    delta: Delta = described(
+        "Allowed failure of that promise; 0 for pure epsilon. Keep it well below one over the number of users.",
+        default=Fraction(1, 1_000_000),
+        expected="a number from 0 to below 1",
+    )
+    mechanism: str = described(
+        '"auto" chooses by public numbers. By name: gram, sketch, features, balcan, sulq, buckets, popularity.',
+        default="auto",
+    )
+    n_users: Whole = described(
+        "Users an entity promises to have. Never count them for this: a wrong number costs accuracy only.",
+        default=1_000,
+    )
+    n_entities: Whole = described("Entities expected to answer.", default=1)
+    quorum: Whole = described("Fewest entities with whose messages the server goes on.", default=1)
+    deadline: Time | None = described(
+        "Until when the server waits for the others.",
+        default=None,
+        expected="a time, as 2027-01-31T12:00:00Z",
+        example="2027-01-31T12:00:00Z",
+    )
+    entities: Annotated[tuple[str, ...], PlainValidator(_kept_names)] = described(
+        "Names that may take part; an empty list lets anyone.",
+        default=(),
+        default_text="[]",
+        expected="a list of names",
+        option=False,
+    )
+    seed: WholeFromZero = described("Public seed of projections and starts. Never a seed of noise.", default=0)
+    simulation: bool = described(
+        "true allows seeds and missing ledgers and marks everything as not private. Never true with people.",
+        default=False,
+    )
+    unit: Annotated[Unit, PlainValidator(_kept_unit)] = described(
+        "Whose presence is hidden: a person with everything recorded about them, or one visit.",
+        suggested=lambda _: Unit.person(),
+        default_text="a person found in one entity",
+        expected="holder and entities",
+        option=False,
+    )
+    features: Annotated[FeaturesKey | None, PlainValidator(_kept_features)] = described(
+        "Public table of what the items are, in the catalog's order.",
+        default=None,
+        expected="a table of features",
+        option=False,
+    )
+    secure: Annotated[SecureSum | None, PlainValidator(_kept_secure)] = described(
+        "Secure sum: the server sees only the sum of the messages.", default=None, expected="SecureSum", option=False
+    )
 
-    if TYPE_CHECKING:  # the fields again, with all that is taken for them; what is kept is narrower
+    # Kept for those who made the plan with the whole lists; never hashed, compared or written.
+    _catalog_items: Any = PrivateAttr(default=None)
+    _features_table: Features | None = PrivateAttr(default=None)
 
-        def __init__(
-            self,
-            *,
-            catalog: CatalogKey | CatalogLike,
-            feedback: str,
-            bound: float,
-            max_items: int,
-            n_prototypes: int = 10,
-            rank: int = 20,
-            epsilon: Number = 1,
-            delta: Number = Fraction(1, 1_000_000),
-            mechanism: str = "auto",
-            lower: float = 0.0,
-            centre: float | None = None,
-            l1_cap: float | None = None,
-            l2_cap: float | None = None,
-            n_users: int = 1_000,
-            n_entities: int = 1,
-            unit: Unit = ...,
-            quorum: int = 1,
-            deadline: str | None = None,
-            entities: Iterable[str] = (),
-            name: str = "federation",
-            regularization: float = 0.08,
-            seed: int = 0,
-            features: FeaturesKey | Features | None = None,
-            secure: SecureSum | None = None,
-            simulation: bool = False,
-        ) -> None: ...
-
-    def __post_init__(self) -> None:
-        check_plan(self)
+    def __init__(self, **given: Any) -> None:
+        secure = given.get("secure")
+        if isinstance(secure, SecureSum) and secure.keys is not None and not given.get("entities"):
+            given["entities"] = tuple(secure.keys)
+        super().__init__(**given)
+        if not isinstance(given["catalog"], CatalogKey):
+            self._catalog_items = given["catalog"]
+        if isinstance(given.get("features"), Features):
+            self._features_table = given["features"]
+        _check_together(self)
 
     @property
     def n_items(self) -> int:
@@ -160,15 +249,27 @@ class Plan:
     @property
     def catalog_items(self) -> Any:
         """The Catalog this plan was made with, or None when only its hash was given; not part of the plan."""
-        return getattr(self, "_catalog_items", None)
+        return self._catalog_items
 
     @property
     def features_table(self) -> Features | None:
         """The table of features this plan was made with, or None when only its hash was given; not part of the plan."""
-        return getattr(self, "_features_table", None)
+        return self._features_table
 
     @property
-    def public(self) -> ReleaseParameters:
+    def expected_entities(self) -> int:
+        """How many entities may answer."""
+        return len(self.entities) or self.n_entities
+
+    @property
+    def centre_value(self) -> float:
+        """Value that ratings are centred at."""
+        if self.centre is not None:
+            return self.centre
+        return 0.0 if self.feedback == "counts" else (self.lower + self.bound) / 2
+
+    @cached_property
+    def parameters(self) -> ReleaseParameters:
         """The numbers a release mechanism needs."""
         return ReleaseParameters(
             n_items=self.n_items,
@@ -186,18 +287,11 @@ class Plan:
             unit=self.unit,
             n_entities=self.n_entities,
             seed=self.seed,
-            honest=0 if self.secure is None else self.secure.honest(len(self.entities) or self.n_entities),
+            honest=0 if self.secure is None else self.secure.honest(self.expected_entities),
             features=self.features_table,
         )
 
-    @property
-    def centre_value(self) -> float:
-        """Value that ratings are centred at."""
-        if self.centre is not None:
-            return self.centre
-        return 0.0 if self.feedback == "counts" else (self.lower + self.bound) / 2
-
-    @property
+    @cached_property
     def budget(self) -> PureDP | ApproxDP:
         """What the one release of an entity costs."""
         if self.delta == 0:
@@ -205,11 +299,46 @@ class Plan:
         return ApproxDP(epsilon=self.epsilon, delta=self.delta)
 
     @property
-    def release_mechanism(self) -> Mechanism:
-        """The mechanism `mechanism` names."""
-        return mechanism(self.mechanism)
+    def across(self) -> PureDP | ApproxDP:
+        """Price for a holder in several entities: of several releases, or of one sum that they move several times."""
+        if not self.parameters.honest or self.unit.entities == 1:
+            return self.unit.across(self.budget)
+        whole = self.unit.across_one_noise(self.parameters.budget)
+        return whole if isinstance(whole, PureDP) else whole.to_approx(self.delta)
 
     @property
+    def release_mechanism(self) -> Mechanism:
+        """The mechanism that runs: the one named, or the one "auto" chooses."""
+        return self.choice.mechanism
+
+    @cached_property
+    def choice(self) -> Choice:
+        """The mechanism that runs, and the reason where "auto" chose it."""
+        return resolve(self.mechanism, self.parameters)
+
+    @cached_property
+    def spec(self) -> ReleaseSpec:
+        """What every message of this plan has in common; refused where messages could not be added up."""
+        try:
+            stated = self.release_mechanism.spec(self.parameters)
+        except BadPlan:
+            raise
+        except TwofoldError as error:
+            raise BadPlan(**{**error.parts, "fix": error.parts["fix"] or _RAISE}) from None
+        except ArithmeticError:
+            raise BadPlan("the numbers of the plan are out of proportion.", fix=_RAISE) from None
+        if self.secure is not None and stated.sum is None:
+            raise BadPlan(
+                "this mechanism cannot be summed securely.",
+                found=stated.mechanism,
+                expected="gram, sketch or features: one row of whole numbers from every entity",
+                fix=(Set("mechanism", "gram"), "no secure sum"),
+                parameter="mechanism",
+            )
+        _check_room(stated)
+        return replace(stated, reason=self.choice.reason)
+
+    @cached_property
     def hash(self) -> str:
         """SHA-256 of every field, the same on every machine and however the file is written."""
         return hashlib.sha256(self.canonical().encode()).hexdigest()
@@ -220,7 +349,7 @@ class Plan:
 
     def as_dict(self) -> dict[str, Any]:
         """Give plain JSON; what `from_dict` reads."""
-        record = {one.name: getattr(self, one.name) for one in fields(self)}
+        record = {name: getattr(self, name) for name in type(self).model_fields}
         record["catalog"] = {"hash": self.catalog.hash, "n_items": self.catalog.n_items}
         record["unit"] = self.unit.as_dict()
         record["entities"] = list(self.entities)
@@ -242,8 +371,9 @@ class Plan:
                 found=f"schema {printable(schema)}",
                 expected=SCHEMA,
                 fix="update twofold, or write the plan anew: twofold plan new",
+                parameter="schema",
             )
-        check_names(rest, (one.name for one in fields(cls)), optional=("features", "secure"))
+        check_names(rest, cls.model_fields, optional=("features", "secure"))
         try:
             rest["catalog"] = CatalogKey(**rest["catalog"])
             rest["unit"] = Unit.from_dict(rest["unit"])
@@ -255,7 +385,7 @@ class Plan:
         except TypeError as error:
             raise BadPlan("a part of the plan has another form.", found=printable(error)) from None
         except TwofoldError as error:
-            raise BadPlan(error.summary, found=error.found, expected=error.expected, fix=error.fix) from None
+            raise error.as_(BadPlan) from None
 
     @classmethod
     def read(cls, path: str | PathLike[str]) -> Plan:
@@ -272,7 +402,7 @@ class Plan:
 
     def with_(self, **changes: Any) -> Plan:
         """Return the same plan with some fields changed."""
-        same = {one.name: getattr(self, one.name) for one in fields(self)}
+        same = {name: getattr(self, name) for name in type(self).model_fields}
         given = {"catalog": self.catalog_items or self.catalog, "features": self.features_table or self.features}
         return type(self)(**{**same, **given, **changes})
 
@@ -282,44 +412,125 @@ class Plan:
         theirs = other.as_dict() if isinstance(other, Plan) else dict(other)
         return tuple(sorted(name for name in mine.keys() | theirs.keys() if mine.get(name) != theirs.get(name)))
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Plan) and self.hash == other.hash
 
-_MOST_ITEMS_OF_A_USER = 100
-
-
-def suggested(n_items: int, feedback: str) -> dict[str, Any]:
-    """Suggest the fields that depend on the catalog; a federation that knows better says so.
-
-    Notes
-    -----
-    * `max_items`: three times the root of the catalog, between 10 and 100. Noise grows with it and few people have
-      more; 64 for the 457 items of a hospital list, 100 from 1,112 items on.
-    * `bound`: 5, and `lower` 1 for ratings, the usual five stars. Counts beyond 5 say little more and cost much noise.
-    * `n_prototypes`: 10, `rank`: 20, as in the paper's experiments; no more than there are items.
-
-    Examples
-    --------
-    >>> suggested(457, "counts")
-    {'bound': 5, 'lower': 0, 'max_items': 64, 'n_prototypes': 10, 'rank': 20}
-    """
-    most = min(_MOST_ITEMS_OF_A_USER, max(10, round(3 * math.sqrt(n_items))))
-    return {
-        "bound": 5,
-        "lower": 1 if feedback == "ratings" else 0,
-        "max_items": min(n_items, most),
-        "n_prototypes": min(10, n_items),
-        "rank": min(20, n_items),
-    }
+    def __hash__(self) -> int:
+        return hash(self.hash)
 
 
-def new_plan(catalog: Any, *, feedback: str = "counts", **given: Any) -> Plan:
-    """Make a plan for a catalog, with suggestions where nothing is given (None counts as not given).
+def _check_together(plan: Plan) -> None:
+    """Check what fields say together, in the order a reader meets them."""
+    if plan.max_items > plan.n_items:
+        raise BadPlan(
+            "{parameter} is larger than the catalog.",
+            found=f"{plan.max_items}",
+            expected=f"at most {plan.n_items}",
+            parameter="max_items",
+        )
+    # The rules of twofold.data.Bounds, which sees the same numbers only after the ledger has reserved their price.
+    if plan.bound <= 0:
+        raise BadPlan(
+            "{parameter} is not usable.",
+            found=f"{plan.bound:g}",
+            expected="bound > 0; absent entries are at 0 or, for ratings, at the centre",
+            fix="shift the values so that the largest is above 0",
+            parameter="bound",
+        )
+    if plan.bound - plan.lower < 1 / LARGEST:
+        raise BadPlan("the values have no room.", expected="lower < bound", parameter="lower")
+    if plan.quorum > plan.expected_entities:
+        raise BadPlan(
+            "the quorum can never be reached.",
+            found=f"{plan.quorum}",
+            expected=f"at most {plan.expected_entities}",
+            fix="lower quorum, or name more entities" if plan.entities else "lower quorum, or raise n_entities",
+            parameter="quorum",
+        )
+    if plan.regularization < 0:
+        raise BadPlan("{parameter} is out of range.", expected="at least 0", parameter="regularization")
+    if plan.secure is not None:
+        plan.secure.check(plan.expected_entities)
+        _check_order(plan.secure.share_deadline, plan.deadline)
+        _check_roster(plan)
+    try:
+        plan.parameters  # noqa: B018 - checks feedback, bounds, caps and centre together
+        if plan.mechanism != "auto":
+            mechanism(plan.mechanism)
+    except TwofoldError as error:
+        raise error.as_(BadPlan) from None
+    _check_alone(plan)
+    if plan.mechanism in NOT_PRIVATE and not plan.simulation:
+        raise BadPlan(
+            "this mechanism is not private.",
+            found=plan.mechanism,
+            expected="a mechanism with a proof",
+            fix=(Set("mechanism", "auto"), 'simulation=True, which marks everything "not private"'),
+            parameter="mechanism",
+        )
+    if len(plan.canonical()) > _LONGEST_RECORD:
+        raise BadPlan(
+            "the plan is too long for the header of a message.",
+            expected=f"at most {_LONGEST_RECORD:,} characters",
+            fix="name fewer entities, or none: then any may take part",
+            parameter="entities",
+        )
 
-    Examples
-    --------
-    >>> plan = new_plan(CatalogKey(hash="0" * 64, n_items=457), epsilon=0.5, rank=None)
-    >>> plan.max_items, plan.rank, plan.epsilon
-    (64, 20, Fraction(1, 2))
-    """
-    key = CatalogKey.of(catalog)
-    chosen = {name: value for name, value in given.items() if value is not None}
-    return Plan(**{"catalog": key, "feedback": feedback, **suggested(key.n_items, feedback), **chosen})
+
+def _check_order(sharing: str | None, sending: str | None) -> None:
+    """Refuse messages that would be due before the keys they need."""
+    if sharing and sending and datetime.fromisoformat(sharing) >= datetime.fromisoformat(sending):
+        raise BadPlan(
+            "keys would be shared after the messages are due.",
+            found=f"secure.share_deadline {sharing}, deadline {sending}",
+            expected="a share_deadline well before the deadline",
+            parameter="secure.share_deadline",
+        )
+
+
+def _check_roster(plan: Plan) -> None:
+    """Entities and keys are the same names; a plan made with the keys alone takes its names from them."""
+    keys = plan.secure.keys if plan.secure is not None else None
+    if plan.secure is not None and plan.secure.roster and not plan.entities:
+        raise BadPlan(
+            "a plan with a list of keys names its entities.",
+            found="entities = [] beside the hash of a list of keys",
+            expected="the names in the list of keys",
+            fix="secure=SecureSum(roster=Roster.read(...)), which names them",
+            parameter="entities",
+        )
+    if keys is not None and tuple(keys) != plan.entities:
+        raise BadPlan(
+            "the entities of the plan are not those of the list of keys.",
+            found=f"{len(plan.entities)} names and {len(keys)} keys",
+            expected="a key of every entity, and no other",
+            parameter="entities",
+        )
+
+
+def _check_alone(plan: Plan) -> None:
+    """Hold a secure sum to messages that can be added up, and to the largest ε it allows one message alone."""
+    if plan.secure is None:
+        return
+    stated = plan.spec.sum  # said now, not when keys are already shared
+    if stated is None or plan.secure.most_alone is None or stated.alone_epsilon <= float(plan.secure.most_alone):
+        return
+    raise BadPlan(
+        "one entity's message seen alone would promise less than the plan demands.",
+        found=f"ε = {stated.alone_epsilon:.3g} alone, should all others collude",
+        expected=f"at most {float(plan.secure.most_alone):g}",
+        fix="lower epsilon, take fewer survivors, or raise most_alone",
+        parameter="secure.most_alone",
+    )
+
+
+def _check_room(spec: ReleaseSpec) -> None:
+    noise, units = spec.noise, spec.units
+    sizes = (noise.values / units.values, noise.observed / units.observed, noise.counts / units.counts)
+    if max(sizes) * _FAR > LARGEST_NUMBER:
+        raise BadPlan(
+            "the noise is so large that messages could not be added up.",
+            expected=f"noise below {LARGEST_NUMBER // _FAR:.0e} steps of its grid",
+            fix=_RAISE,
+            parameter="epsilon",
+        )

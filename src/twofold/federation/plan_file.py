@@ -13,7 +13,6 @@ import json
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import fields
 from datetime import datetime
 from fractions import Fraction
 from os import PathLike
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from twofold.errors import BadPlan, PlanMismatch, TwofoldError, UnreadableSource
 from twofold.features import Features
-from twofold.federation.fields import check_names
+from twofold.federation.fields import FieldNote, check_names
 from twofold.federation.plan import SCHEMA, Plan
 from twofold.federation.secure import SecureSum
 from twofold.federation.tables import load_features, save_features
@@ -35,49 +34,19 @@ if TYPE_CHECKING:
 __all__ = ["catalog_path", "parse_plan", "plan_text", "read_plan", "read_toml", "with_tables", "write_plan"]
 
 _LARGEST: Final = 1_000_000
-_OPTIONAL: Final = ("centre", "l1_cap", "l2_cap", "deadline", "features", "secure")
 #: Files beside a plan: what they hold and how they end. Not .keys, which is how secret ones are called.
 _TABLES: Final = {"features": "table of features", "secure": "list of keys"}
 _ENDINGS: Final = {"features": ".features", "secure": ".roster"}
-_SECURE: Final = ("survivors", "present", "colluders", "threshold", "roster")
+#: Fields that are tables of the file, each after the plain ones.
+_PARTS: Final = ("catalog", "unit", "features", "secure")
+#: Fields that may be left out, which means "none".
+_OPTIONAL: Final = tuple(one.name for one in Plan.notes() if one.optional)
 _TOP: Final = """\
 # Plan of a federation: every public parameter, the same file at every entity and at the server.
 # Nothing in here may come from looking at private data: a bound chosen by the data tells something about the people
-# in it. Whoever changes a field makes another plan; messages of the two do not mix.
+# in it. A changed field makes another plan; messages of the two do not mix.
 # "twofold plan explain" says what would leave and how large the noise is; "twofold plan show" prints the hash.
 """
-#: Fields in the order of the file, with what each means.
-_COMMENTS: Final[tuple[tuple[str, str], ...]] = (
-    ("schema", "Format of this file."),
-    ("name", "Public name of the federation: letters, digits, '-', '_' and '.'."),
-    ("feedback", '"counts": what is absent is a zero. "ratings": what is absent is unknown.'),
-    ("lower", "Smallest value of an entry; smaller ones are raised to it."),
-    ("bound", "Largest value of an entry; larger ones are cut. Noise grows with it."),
-    ("max_items", "Most items one user contributes. Noise grows with it, or with its root where delta is above 0."),
-    ("centre", "Value ratings are centred at; without it the middle of lower and bound."),
-    ("l1_cap", "Largest sum of the sizes of one user's (centred) values, if below what max_items and bound imply."),
-    ("l2_cap", "Largest Euclidean norm of one user's (centred) values, if below what max_items and bound imply."),
-    ("n_prototypes", "Prototypes of an entity: groups of similar users it speaks of."),
-    ("rank", "Most factors the server looks for."),
-    ("regularization", "Penalty of the server's factorization; the noise adds to it by itself."),
-    ("epsilon", 'Price of the one release, per unit; smaller is more private. Exact: 0.1, or "1/3".'),
-    ("delta", "Allowed failure of that promise; 0 for pure epsilon. Well below one over the number of users."),
-    (
-        "mechanism",
-        '"auto" chooses by public numbers. By name: gram, sketch, features, balcan, sulq, buckets, popularity.',
-    ),
-    ("n_users", "Users an entity promises to have. Never count them for this: a wrong number costs accuracy only."),
-    ("n_entities", "Entities expected to answer."),
-    ("quorum", "Fewest entities with whose messages the server goes on."),
-    ("deadline", "Until when the server waits for the others."),
-    ("entities", "Names that may take part; an empty list lets any."),
-    ("seed", "Public seed of projections and starts. Never a seed of noise."),
-    (
-        "simulation",
-        "true allows seeds and missing ledgers and marks everything as not private. Never true with people.",
-    ),
-)
-_EXAMPLES: Final = {"centre": "3.0", "l1_cap": "100.0", "l2_cap": "20.0", "deadline": '"2027-01-31T12:00:00Z"'}
 
 
 def read_plan(path: str | PathLike[str]) -> Plan:
@@ -240,13 +209,18 @@ def parse_plan(record: Mapping[str, Any]) -> Plan:
       See docs/errors.md#bad-plan
     """
     if record.get("schema") == SCHEMA:  # any other is refused further on
-        check_names(record, [one.name for one in fields(Plan)] + ["schema"], optional=_OPTIONAL)
+        check_names(record, [*Plan.model_fields, "schema"], optional=_OPTIONAL)
         _check_table(record, "catalog", ("hash", "n_items"), optional=("file",))
         _check_table(record, "unit", ("holder", "entities"), optional=("adjacency",))
         if record.get("features") is not None:
             _check_table(record, "features", ("hash", "n_features"), optional=("file",))
         if record.get("secure") is not None:
-            _check_table(record, "secure", _SECURE, optional=("most_alone", "share_deadline", "file"))
+            _check_table(
+                record,
+                "secure",
+                tuple(one.name for one in SecureSum.notes() if not one.optional),
+                optional=(*(one.name for one in SecureSum.notes() if one.optional), "file"),
+            )
     given = {**dict.fromkeys(_OPTIONAL), **record}
     for table in ("catalog", "features", "secure"):  # where a list lies is no part of what was agreed
         if isinstance(given.get(table), dict):
@@ -272,50 +246,32 @@ def plan_text(plan: Plan, *, files: Mapping[str, str | None] | None = None) -> s
     """
     named = dict(files or {})
     record = plan.as_dict() | {"epsilon": plan.epsilon, "delta": plan.delta}
-    parts = [_TOP] + [_lines(name, comment, record[name]) for name, comment in _COMMENTS]
+    plain = [one for one in Plan.notes() if one.name not in _PARTS]
+    parts = [_TOP, f"# Format of this file.\nschema = {_literal(SCHEMA)}\n"]
+    parts += [_lines(one, record[one.name]) for one in plain]
     parts.append(
-        "# The item list all sides agreed on, in its order: hash and length. Where it lies, seen from this file, may\n"
-        "# differ from place to place and is no part of the plan.\n"
+        f"# {Plan.note('catalog').meaning} Hash and length. Where the file is may differ from place\n"
+        "# to place and is not part of the plan.\n"
         f"[catalog]\nhash = {_literal(plan.catalog.hash)}\nn_items = {plan.n_items}\n"
         f"{_file_line(named.get('catalog'))}\n"
     )
     parts.append(
-        '# Whose presence is hidden: a "person" with everything recorded about them, or one "visit" only; and in how\n'
-        "# many entities the same one may be found (each of them spends the price again; in a secure sum, where all\n"
-        "# meet one noise, they cost more than that together: `twofold plan explain` has the figure).\n"
+        f"# {Plan.note('unit').meaning}\n"
+        "# entities: in how many entities the same one may be found. Each of them spends the price again; in a secure\n"
+        "# sum, where all meet one noise, they cost more than that together: `twofold plan explain` has the figure.\n"
         f"[unit]\nholder = {_literal(plan.unit.holder)}\nentities = {plan.unit.entities}\n"
     )
     if plan.features is not None:
-        parts.append(_features_text(plan, named.get("features")))
+        parts.append(
+            f"# {Plan.note('features').meaning} Hash and width.\n"
+            f"[features]\nhash = {_literal(plan.features.hash)}\nn_features = {plan.features.n_features}\n"
+            f"{_file_line(named.get('features'), 'items.features')}\n"
+        )
     if plan.secure is not None:
-        parts.append(_secure_text(plan.secure, named.get("secure")))
+        lines = [_lines(one, getattr(plan.secure, one.name)).rstrip() for one in SecureSum.notes()]
+        place = _file_line(named.get("secure"), "plan.roster")
+        parts.append("\n".join([f"# {Plan.note('secure').meaning}", "[secure]", *lines, place]) + "\n")
     return "\n".join(parts)
-
-
-def _features_text(plan: Plan, file: str | None) -> str:
-    assert plan.features is not None
-    return (
-        "# Public table of what the items are, in the catalog's order: hash and width.\n"
-        f"[features]\nhash = {_literal(plan.features.hash)}\nn_features = {plan.features.n_features}\n"
-        f"{_file_line(file, 'items.features')}\n"
-    )
-
-
-def _secure_text(secure: SecureSum, file: str | None) -> str:
-    """Write the table of the secure sum."""
-    alone = "# most_alone = 30" if secure.most_alone is None else f"most_alone = {_literal(secure.most_alone)}"
-    until = secure.share_deadline
-    deadline = '# share_deadline = "2027-01-15T12:00:00Z"' if until is None else f"share_deadline = {_literal(until)}"
-    return (
-        "# Secure sum: the server sees only the sum of at least so many messages (survivors); each entity adds its\n"
-        "# share of one common noise. present: entities that share keys first, 0 for all. colluders: entities\n"
-        "# that may work with the server. threshold: answers that take the masks off, 0 for as many as survivors.\n"
-        "# most_alone: largest epsilon of one entity's message seen alone, should all others collude.\n"
-        "# roster: hash of everybody's public keys. share_deadline: until when key shares are waited for.\n"
-        f"[secure]\nsurvivors = {secure.survivors}\npresent = {secure.present}\n"
-        f"colluders = {secure.colluders}\nthreshold = {secure.threshold}\n"
-        f"{alone}\n{deadline}\nroster = {_literal(secure.roster)}\n{_file_line(file, 'plan.roster')}\n"
-    )
 
 
 def _check_table(
@@ -324,7 +280,10 @@ def _check_table(
     table = record[name]
     if not isinstance(table, dict):
         raise BadPlan(
-            f"{name} is a table of the plan.", found=f"{name} = {table!r:.40}", expected=f"[{name}] {', '.join(known)}"
+            f"{name} is a table of the plan.",
+            parameter=name,
+            found=f"{name} = {table!r:.40}",
+            expected=f"[{name}] {', '.join(known)}",
         )
     dotted = [f"{name}.{one}" for one in (*known, *optional)]
     check_names([f"{name}.{one}" for one in table], dotted, optional=[f"{name}.{one}" for one in optional])
@@ -344,10 +303,10 @@ def _file_line(file: str | None, example: str = "items.csv") -> str:
     return f'# file = "{example}"' if file is None else f"file = {json.dumps(file, ensure_ascii=False)}"
 
 
-def _lines(name: str, comment: str, value: object) -> str:
+def _lines(note: FieldNote, value: object) -> str:
     if value is None:
-        return f"# {comment}\n# {name} = {_EXAMPLES[name]}\n"
-    return f"# {comment}\n{name} = {_literal(value)}\n"
+        return f"# {note.meaning}\n# {note.name} = {_literal(note.example)}\n"
+    return f"# {note.meaning}\n{note.name} = {_literal(value)}\n"
 
 
 def _literal(value: object) -> str:

@@ -3,40 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from fractions import Fraction
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+from pydantic import Field, PlainValidator, PrivateAttr
+
+from twofold.checks import is_hash
 from twofold.errors import BadPlan
-from twofold.privacy.budget import Number, positive
+from twofold.federation.fields import FieldTable, Time, described
+from twofold.privacy.budget import positive
 
 if TYPE_CHECKING:
     from twofold.identity.roster import Roster
 
 __all__ = ["SecureSum"]
 
+_Few = Annotated[int, Field(ge=0, le=10_000)]
 
-@dataclass(frozen=True, kw_only=True)
-class SecureSum:
+
+def _kept_roster(value: Any) -> str:
+    if not isinstance(value, str) and not hasattr(value, "hash"):
+        raise BadPlan(
+            "{parameter} is a list of keys, or its hash.",
+            found=f"a {type(value).__name__}",
+            expected="Roster.joined(...), or 64 hexadecimal digits",
+        )
+    kept: str = value if isinstance(value, str) else value.hash
+    if kept and not is_hash(kept):
+        raise BadPlan("{parameter} is the hash of the list of keys.", expected="64 hexadecimal digits")
+    return kept
+
+
+def _kept_alone(value: Any) -> Fraction | None:
+    return None if value is None else positive(value, name="most_alone")
+
+
+class SecureSum(FieldTable):
     """The server sees only the sum of the messages, and every entity adds only its share of the noise.
 
-    Parameters
-    ----------
-    survivors : int
-        Fewest entities whose messages are summed. Below it nothing is unmasked and nothing is published.
-    present : int
-        Fewest entities that have shared their keys before anyone sends a message; 0: all of them.
-    colluders : int
-        Entities that may work together with the server. The noise of the others alone keeps the promise.
-    threshold : int
-        Answers needed to take the masks off; 0: as many as survivors, which is the safest.
-    most_alone : number, optional
-        Largest ε of one entity's message seen alone, should all others collude with the server; any by default. The
-        plan is refused when its own is larger.
-    share_deadline : str, optional
-        Until when key shares are waited for, as ``2027-01-31T12:00:00Z``; without one, until all have shared.
-    roster : Roster or str
-        Everybody's public keys, or the hash of that list. Empty until keys are enrolled: such a plan can be explained
-        and simulated, not run.
+    Each field has its meaning in its declaration; docs/reference/plan.md lists them.
 
     Examples
     --------
@@ -45,61 +50,63 @@ class SecureSum:
     (183, True)
     """
 
-    survivors: int
-    present: int = 0
-    colluders: int = 0
-    threshold: int = 0
-    most_alone: Number | None = None
-    share_deadline: str | None = None
-    roster: str = ""
+    prefix: ClassVar[str] = "secure."
 
-    if TYPE_CHECKING:
+    survivors: Annotated[int, Field(ge=2, le=10_000)] = described(
+        "Fewest entities whose messages are summed; below it nothing is unmasked and nothing is published.",
+        default_text="with `plan new`, all but a tenth",
+        example=9,
+    )
+    present: _Few = described(
+        "Fewest entities that share their keys before anyone sends a message; 0 for all of them.", default=0
+    )
+    colluders: _Few = described(
+        "Entities that may work together with the server; the noise of the others alone keeps the promise.", default=0
+    )
+    threshold: _Few = described(
+        "Answers that take the masks off; 0 for as many as survivors, which is the safest.", default=0
+    )
+    most_alone: Annotated[Fraction | None, PlainValidator(_kept_alone)] = described(
+        "Largest epsilon of one entity's message seen alone, should all others collude with the server.",
+        default=None,
+        default_text="any",
+        expected="a number above 0",
+        example=30,
+    )
+    share_deadline: Time | None = described(
+        "Until when key shares are waited for; without it, until all have shared.",
+        default=None,
+        expected="a time, as 2027-01-15T12:00:00Z",
+        example="2027-01-15T12:00:00Z",
+    )
+    roster: Annotated[str, PlainValidator(_kept_roster)] = described(
+        "Hash of the list of everybody's public keys; empty until keys are made: such a plan can be explained and "
+        "simulated, not run.",
+        default="",
+        expected="a Roster, or its hash",
+        option=False,
+    )
 
-        def __init__(
-            self,
-            *,
-            survivors: int,
-            present: int = 0,
-            colluders: int = 0,
-            threshold: int = 0,
-            most_alone: Number | None = None,
-            share_deadline: str | None = None,
-            roster: str | Roster = "",
-        ) -> None: ...
+    # Only its hash is part of the plan.
+    _keys: Any = PrivateAttr(default=None)
 
-    def __post_init__(self) -> None:
-        from twofold.checks import is_hash, whole
-        from twofold.federation.fields import check_time
-
-        given: Any = self.roster
-        if not isinstance(given, str) and not hasattr(given, "hash"):
-            raise BadPlan(
-                "secure.roster is a list of keys, or its hash.",
-                found=f"a {type(given).__name__}",
-                expected="Roster.joined(...), or 64 hexadecimal digits",
-            )
-        keys = None if isinstance(given, str) else given
-        object.__setattr__(self, "_keys", keys)
-        object.__setattr__(self, "roster", given if keys is None else keys.hash)
-        for name, least in (("survivors", 2), ("present", 0), ("colluders", 0), ("threshold", 0)):
-            whole(f"secure.{name}", getattr(self, name), least=least, most=10_000)
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        if not isinstance(given.get("roster", ""), str):
+            self._keys = given["roster"]
         if self.colluders >= self.survivors:
             raise BadPlan(
                 "all survivors could collude: nobody's noise would be left.",
                 found=f"{self.colluders} colluders of {self.survivors} survivors",
                 expected="fewer colluders than survivors",
+                parameter="secure.colluders",
             )
-        if self.most_alone is not None:
-            object.__setattr__(self, "most_alone", positive(self.most_alone, name="secure.most_alone"))
-        if self.share_deadline is not None:
-            object.__setattr__(self, "share_deadline", check_time(self.share_deadline))
-        if self.roster and not is_hash(self.roster):
-            raise BadPlan("secure.roster is the hash of the list of keys.", expected="64 hexadecimal digits")
 
     @property
     def keys(self) -> Roster | None:
         """The list of keys, when this was made with it; only its hash is part of the plan."""
-        return getattr(self, "_keys", None)
+        keys: Roster | None = self._keys
+        return keys
 
     @property
     def answers(self) -> int:
@@ -132,32 +139,42 @@ class SecureSum:
 
     def with_(self, **changes: Any) -> SecureSum:
         """Return the same with some fields changed; keeps the list of keys unless another is given."""
-        same: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(self)}
+        same = {name: getattr(self, name) for name in type(self).model_fields}
         return type(self)(**{**same, "roster": self.keys or self.roster, **changes})
 
     def as_dict(self) -> dict[str, Any]:
         """Give plain JSON; what `from_dict` reads."""
-        record = {one.name: getattr(self, one.name) for one in fields(self)}
+        record: dict[str, Any] = {name: getattr(self, name) for name in type(self).model_fields}
         return record | {"most_alone": None if self.most_alone is None else str(self.most_alone)}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> SecureSum:
         """Read what `as_dict` wrote."""
-        try:
-            return cls(**record)
-        except TypeError:
-            raise BadPlan("the part of the plan about the secure sum has another form.") from None
+        if not isinstance(record, Mapping):
+            raise BadPlan("the part of the plan about the secure sum has another form.", parameter="secure")
+        return cls(**record)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SecureSum) and self.as_dict() == other.as_dict()
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.as_dict().values()))
 
     def check(self, entities: int) -> None:
         """Refuse numbers that do not fit the number of entities."""
         if self.survivors > entities:
             raise BadPlan(
                 "more survivors are asked for than there are entities.",
+                parameter="secure.survivors",
                 found=f"{self.survivors} of {entities}",
-                fix="lower secure.survivors",
+                fix="lower survivors",
             )
         if self.keys is not None and len(self.keys) != entities:
-            raise BadPlan("the list of keys is not that of the entities.", found=f"{len(self.keys)} keys")
+            raise BadPlan(
+                "the list of keys is not that of the entities.",
+                found=f"{len(self.keys)} keys",
+                parameter="secure.roster",
+            )
         self._check_numbers(entities)
 
     def _check_numbers(self, entities: int) -> None:
@@ -166,6 +183,7 @@ class SecureSum:
         if self.colluders > entities - 2:
             raise BadPlan(
                 "nobody would be left to hide among.",
+                parameter="secure.colluders",
                 found=f"{self.colluders} colluders of {entities} entities",
                 expected=f"at most {max(0, entities - 2)} colluders, and at least two entities",
             )
@@ -173,13 +191,15 @@ class SecureSum:
         if not least <= self.answers <= self.survivors <= present <= entities:
             raise BadPlan(
                 "the numbers of the secure sum are not safe, or cannot be reached.",
+                parameter="secure.survivors",
                 found=f"threshold {self.answers}, survivors {self.survivors}, present {present}",
                 expected=f"{least} <= threshold <= survivors <= present <= {entities}",
-                fix=f"secure.survivors of at least {least}, or fewer colluders",
+                fix=f"survivors of at least {least}, or fewer colluders",
             )
         if self.honest(entities) < 1:
             raise BadPlan(
                 "a lying server could lay open sums with nobody's noise in them.",
+                parameter="secure.threshold",
                 found=f"threshold {self.answers}, survivors {self.survivors}, present {present} of {entities}",
                 expected="numbers closer to all entities",
                 fix="threshold = 0 and present = 0, and more survivors",

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from twofold.federation.header import ANSWER, FACTORS, PROTOTYPES, ROLL, SHARES, SURVIVORS
+from twofold.federation.header import ANSWER, FACTORS, RELEASE, ROLL, SHARES, SURVIVORS
 from twofold.federation.messages import decode_factors, decode_release, factors_limit, message_limit
 from twofold.federation.plan import Plan
 
@@ -87,7 +87,7 @@ def _key_limit(*, everybody: bool) -> Limit:
 
 ROUNDS: Final = Phase(
     name="rounds",
-    up=PROTOTYPES,
+    up=RELEASE,
     down=FACTORS,
     up_suffix="round1",
     down_suffix="round2",
@@ -111,7 +111,7 @@ KEYS: Final = Phase(
 )
 MASKED: Final = Phase(
     name="masked",
-    up=PROTOTYPES,
+    up=RELEASE,
     down=SURVIVORS,
     up_suffix="round1",
     down_suffix="survivors",

@@ -1,7 +1,4 @@
-r"""What a plan keeps of a public table of item features.
-
-The public table of item features as a file beside the plan, in the catalog's order; its hash stands in the plan.
-"""
+"""Public tables that a plan knows by their hashes: the catalog and the features of its items."""
 
 from __future__ import annotations
 
@@ -16,7 +13,45 @@ from twofold.features import MOST_FEATURES, Features
 from twofold.storage.container import Layout, check_seal, field, open_container, pack_sealed, unpack
 from twofold.storage.files import read_limited, write_whole
 
-__all__ = ["FeaturesKey", "load_features", "save_features"]
+__all__ = ["CatalogKey", "FeaturesKey", "load_features", "save_features"]
+
+#: No catalog of ours is longer; a header that says so is refused before anything is allocated.
+_MOST_ITEMS: Final = 10_000_000
+_SCHEMA: Final = "twofold.features/1"
+_LARGEST: Final = 2 * 1024**3
+
+
+@dataclass(frozen=True, kw_only=True)
+class CatalogKey:
+    """Hash and length of a catalog: all that the server knows of it.
+
+    Examples
+    --------
+    >>> CatalogKey(hash="abc", n_items=3)
+    Traceback (most recent call last):
+    twofold.errors.BadPlan: the hash of the catalog is not a SHA-256...
+    """
+
+    hash: str
+    n_items: int
+
+    def __post_init__(self) -> None:
+        _check_hash("catalog", self.hash)
+        whole("catalog.n_items", self.n_items, most=_MOST_ITEMS)
+
+    @classmethod
+    def of(cls, catalog: Any) -> CatalogKey:
+        """Take hash and length of anything that has both; a key stays as it is."""
+        if isinstance(catalog, CatalogKey):
+            return catalog
+        if not hasattr(catalog, "hash") or not hasattr(catalog, "items") or not hasattr(catalog, "__len__"):
+            raise BadPlan(
+                "a plan needs the public catalog.",
+                found=f"a {type(catalog).__name__}",
+                fix='Catalog.read("items.csv")',
+                parameter="catalog",
+            )
+        return cls(hash=catalog.hash, n_items=len(catalog))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +68,7 @@ class FeaturesKey:
     n_features: int
 
     def __post_init__(self) -> None:
-        if not is_hash(self.hash):
-            raise BadPlan("the hash of the features is not one.", expected="64 hexadecimal digits, as Features.hash")
+        _check_hash("features", self.hash)
         whole("features.n_features", self.n_features, most=MOST_FEATURES)
 
     @classmethod
@@ -43,12 +77,13 @@ class FeaturesKey:
         if isinstance(given, FeaturesKey):
             return given
         if not isinstance(given, Features):
-            raise BadPlan("features are a table.", found=f"a {type(given).__name__}", fix="read_features(...)")
+            raise BadPlan(
+                "features are a table.",
+                found=f"a {type(given).__name__}",
+                fix="read_features(...)",
+                parameter="features",
+            )
         return cls(hash=given.hash, n_features=given.n_features)
-
-
-_SCHEMA: Final = "twofold.features/1"
-_LARGEST: Final = 2 * 1024**3
 
 
 def save_features(features: Features, path: str | PathLike[str]) -> None:
@@ -83,14 +118,14 @@ def load_features(path: str | PathLike[str]) -> Features:
             "the table of features is damaged, or another file.",
             found=f"{Path(path).name}: {error.summary}" + (f" {error.found}" if error.found else ""),
             expected=error.expected or "what twofold plan new wrote beside the plan",
-            fix="copy it again from whoever wrote the plan",
+            fix="copy it again from the author of the plan",
         ) from None
 
 
 def _decoded(data: bytes) -> Features:
     container = open_container(data)
     if field(container.record, "schema", str) != _SCHEMA:
-        raise BadMessage("this is no table of features.", expected=_SCHEMA)
+        raise BadMessage("this is not a table of features.", expected=_SCHEMA)
     names = field(container.record, "names", list)
     shape = container.layouts["matrix"].shape if "matrix" in container.layouts else ()
     layout = Layout(dtype="I64", shape=(shape[0] if shape else 0, len(names)))
@@ -99,4 +134,11 @@ def _decoded(data: bytes) -> Features:
     try:
         return Features(matrix=arrays["matrix"], names=tuple(str(name) for name in names))
     except NumericError as error:
-        raise BadMessage(error.summary, found=error.found, expected=error.expected) from None
+        raise error.as_(BadMessage) from None
+
+
+def _check_hash(table: str, found: object) -> None:
+    if not is_hash(found):
+        raise BadPlan(
+            f"the hash of the {table} is not a SHA-256.", expected="64 hexadecimal digits", parameter=f"{table}.hash"
+        )

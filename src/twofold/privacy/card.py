@@ -29,7 +29,6 @@ from twofold.privacy.events import (
     event_from_dict,
     flatten,
 )
-from twofold.privacy.explain import PublicNumbers, Range
 from twofold.privacy.ledger import Cost, Entry, Ledger, LedgerState, cost_of
 from twofold.privacy.mechanisms.gaussian import rho_of_sum
 from twofold.privacy.unit import Unit
@@ -47,6 +46,7 @@ __all__ = [
     "parties",
     "percent",
     "protects",
+    "rounded_up",
     "spread",
 ]
 
@@ -90,7 +90,7 @@ class Card:
     figures: tuple[Figure, ...]
     mechanisms: tuple[str, ...]
     noise: float | None
-    signal: Range | None
+    signal: dict[str, float] | None
     public_numbers: dict[str, Any] | None
     not_promised: tuple[str, ...]
     randomness: str
@@ -193,7 +193,7 @@ def _card(state: LedgerState, entry: Entry) -> Card:
         figures=figures,
         mechanisms=tuple(line for event in events for line in describe(event)),
         noise=_main_noise(events),
-        signal=PublicNumbers.from_mapping(numbers).signal if numbers else None,
+        signal=_signal(numbers) if numbers else None,
         public_numbers=numbers,
         not_promised=tuple(not_promised(unit, seeded=seeded, parties=parties(events), alone=alone, about=about)),
         randomness="a seed: repeatable, NOT private" if seeded else "the operating system, not repeatable",
@@ -270,6 +270,13 @@ def _figure(meaning: str, cost: Cost, *, headline: bool = True) -> Figure:
     return Figure(meaning=meaning, epsilon=epsilon, delta=delta, guess=guess, cost=brief(cost), headline=headline)
 
 
+def _signal(numbers: Mapping[str, Any]) -> dict[str, float]:
+    """Root mean square of one true sum: users spread evenly over the items (low), and exactly alike (high)."""
+    users, share = numbers["n_users"] / numbers["n_prototypes"], numbers["max_items"] / numbers["n_items"]
+    most = users * numbers["bound"]
+    return {"low": most * min(share, 1.0), "high": most * math.sqrt(min(share, 1.0))}
+
+
 def _main_noise(events: list[Event]) -> float | None:
     """Standard deviation on one number of the largest noisy part of the release."""
     noisy = [one for event in events for one in flatten(event) if spread(one) is not None]
@@ -307,10 +314,17 @@ def brief(cost: Cost) -> str:
     >>> brief(Cost(epsilon=Fraction(2, 3), delta=Fraction(1, 10**6)))
     'ε = 0.667, δ = 1e-6'
     """
-    return f"ε = {_up(cost.epsilon)}" + (f", δ = {_up(cost.delta)}" if cost.delta else "")
+    return f"ε = {rounded_up(cost.epsilon)}" + (f", δ = {rounded_up(cost.delta)}" if cost.delta else "")
 
 
-def _up(amount: Fraction | float) -> str:
+def rounded_up(amount: Fraction | float) -> str:
+    """Three digits, never less than it is: a promise may be kept better than said, and not worse.
+
+    Examples
+    --------
+    >>> rounded_up(Fraction("2.111")), rounded_up(Fraction(1, 10)), rounded_up(math.inf)
+    ('2.12', '0.1', 'infinite')
+    """
     if isinstance(amount, float):
         return "infinite"
     if not amount:

@@ -2,7 +2,7 @@
 
 >>> from twofold.release import ReleaseParameters, mechanism
 >>> public = ReleaseParameters(n_items=3, n_users=1000, max_items=2, bound=5, n_prototypes=2, epsilon=1)
->>> mechanism("popularity").price(public).kind
+>>> mechanism("popularity").spec(public).event.kind
 'discrete-laplace/1'
 """
 

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from twofold.privacy.events import Event, Released
+from twofold.privacy.events import Released
 from twofold.privacy.rng import Source, source
-from twofold.release.cells import CellNoise
+from twofold.release.cells import CellNoise, spec_usefulness
 from twofold.release.combine import added_up
 from twofold.release.content import Integers, Prototypes, WeightedRows
-from twofold.release.contract import ReleaseParameters, check_whole
+from twofold.release.contract import ReleaseParameters, ReleaseSpec, check_whole
 from twofold.release.records import Block, check_rows, directions, statistic
-from twofold.release.usefulness import fallback_note, noise_ratio
+from twofold.release.usefulness import Usefulness, fallback_note, noise_ratio
 
 __all__ = ["Buckets", "Popularity", "bucket_of"]
 
@@ -43,13 +43,13 @@ class Buckets:
     Privacy
     -------
     The cell of a user is a fixed function of that user's row, computed in whole numbers. Nothing is spent on it.
-    Then one `CellNoise` over all cells. If by public numbers a split cannot pay (`worth`), `Popularity` is released.
+    Then one `CellNoise` over all cells. If by public numbers a split cannot pay, `Popularity` is released.
 
     Examples
     --------
     >>> public = ReleaseParameters(n_items=3, n_users=10**6, max_items=2, bound=1, n_prototypes=2, epsilon=10)
     >>> released = Buckets().release(np.array([[1, 0, 1], [0, 1, 0]]), public)
-    >>> released.value.sums.shape, released.event == Buckets().price(public)
+    >>> released.value.sums.shape, released.event == Buckets().spec(public).event
     ((24, 3), True)
     """
 
@@ -60,21 +60,16 @@ class Buckets:
     def __post_init__(self) -> None:
         check_whole("cells_per_prototype", self.cells_per_prototype)
 
-    @property
-    def private(self) -> bool:
-        """Yes."""
-        return True
-
-    def size(self, public: ReleaseParameters) -> int | None:
-        """Every cell is a prototype; one after a fallback."""
-        return self._noise(public).cells if self._fallback(public) is None else 1
-
-    def price(self, public: ReleaseParameters, *, seeded: bool = False) -> Event:
-        """One event, the whole budget."""
+    def spec(self, public: ReleaseParameters) -> ReleaseSpec:
+        """Every cell is a prototype, one after a fallback; one event, the whole budget."""
         fallback = self._fallback(public)
         if fallback is not None:
-            return fallback.price(public, seeded=seeded)
-        return self._noise(public).event(seeded=seeded)
+            return fallback.spec(public)
+        return self._noise(public).spec(mechanism=self.name, stacks=False, note=self.note)
+
+    def usefulness(self, public: ReleaseParameters) -> Usefulness:
+        """Judge the noise on one sum, all entities added up."""
+        return spec_usefulness(self.spec(public), public)
 
     def release(self, rows: Any, public: ReleaseParameters, *, rng: int | Source | None = None) -> Released[Prototypes]:
         """Release sums and counts of every cell."""
@@ -94,7 +89,8 @@ class Buckets:
         return CellNoise(public=public, budget=public.budget, cells=public.n_prototypes * self.cells_per_prototype)
 
     def _fallback(self, public: ReleaseParameters) -> Popularity | None:
-        ratio = noise_ratio(self._noise(public), cells=public.n_prototypes, entities=public.n_entities)
+        noise = self._noise(public).noise.values
+        ratio = noise_ratio(public, noise=noise, cells=public.n_prototypes, entities=public.n_entities)
         if ratio <= 1 or public.n_prototypes == 1:
             return None
         return Popularity(name=self.name, note=fallback_note(ratio, public))
@@ -139,18 +135,13 @@ class Popularity:
     name: str = "popularity"
     note: str = ""
 
-    @property
-    def private(self) -> bool:
-        """Yes."""
-        return True
+    def spec(self, public: ReleaseParameters) -> ReleaseSpec:
+        """One prototype and one event, the whole budget."""
+        return _noise(public).spec(mechanism=self.name, stacks=False, note=self.note)
 
-    def size(self, public: ReleaseParameters) -> int | None:  # noqa: ARG002
-        """One."""
-        return 1
-
-    def price(self, public: ReleaseParameters, *, seeded: bool = False) -> Event:
-        """One event, the whole budget."""
-        return _noise(public).event(seeded=seeded)
+    def usefulness(self, public: ReleaseParameters) -> Usefulness:
+        """Judge the noise on one sum, all entities added up."""
+        return spec_usefulness(self.spec(public), public)
 
     def release(self, rows: Any, public: ReleaseParameters, *, rng: int | Source | None = None) -> Released[Prototypes]:
         """Release one prototype."""

@@ -14,20 +14,31 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from twofold.algorithms.kmeans import kmeans
 from twofold.privacy.budget import ZCDP, PureDP
-from twofold.privacy.events import DiscreteGaussianEvent, DiscreteLaplaceEvent, Released
+from twofold.privacy.events import DiscreteGaussianEvent, DiscreteLaplaceEvent, Event, Released
 from twofold.privacy.mechanisms.gaussian import DiscreteGaussian
 from twofold.privacy.mechanisms.laplace import DiscreteLaplace
 from twofold.privacy.rng import Source
-from twofold.release.content import Floats, Noise, Prototypes
-from twofold.release.contract import ReleaseParameters
+from twofold.release.content import Floats, Noise, Prototypes, Units
+from twofold.release.contract import ArraySpec, ReleaseParameters, ReleaseSpec
 from twofold.release.records import RecordPlan, Statistic, public_points
+from twofold.release.usefulness import Usefulness, prototype_usefulness
 
-__all__ = ["CellNoise", "centres", "laplace_deviation", "padded", "shrunk_means"]
+__all__ = [
+    "CellNoise",
+    "cells_usefulness",
+    "centres",
+    "laplace_deviation",
+    "padded",
+    "prototype_spec",
+    "shrunk_means",
+    "spec_usefulness",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +111,20 @@ class CellNoise:
             counts=deviation * units.counts,
         )
 
+    def spec(self, *, mechanism: str, stacks: bool, event: Event | None = None, note: str = "") -> ReleaseSpec:
+        """State a release whose last step this noise is; with the events of all steps where there are several."""
+        public, units = self.public, self.plan.units
+        return prototype_spec(
+            public,
+            mechanism=mechanism,
+            rows=self.cells,
+            units=units,
+            noise=self.noise,
+            event=self.event() if event is None else event,
+            stacks=stacks,
+            note=note,
+        )
+
     def event(self, *, seeded: bool = False) -> DiscreteLaplaceEvent | DiscreteGaussianEvent:
         """Describe the release before it is made; marked when its noise will come from a seed."""
         tables = 2 if self.plan.observed_weight else 1
@@ -124,6 +149,56 @@ class CellNoise:
         return Released(value=message, event=drawn.event)
 
 
+def prototype_spec(
+    public: ReleaseParameters,
+    *,
+    mechanism: str,
+    rows: int | None,
+    units: Units,
+    noise: Noise,
+    event: Event,
+    stacks: bool,
+    note: str = "",
+) -> ReleaseSpec:
+    """State a release of prototypes: sums, counts and, for ratings, observation counts.
+
+    Examples
+    --------
+    >>> public = ReleaseParameters(n_items=9, n_users=9, max_items=4, bound=1, epsilon=1)
+    >>> spec = CellNoise(public=public, budget=public.budget, cells=2).spec(mechanism="buckets", stacks=False)
+    >>> [(one.name, one.shape) for one in spec.arrays], spec.numbers
+    ([('sums', (2, 9)), ('counts', (2,))], 20)
+    """
+    rated, items = public.feedback == "ratings", public.n_items
+    arrays = [ArraySpec(name="sums", shape=(rows, items)), ArraySpec(name="counts", shape=(rows,))]
+    size = rows or public.n_prototypes
+    sums = "noisy sums of centred ratings, noisy numbers of ratings" if rated else "noisy sums of counts"
+    return ReleaseSpec(
+        mechanism=mechanism,
+        what=f"{size} prototype{'s' * (size != 1)} over {items:,} items: {sums} and a noisy number of users each",
+        private=noise.law != "none",
+        arrays=(*arrays, ArraySpec(name="observed", shape=(rows, items))) if rated else tuple(arrays),
+        most_rows=rows or max(1, min(_MOST_ROWS, _MOST_BYTES // (8 * (2 * items + 1)))),
+        units=units,
+        noise=noise,
+        event=event,
+        stacks=stacks,
+        note=note,
+    )
+
+
+def spec_usefulness(spec: ReleaseSpec, public: ReleaseParameters) -> Usefulness:
+    """Judge a release of prototypes by what its spec states."""
+    rows = spec.rows or public.n_prototypes
+    return prototype_usefulness(public, noise=spec.noise.values, rows=rows, stacks=spec.stacks)
+
+
+def cells_usefulness(public: ReleaseParameters) -> Usefulness:
+    """Judge as many prototypes as the plan asks for, with the whole budget on their sums and counts."""
+    noise = CellNoise(public=public, budget=public.budget, cells=public.n_prototypes)
+    return prototype_usefulness(public, noise=noise.noise.values, rows=public.n_prototypes, stacks=True)
+
+
 def laplace_deviation(scale: float) -> float:
     """Standard deviation of discrete Laplace noise of a scale, in grid units.
 
@@ -136,6 +211,9 @@ def laplace_deviation(scale: float) -> float:
     return math.sqrt(2) * math.exp(-inverse / 2) / -math.expm1(-inverse)
 
 
+#: Prototypes of a message whose number private data decide ("exact": one per user), and its bytes; simulations only.
+_MOST_ROWS: Final = 1_000_000
+_MOST_BYTES: Final = 4 * 2**30
 # A cell counts as occupied when its noisy count exceeds this many standard deviations of the count's noise.
 _STANDS_OUT = 3.0
 _STARTS = 10

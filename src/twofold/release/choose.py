@@ -1,29 +1,41 @@
-r"""`mechanism="auto"`: choose by public numbers only, and say why.
-
-Mechanisms by name.
-"""
+"""Mechanisms by name, and `mechanism="auto"`: a choice by public numbers only, with its reason."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from twofold.errors import BadParameter
-from twofold.privacy.events import Event, Released
-from twofold.privacy.rng import Source
 from twofold.release.balcan import Balcan
-from twofold.release.bilinear.mechanism import Bilinear
+from twofold.release.bilinear.layout import MOST_NUMBERS
+from twofold.release.bilinear.mechanism import Bilinear, clear_share
 from twofold.release.buckets import Buckets, Popularity
 from twofold.release.cells import CellNoise
 from twofold.release.content import Kind
 from twofold.release.contract import Mechanism, ReleaseParameters
 from twofold.release.sulq import SuLQ
-from twofold.release.usefulness import bilinear_choice, noise_ratio
+from twofold.release.usefulness import noise_ratio
 
-__all__ = ["BILINEAR", "NOT_PRIVATE", "PRIVATE", "Auto", "Choice", "choose", "mechanism"]
+__all__ = [
+    "BILINEAR",
+    "GRAM_ITEMS",
+    "LEAST_ITEMS",
+    "NOT_PRIVATE",
+    "PRIVATE",
+    "Choice",
+    "bilinear_choice",
+    "choose",
+    "mechanism",
+    "possible_kinds",
+    "resolve",
+]
 
+#: Largest catalog for which "auto" sends all pairs: two million numbers.
+GRAM_ITEMS: Final = 2_000
+#: Smallest catalog for which "auto" looks at pairs at all, unless the sum is secure: of fewer items a handful of
+#: prototypes says as much, and simpler.
+LEAST_ITEMS: Final = 16
 # Noise energy over that of the largest pattern. Real patterns are well below the largest; at a quarter, clusters of an
 # entity's own were found again on mixtures, at one hardly anything was.
 _CLEAR = 0.25
@@ -78,11 +90,11 @@ def _prototypes(public: ReleaseParameters) -> Choice:
     """Choose among the mechanisms that release prototypes."""
     noise = CellNoise(public=public, budget=public.budget, cells=public.n_prototypes)
     own = SuLQ().noise_ratio(public)
-    shared = noise_ratio(noise, cells=public.n_prototypes, entities=public.n_entities)
+    shared = noise_ratio(public, noise=noise.noise.values, cells=public.n_prototypes, entities=public.n_entities)
     if public.n_prototypes == 1:
         return Choice(mechanism=Popularity(), reason="popularity: the plan asks for one prototype.")
     if own <= _CLEAR:
-        chain = public.law == "laplace" and Balcan().size(public) == public.n_prototypes  # the tree can open
+        chain = public.law == "laplace" and Balcan().spec(public).rows == public.n_prototypes  # the tree can open
         chosen: Mechanism = Balcan() if chain else SuLQ()
         return Choice(
             mechanism=chosen,
@@ -101,42 +113,54 @@ def _prototypes(public: ReleaseParameters) -> Choice:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Auto:
-    """The mechanism that `choose` chooses; entities and server choose alike, for they have the same public numbers.
+def resolve(name: str, public: ReleaseParameters) -> Choice:
+    """Give the mechanism a plan names; for "auto" the one that public numbers choose, with the reason.
 
     Examples
     --------
-    >>> public = ReleaseParameters(n_items=9, n_users=10, max_items=3, bound=1, epsilon=0.1)
-    >>> Auto().price(public) == Popularity().price(public)
-    True
+    >>> resolve("sulq", ReleaseParameters(n_items=9, n_users=10, max_items=3, bound=1)).mechanism.name
+    'sulq'
     """
+    return choose(public) if name == "auto" else Choice(mechanism=mechanism(name), reason="")
 
-    @property
-    def name(self) -> str:
-        """How a plan names it."""
-        return "auto"
 
-    @property
-    def private(self) -> bool:
-        """Yes: it chooses among private ones."""
-        return True
+def possible_kinds(public: ReleaseParameters) -> list[Kind]:
+    """Kinds that a plan can use, the better ones first.
 
-    def size(self, public: ReleaseParameters) -> int | None:
-        """As the chosen one."""
-        return choose(public).mechanism.size(public)
+    Examples
+    --------
+    >>> possible_kinds(ReleaseParameters(n_items=457, n_users=900, max_items=66, bound=5))
+    ['gram']
+    """
+    gram: list[Kind] = ["gram"] if public.n_items <= GRAM_ITEMS else []
+    features: list[Kind] = ["features"] if public.features is not None else []
+    small = public.n_items * public.n_prototypes <= MOST_NUMBERS
+    sketch: list[Kind] = ["sketch"] if small and not gram else []
+    # A sketch of few columns keeps less of every pattern, so it is for catalogs with too many pairs.
+    # Features say what a rating of an unknown film will be like; co-occurrence says more about counts.
+    first = [*features, *gram] if public.feedback == "ratings" else [*gram, *features]
+    return [*first, *sketch]
 
-    def price(self, public: ReleaseParameters, *, seeded: bool = False) -> Event:
-        """As the chosen one."""
-        return choose(public).mechanism.price(public, seeded=seeded)
 
-    def release(self, rows: Any, public: ReleaseParameters, *, rng: int | Source | None = None) -> Released[Any]:
-        """As the chosen one."""
-        return choose(public).mechanism.release(rows, public, rng=rng)
+def bilinear_choice(public: ReleaseParameters) -> tuple[Kind, float, bool] | None:
+    """Give the kind that is clear of its noise, its share, and True; under a secure sum the clearest one and False.
 
-    def combine(self, messages: Iterable[Any], public: ReleaseParameters) -> Any:
-        """As the chosen one."""
-        return choose(public).mechanism.combine(messages, public)
+    Examples
+    --------
+    >>> public = ReleaseParameters(n_items=457, n_users=900, max_items=66, bound=5, delta=1e-6, n_entities=205)
+    >>> bilinear_choice(public)[0], bilinear_choice(public.with_(epsilon="0.01"))
+    ('gram', None)
+    """
+    if public.n_items < LEAST_ITEMS and not public.honest:
+        return None
+    shares = {kind: Bilinear(kind=kind).noise_share(public) for kind in possible_kinds(public)}
+    for kind, share in shares.items():
+        if share <= clear_share(kind, public.feedback):
+            return kind, share, True
+    if not public.honest or not shares:
+        return None
+    least = min(shares, key=lambda kind: shares[kind])
+    return least, shares[least], False
 
 
 def _has(ratio: float) -> str:
@@ -144,7 +168,6 @@ def _has(ratio: float) -> str:
 
 
 _HOMES: Final = {
-    "auto": "twofold.release.choose:Auto",
     "balcan": "twofold.release.balcan:Balcan",
     "buckets": "twofold.release.buckets:Buckets",
     "popularity": "twofold.release.buckets:Popularity",
@@ -170,7 +193,7 @@ def mechanism(name: str, **options: Any) -> Mechanism:
     Parameters
     ----------
     name : str
-        One of `PRIVATE`, `BILINEAR` or `NOT_PRIVATE`, or "auto".
+        One of `PRIVATE`, `BILINEAR` or `NOT_PRIVATE`.
     **options
         Public parameters of that mechanism, its defaults when not given.
 

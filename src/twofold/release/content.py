@@ -1,11 +1,7 @@
-r"""What leaves an entity, and what the server makes of it. No private value is ever in here without noise, unless the
-mechanism is one of those that say they are not private.
+"""What leaves an entity, and what the server makes of it.
 
-What one entity sends, or what a secure sum gives: noisy totals in whole numbers.
-
-What the server works with: noisy totals over users, in real numbers, and how large their noise is.
-
-An entity's numbers under their masks: what leaves in a federation whose server sees only sums.
+No private value is in here without noise, unless the mechanism says that it is not private. An entity sends
+`Prototypes` or `BilinearSums`, in a secure sum `Masked`; the server works with `WeightedRows` or `Moments`.
 """
 
 from __future__ import annotations
@@ -129,6 +125,11 @@ class Prototypes:
             raise BadParameter("counts have no observation counts: absent is zero.", fix="feedback='ratings'")
         return np.asarray(self.observed * self.units.observed, dtype=np.float64)
 
+    def arrays(self) -> dict[str, Integers]:
+        """What a message of it carries."""
+        arrays = {"sums": self.sums, "counts": self.counts}
+        return arrays if self.observed is None else arrays | {"observed": self.observed}
+
     def digest(self) -> str:
         """SHA-256 of the content: the order the server puts messages in."""
         state = hashlib.sha256(repr((self.mechanism, self.sums.shape, self.units, self.noise, self.seeded)).encode())
@@ -168,27 +169,6 @@ class WeightedRows:
     def n_rows(self) -> int:
         """How many rows."""
         return len(self.values)
-
-    def check_rank(self, rank: int) -> int:
-        """Return the rank if that many factors can be told apart in these rows, else refuse.
-
-        Examples
-        --------
-        >>> ones = np.ones(2)
-        >>> rows = WeightedRows(values=np.ones((2, 3)), row_weights=ones, noise=ones, sizes=ones, seeded=False)
-        >>> rows.check_rank(3)
-        Traceback (most recent call last):
-        twofold.errors.BadParameter: the rank is larger than what was released...
-        """
-        most = min(self.values.shape)
-        if isinstance(rank, bool) or not isinstance(rank, int) or not 1 <= rank <= most:
-            raise BadParameter(
-                "the rank is larger than what was released, or not a whole number from 1.",
-                found=f"rank {rank}",
-                expected=f"1 to {most}: {self.n_rows} rows of {self.values.shape[1]} items came in",
-                fix="lower the rank, raise n_prototypes, or choose a mechanism whose rows are not added up",
-            )
-        return rank
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -240,6 +220,10 @@ class BilinearSums:
             raise BadNumber("the noise of a message is a finite number from 0.", found=repr(self.deviation))
         if isinstance(self.entities, bool) or not isinstance(self.entities, int) or self.entities < 1:
             raise BadParameter("a message is of at least one entity.", found=repr(self.entities))
+
+    def arrays(self) -> dict[str, Integers]:
+        """What a message of it carries."""
+        return {"numbers": self.numbers}
 
     def digest(self) -> str:
         """SHA-256 of the content: the order the server puts messages in."""
@@ -354,7 +338,6 @@ class Masked:
     seeded: bool
     note: str = ""
 
-    @property
-    def n_prototypes(self) -> int:
-        """One vector."""
-        return 1
+    def arrays(self) -> dict[str, NDArray[np.uint8]]:
+        """What a message of it carries."""
+        return {"masked": self.packed}

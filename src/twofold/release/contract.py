@@ -1,15 +1,14 @@
-"""What every release mechanism is: public numbers in, a price before anything is drawn, one message out.
+"""The contract of a release mechanism: parameters in, a spec before anything is drawn, one message out.
 
-A mechanism is three things, and whoever adds one writes these three and nothing else:
+To add a mechanism, write three things:
 
 1. a *record* per user, whole numbers, whose norm is bounded by public numbers whatever the user's row holds
    (`records`);
-2. a *noise* on the sum of the records, with its event (`cells`);
+2. a *noise* on the sum of the records, with its event (`cells`), and the `ReleaseSpec` that states both;
 3. the *server's way to combine* the messages of all entities, knowing the noise (`combine`).
 
-`ReleaseParameters` describes a release and holds nothing private: two neighbouring data sets have the same ones, so
-all that is computed from it (sizes, noise, number of rounds, whether to fall back to one prototype) is the same for
-both.
+`ReleaseParameters` holds nothing private: two neighbouring data sets have the same ones, and the same numbers computed
+from them: sizes, noise, number of rounds, whether to fall back to one prototype.
 """
 
 from __future__ import annotations
@@ -18,16 +17,18 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol
 
 from twofold.errors import BadParameter
 from twofold.features import Features
 from twofold.privacy.budget import ZCDP, ApproxDP, Number, PureDP, exact, positive, read_delta
-from twofold.privacy.events import Event, Released
+from twofold.privacy.events import Event, ParallelEvent, Released, SequentialEvent
 from twofold.privacy.rng import Source
 from twofold.privacy.unit import Unit
+from twofold.release.content import Noise, Units
+from twofold.release.usefulness import Usefulness
 
-__all__ = ["Feedback", "Mechanism", "ReleaseParameters", "check_whole"]
+__all__ = ["ArraySpec", "Feedback", "Mechanism", "ReleaseParameters", "ReleaseSpec", "SumSpec", "check_whole"]
 
 Feedback = Literal["counts", "ratings"]
 
@@ -147,16 +148,111 @@ class ReleaseParameters:
         return replace(self, **changes)
 
 
-@runtime_checkable
-class Mechanism(Protocol):
-    """One way to release prototypes. All parameters of an instance are public.
+@dataclass(frozen=True, kw_only=True)
+class ArraySpec:
+    """Name and shape of one array of whole numbers; None for rows whose number private data decide (studies only)."""
 
-    Attributes
+    name: str
+    shape: tuple[int | None, ...]
+
+    def sized(self, rows: int) -> tuple[int, ...]:
+        """Give the shape with a number in place of None."""
+        return tuple(rows if one is None else one for one in self.shape)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SumSpec:
+    """What a secure sum needs to know about a release that is one row of whole numbers.
+
+    Parameters
     ----------
-    name : str
-        How a plan names it.
+    length : int
+        How many numbers.
+    largest : int
+        Largest size of one number in one user's record.
+    deviation : float
+        Standard deviation of one entity's noise in each number.
+    farthest_noise : int
+        Size that one entity's noise never reaches in practice.
+    alone_epsilon : float
+        ε of one entity's message seen alone, should all others collude with the server; infinite where nothing holds.
+    """
+
+    length: int
+    largest: int
+    deviation: float
+    farthest_noise: int
+    alone_epsilon: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseSpec:
+    """All that public numbers decide about a release. Ledger, messages, server, card and `plan explain` read it.
+
+    Parameters
+    ----------
+    mechanism : str
+        How messages name the mechanism; after a fallback still the one that was asked for.
+    what : str
+        What leaves, in words.
     private : bool
-        Whether it has a proof. One that has none says so in its events and never runs in a real federation.
+        Whether the mechanism has a proof.
+    arrays : tuple of ArraySpec
+        The arrays of a message.
+    most_rows : int
+        Most rows of an array whose number of rows is None.
+    units, noise : Units, Noise
+        What a whole number is worth, and the standard deviation of its noise.
+    event : Event
+        What is drawn, with noise from the operating system.
+    stacks : bool
+        True when the server puts the rows of all entities under one another, False when it adds messages up.
+    sum : SumSpec, optional
+        For a release that is one row of numbers, which can be summed securely.
+    note : str
+        What the mechanism decided from public numbers, such as a fallback.
+    reason : str
+        Why this mechanism, where "auto" chose it.
+    """
+
+    mechanism: str
+    what: str
+    private: bool
+    arrays: tuple[ArraySpec, ...]
+    most_rows: int = 1
+    units: Units
+    noise: Noise
+    event: Event
+    stacks: bool
+    sum: SumSpec | None = None
+    note: str = ""
+    reason: str = ""
+
+    @property
+    def rows(self) -> int | None:
+        """How many prototypes a message holds; 1 for one row of numbers, None where private data decide."""
+        return 1 if self.sum is not None else self.arrays[0].shape[0]
+
+    @property
+    def numbers(self) -> int | None:
+        """How many whole numbers a message holds; None where private data decide."""
+        return None if self.rows is None else self.most_numbers
+
+    @property
+    def most_numbers(self) -> int:
+        """Most whole numbers a message can hold."""
+        return sum(math.prod(one.sized(self.most_rows)) for one in self.arrays)
+
+    def event_for(self, *, seeded: bool) -> Event:
+        """Give the event, marked where the noise comes from a seed."""
+        return _as_seeded(self.event) if seeded else self.event
+
+
+class Mechanism(Protocol):
+    """One way to release. All parameters of an instance are public.
+
+    A new mechanism states its `spec` before anything is drawn, releases arrays that fit it, and says how the server
+    combines messages. Nothing else in the package asks which mechanism it is.
     """
 
     @property
@@ -164,26 +260,27 @@ class Mechanism(Protocol):
         """How a plan names it."""
         ...
 
-    @property
-    def private(self) -> bool:
-        """Whether it has a proof."""
+    def spec(self, public: ReleaseParameters) -> ReleaseSpec:
+        """State everything that public numbers decide."""
         ...
 
-    def size(self, public: ReleaseParameters) -> int | None:
-        """How many prototypes a message has, so that it can be checked unseen; None where private data decide."""
-        ...
-
-    def price(self, public: ReleaseParameters, *, seeded: bool = False) -> Event:
-        """Describe everything that will be drawn, before it is: the event a ledger reserves; marked when seeded."""
+    def usefulness(self, public: ReleaseParameters) -> Usefulness:
+        """Say how far the release can rise above its noise."""
         ...
 
     def release(self, rows: Any, public: ReleaseParameters, *, rng: int | Source | None = None) -> Released[Any]:
-        """Release `Prototypes` or `BilinearSums` of an entity's rows (csr), with exactly the event of `price`."""
+        """Release `Prototypes` or `BilinearSums` of an entity's rows (csr), with exactly the event of `spec`."""
         ...
 
     def combine(self, messages: Iterable[Any], public: ReleaseParameters) -> Any:
         """Turn all entities' messages into `WeightedRows` or `Moments` for the server; in any order the same."""
         ...
+
+
+def _as_seeded(event: Event) -> Event:
+    if isinstance(event, SequentialEvent | ParallelEvent):
+        return type(event).of(*map(_as_seeded, event.events))
+    return replace(event, seeded=True)
 
 
 @lru_cache(maxsize=64)

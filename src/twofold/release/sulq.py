@@ -10,15 +10,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from twofold.privacy.budget import ZCDP, PureDP, Split
-from twofold.privacy.events import Event, Released, SequentialEvent
+from twofold.privacy.events import Released, SequentialEvent
 from twofold.privacy.rng import Source, source
 from twofold.release.buckets import Buckets, bucket_of
-from twofold.release.cells import CellNoise, centres, padded
+from twofold.release.cells import CellNoise, centres, padded, spec_usefulness
 from twofold.release.combine import stacked
 from twofold.release.content import Floats, Integers, Prototypes, WeightedRows
-from twofold.release.contract import ReleaseParameters, check_whole
+from twofold.release.contract import ReleaseParameters, ReleaseSpec, check_whole
 from twofold.release.records import Block, RecordPlan, check_rows, directions, statistic
-from twofold.release.usefulness import noise_ratio
+from twofold.release.usefulness import Usefulness, noise_ratio
 
 __all__ = ["SuLQ", "halved_cell", "nearest_cell", "noisy_step"]
 
@@ -72,22 +72,19 @@ class SuLQ:
         """How a plan names it."""
         return "sulq"
 
-    @property
-    def private(self) -> bool:
-        """Yes."""
-        return True
-
-    def size(self, public: ReleaseParameters) -> int | None:
-        """As many as the plan asks for, or as the fallback has."""
-        fallback = self._fallback(public)
-        return public.n_prototypes if fallback is None else fallback.size(public)
-
-    def price(self, public: ReleaseParameters, *, seeded: bool = False) -> Event:
-        """One event for the start and one for each step."""
+    def spec(self, public: ReleaseParameters) -> ReleaseSpec:
+        """As many prototypes as the plan asks for; one event for the start and one for each step. Or the fallback's."""
         fallback = self._fallback(public)
         if fallback is not None:
-            return fallback.price(public, seeded=seeded)
-        return SequentialEvent.of(*(noise.event(seeded=seeded) for noise in self._noises(public)))
+            return fallback.spec(public)
+        noises = self._noises(public)
+        return noises[-1].spec(
+            mechanism=self.name, stacks=True, event=SequentialEvent.of(*(noise.event() for noise in noises))
+        )
+
+    def usefulness(self, public: ReleaseParameters) -> Usefulness:
+        """Judge the noise of the last step."""
+        return spec_usefulness(self.spec(public), public)
 
     def release(self, rows: Any, public: ReleaseParameters, *, rng: int | Source | None = None) -> Released[Prototypes]:
         """Release sums and counts of the last step; what the earlier ones released only steers it."""
@@ -132,7 +129,7 @@ class SuLQ:
 
     def _ratio(self, public: ReleaseParameters, steps: int) -> float:
         noises = self._noises(public, steps)
-        return max(noise_ratio(noise, cells=public.n_prototypes) for noise in noises)
+        return max(noise_ratio(public, noise=noise.noise.values, cells=public.n_prototypes) for noise in noises)
 
     def _fallback(self, public: ReleaseParameters) -> Buckets | None:
         ratio = self._ratio(public, 1)

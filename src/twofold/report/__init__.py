@@ -1,4 +1,4 @@
-"""Self-contained HTML pages: words, tables and plots in one file that needs no network, no script and no colour."""
+"""Self-contained HTML pages from one set of templates: no network, no script, and readable without colour."""
 
 from __future__ import annotations
 

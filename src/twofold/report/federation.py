@@ -1,7 +1,4 @@
-r"""What the report of a federation is made of: numbers and words only, so that a report needs no data and no models.
-
-Systems side by side over entities: groups by size, mean and spread, and differences entity by entity.
-"""
+"""What a federation's report is made of: numbers, comparisons entity by entity, and what they mean in plain words."""
 
 from __future__ import annotations
 
@@ -15,6 +12,9 @@ import numpy.typing as npt
 
 from twofold.errors import BadParameter, BadShape
 from twofold.federation.plan import Plan
+from twofold.privacy.card import brief
+from twofold.privacy.ledger import cost_of
+from twofold.report.page import number
 
 __all__ = [
     "BASE",
@@ -27,9 +27,14 @@ __all__ = [
     "Nouns",
     "System",
     "Verdict",
+    "budget_words",
+    "capital",
     "difference",
+    "headline",
+    "kept_of_the_gain",
     "mean_and_spread",
     "size_groups",
+    "verdict",
 ]
 
 #: Keys of the two systems that the verdict compares.
@@ -167,14 +172,24 @@ class FederationRun:
     def __post_init__(self) -> None:
         keys = [system.key for system in self.systems]
         if len(set(keys)) < len(keys) or not {BASE, PRIVATE} <= set(keys):
-            raise BadParameter("a report compares systems.", found=", ".join(keys), expected="alone and private, once")
+            raise BadParameter(
+                "a report compares two systems.",
+                parameter="systems",
+                found=", ".join(keys),
+                expected="alone and private, once",
+            )
         for system in self.systems:
             if {len(system.ndcg), len(system.mean_rank)} != {len(self.entities)}:
-                raise BadShape("a system was not measured at every entity.", found=system.key)
+                raise BadShape("a system was not measured at every entity.", parameter="systems", found=system.key)
 
     def system(self, key: str) -> System:
         """Find a system by its key."""
         return next(system for system in self.systems if system.key == key)
+
+    def gain(self, members: Sequence[int] | None = None, *, key: str = PRIVATE) -> Difference:
+        """Compare the nDCG of a system with that of staying alone, at all entities by default."""
+        chosen = self.everyone if members is None else members
+        return difference(self.system(key).ndcg, self.system(BASE).ndcg, chosen)
 
     @property
     def everyone(self) -> tuple[int, ...]:
@@ -291,3 +306,106 @@ def difference(
 
 def _known(values: Floats) -> Floats:
     return values[np.isfinite(values)]
+
+
+def capital(text: str) -> str:
+    """Start with a capital, except for nDCG."""
+    return text if text.startswith("nDCG") else text[:1].upper() + text[1:]
+
+
+def verdict(run: FederationRun, members: Sequence[int] | None = None) -> str:
+    """Say how joining does against staying alone at some entities, in one sentence with its uncertainty.
+
+    A difference of less than two standard errors over entities is called no difference.
+    """
+    chosen = run.everyone if members is None else members
+    one, other = run.system(PRIVATE), run.system(BASE)
+    gap = difference(one.ndcg, other.ndcg, chosen)
+    return (
+        f"{_claim(gap, one.name, other.name)}: nDCG@10 {number(mean_and_spread(one.ndcg, chosen)[0])} against "
+        f"{number(mean_and_spread(other.ndcg, chosen)[0])}, a difference of {number(gap.mean, 4)} with a standard "
+        f"error of {number(gap.error, 4)}; better at {gap.better} of {gap.entities} {run.nouns.entities}, worse at "
+        f"{gap.worse}."
+    )
+
+
+def _claim(gap: Difference, one: str, other: str) -> str:
+    claims = {
+        "better": f"{one} is better than {other.lower()}",
+        "worse": f"{one} is WORSE than {other.lower()}",
+        "no different": f"{one} is not measurably different from {other.lower()}",
+        "unknown": f"{one} cannot be compared with {other.lower()} here because too little was held out",
+    }
+    return claims[gap.verdict]
+
+
+def headline(run: FederationRun) -> tuple[str, tuple[str, ...]]:
+    """Give the sentence in the box and those that explain it: all entities, the smallest, and by mean rank."""
+    groups = size_groups(run.sizes)
+    more = [f"All {run.nouns.entities}. {verdict(run)}"]
+    if len(groups) > 1:
+        more.append(f"{capital(groups[0].name)}. {verdict(run, groups[0].members)}")
+    joined, alone = run.system(PRIVATE).mean_rank, run.system(BASE).mean_rank
+    by_rank = difference(joined, alone, run.everyone, higher_is_better=False)
+    more.append(f"By mean rank, {_claim(by_rank, 'joining', 'staying alone')}: {_rank_words(by_rank)}")
+    return _plainly(run, groups[0]), tuple(more)
+
+
+def _plainly(run: FederationRun, smallest: Group) -> str:
+    """One sentence about all entities, and one about the smallest where they fare differently."""
+    everywhere, there = run.gain().verdict, run.gain(smallest.members).verdict
+    price = budget_words(run.plan)
+    said = {
+        "better": f"Joining helped: at {price}, the private federation recommends better than staying alone.",
+        "worse": f"Joining HURT here: at {price}, the private federation recommends worse than staying alone.",
+        "no different": f"Joining did not measurably help: at {price}, the private federation does not beat "
+        "staying alone.",
+        "unknown": "Too little was held out to say whether joining helped.",
+    }[everywhere]
+    if there in (everywhere, "unknown"):
+        return said
+    but = {"better": "helped", "worse": "made things worse", "no different": "made no measurable difference"}[there]
+    return f"{said} For the {smallest.name} of the {run.nouns.entities}, it {but}."
+
+
+def kept_of_the_gain(run: FederationRun, key: str) -> str:
+    """Say which share of the gain of a federation without privacy the private one keeps."""
+    without, private = run.gain(key=key), run.gain()
+    if without.verdict != "better":
+        return (
+            f"Over all {run.nouns.entities}, even sharing without privacy does not measurably beat staying alone, so "
+            "there is no gain that privacy could reduce."
+        )
+    if private.verdict != "better":
+        return (
+            f"Without privacy, sharing would add {number(without.mean, 4)} to the nDCG@10 of staying alone. The "
+            "private federation keeps no measurable part of it."
+        )
+    return (
+        f"Without privacy, sharing would add {number(without.mean, 4)} to the nDCG@10 of staying alone; the private "
+        f"federation adds {number(private.mean, 4)}, {private.mean / without.mean:.0%} of it."
+    )
+
+
+def _rank_words(gap: Difference) -> str:
+    """A positive difference means higher in the list."""
+    if not math.isfinite(gap.mean):
+        return "–"
+    where = "higher" if gap.mean >= 0 else "lower"
+    return (
+        f"on average, held-out entries stand {abs(gap.mean):.2%} of the list {where}, with a standard error of "
+        f"{gap.error:.2%}."
+    )
+
+
+def budget_words(plan: Plan) -> str:
+    """Write ε and δ of a plan.
+
+    Examples
+    --------
+    >>> from twofold.federation.plan import CatalogKey
+    >>> key = CatalogKey(hash="0" * 64, n_items=457)
+    >>> budget_words(Plan(catalog=key, feedback="counts", bound=5, max_items=60))
+    'ε = 1, δ = 1e-6'
+    """
+    return brief(cost_of(plan.budget))

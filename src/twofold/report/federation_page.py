@@ -1,28 +1,15 @@
-r"""The report of a federation run in one process: what was agreed, what left, what came of it.
-
-The results of a federation's report: systems by size of entity, with spread, as tables and plots.
-
-The sentences of a federation's report: what was gained, said plainly, also when it is nothing.
-
-The picture of two rounds: who holds what, what leaves, what comes back, in the colours of the page.
-"""
+"""The report of a federation run in one process: what was agreed, what left, and what came of it."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
-from typing import Final
 
 from twofold import __version__
-from twofold.federation.expected import expected
-from twofold.federation.leaving import leaving
 from twofold.federation.plan import Plan
 from twofold.privacy.budget import best_guess
-from twofold.privacy.card import brief, percent, protects
-from twofold.privacy.ledger import cost_of
+from twofold.privacy.card import percent, protects
 from twofold.report.federation import (
     BASE,
     PRIVATE,
@@ -30,8 +17,10 @@ from twofold.report.federation import (
     Example,
     FederationRun,
     Group,
-    System,
-    difference,
+    budget_words,
+    capital,
+    headline,
+    kept_of_the_gain,
     mean_and_spread,
     size_groups,
 )
@@ -54,16 +43,7 @@ from twofold.report.page import (
 )
 from twofold.report.plot import Plot, Series
 
-__all__ = [
-    "TwoRounds",
-    "budget_words",
-    "federation_page",
-    "headline",
-    "kept_of_the_gain",
-    "plan_words",
-    "results_sections",
-    "verdict",
-]
+__all__ = ["TwoRounds", "federation_page", "plan_words"]
 
 _FEW = 12  # longer tables are folded
 
@@ -108,7 +88,7 @@ def federation_page(run: FederationRun, *, title: str = "A federation in two rou
         _two_rounds(run),
         Section("What was agreed", (Facts(caption="The plan, public and the same for all", rows=plan_words(run)),)),
         _left(run),
-        *results_sections(run),
+        *_results(run),
         _price_of_privacy(run),
         _local_models(run),
         *(() if run.example is None else (_example(run, run.example),)),
@@ -133,9 +113,9 @@ def _two_rounds(run: FederationRun) -> Section:
         cost=budget_words(run.plan) if run.private else "NOT PRIVATE",
     )
     words = (
-        f"Each {nouns.entity} sends one message, made of sums over its {nouns.users} with noise. The server turns all "
-        f"messages into item factors, the same for everyone, and sends them back. Each {nouns.entity} then draws its "
-        "own model towards them as far as its own validation says it should. It can do that as often as it likes."
+        f"Each {nouns.entity} sends one message: sums over its {nouns.users}, with noise. The server turns all "
+        f"messages into one set of item factors and sends it back to everyone. Each {nouns.entity} then pulls its own "
+        "model towards these factors as far as its own validation supports. It can repeat this as often as it likes."
     )
     return Section("Two rounds", (Paragraph(words), picture))
 
@@ -157,13 +137,12 @@ def _left(run: FederationRun) -> Section:
         caption=f"What left each {nouns.entity}, once",
         columns=columns,
         rows=rows,
-        note=f"The number of {nouns.users} is shown because they are simulated; in real life it stays inside.",
+        note=f"The number of {nouns.users} is shown because they are simulated; in practice it stays inside.",
         exact=tuple((row[0], *(int(cell.replace(",", "")) for cell in row[1:4]), row[4]) for row in rows),
     )
     total = sum(one.bytes for one in run.entities)
     words = (
-        f"{_alike(run)} Altogether {size(total)} left {len(run.entities)} {nouns.entities}. No record, no id and no "
-        "model left."
+        f"{_alike(run)} In total, {size(total)} left {len(run.entities)} {nouns.entities}. No record, id or model left."
     )
     shown = table if len(rows) <= _FEW else Folded(f"All {len(rows)} {nouns.entities}", table)
     return Section(f"What left each {nouns.entity}", (Paragraph(words), shown))
@@ -172,23 +151,24 @@ def _left(run: FederationRun) -> Section:
 def _alike(run: FederationRun) -> str:
     kinds = {(one.numbers, one.bytes, one.spent) for one in run.entities}
     if len(kinds) > 1:
-        return f"The messages of the {run.nouns.entities} differ:"
+        return f"The messages of the {run.nouns.entities} differ."
     numbers, length, spent = kinds.pop()
     return (
         f"Every {run.nouns.entity} sent one message of {whole(numbers)} numbers, {whole(length)} bytes"
-        f"{'' if run.plan.secure is None else ' with two messages of keys that carry no data'}, and its ledger "
-        f"says that it spent {spent} per {run.plan.unit.holder}."
+        f"{'' if run.plan.secure is None else ' including two messages of keys that carry no data'}. Its ledger "
+        f"records {spent} spent per {run.plan.unit.holder}."
     )
 
 
 _NOISE_NOTE = (
-    "Noise: standard deviation, public, the same for all. Signal: root mean square of the sums beneath the noise, "
-    "estimated from the messages alone, so that a faint one cannot be told from none. Below 1, single numbers drown, "
-    "and only sums over many messages speak."
+    "Noise: its standard deviation, which is public and the same for all. Signal: the root mean square of the sums "
+    "beneath the noise, estimated from the messages alone, so a faint signal looks like none. Below 1, single numbers "
+    "drown in the noise and only sums over many messages are informative."
 )
 _SUM_NOTE = (
-    "Noise: standard deviation in one number of the sum, public. Signal: root mean square over the items of how often "
-    "each was had, as the sum tells it. Single messages are under masks, and nobody can say how much is in one."
+    "Noise: its standard deviation in one number of the sum, which is public. Signal: the root mean square over items "
+    "of how often each item occurs, as estimated from the sum. Single messages are masked, so nobody can tell how much "
+    "one contains."
 )
 
 
@@ -248,9 +228,9 @@ def _local_models(run: FederationRun) -> Section:
             Column("gain it saw"),
         ),
         rows=tuple(rows),
-        note="Chosen on entries each held back for itself, never on those of the results above. Pull: as how many of "
-        f"its own {run.nouns.users} the shared factors count. Gain: nDCG@10 above its best model alone, mean ± "
-        "standard deviation; it is the best of several tries, so it flatters.",
+        note=f"Each {run.nouns.entity} chose on entries it held back for itself, never on those of the results above. "
+        f"Pull: how many of its own {run.nouns.users} the shared factors count for. Gain: nDCG@10 above its best model "
+        "alone, mean ± standard deviation; it is the best of several tries and therefore optimistic.",
     )
     return Section("Local models", (table,))
 
@@ -277,7 +257,7 @@ def _example(run: FederationRun, one: Example) -> Section:
             Column("item", numeric=False),
             Column("place"),
             Column("score"),
-            Column("held out, so to be found", numeric=False),
+            Column("held out, to be found", numeric=False),
         ),
         rows=rows,
     )
@@ -285,9 +265,9 @@ def _example(run: FederationRun, one: Example) -> Section:
         caption=f"Why {one.recommended[0][0]}" if one.recommended else "Why",
         columns=(Column("because of", numeric=False), Column("adds to the score")),
         rows=tuple((item, number(value)) for item, value in one.reasons),
-        note="The parts add up to the score. Computed inside; it names what one person had, so it stays inside.",
+        note="The parts add up to the score. This table names what one person had, so it is made and kept inside.",
     )
-    words = f"A simulated {nouns.user} who had, as far as the model was told: {had}."
+    words = f"The model knew this simulated {nouns.user} by: {had}."
     return Section("One recommendation, explained", (Paragraph(words), table, why))
 
 
@@ -295,7 +275,7 @@ def _rest(run: FederationRun) -> Section:
     rows = tuple((name, span(seconds)) for name, seconds in run.timings)
     total = span(sum(seconds for _, seconds in run.timings))
     table = Table(
-        caption="Time taken", columns=(Column("step", numeric=False), Column("time")), rows=(*rows, ("together", total))
+        caption="Time taken", columns=(Column("step", numeric=False), Column("time")), rows=(*rows, ("total", total))
     )
     blocks: tuple[Block, ...] = (table,) if rows else ()
     return Section("Time, and what to keep in mind", (*blocks, Points(run.remarks)))
@@ -307,7 +287,7 @@ MEASURES = {
 }
 
 
-def results_sections(run: FederationRun) -> tuple[Section, ...]:
+def _results(run: FederationRun) -> tuple[Section, ...]:
     """Give the results: the systems in words, both measures, then what joining adds entity by entity."""
     groups = (Group(name="all", short="all", members=run.everyone), *size_groups(run.sizes))
     systems = Points(tuple(f"{one.name}: {one.about} Leaves: {one.leaves}." for one in run.systems))
@@ -318,74 +298,56 @@ def results_sections(run: FederationRun) -> tuple[Section, ...]:
 
 
 def _measure(run: FederationRun, groups: tuple[Group, ...], name: str) -> Table:
-    found = [[mean_and_spread(getattr(one, name), group.members) for group in groups] for one in run.systems]
-    rows = [
-        (one.name, *(with_spread(mean, spread) for mean, spread in line))
-        for one, line in zip(run.systems, found, strict=True)
+    nouns, users = run.nouns, run.sizes
+    rows: list[tuple[str, ...]] = [
+        (nouns.entities, *(whole(len(group.members)) for group in groups)),
+        (nouns.users, *(whole(sum(users[k] for k in group.members)) for group in groups)),
     ]
-    exact = [
-        (one.name, *(value for pair in line for value in pair)) for one, line in zip(run.systems, found, strict=True)
-    ]
+    exact = []
+    for one in run.systems:
+        found = [mean_and_spread(getattr(one, name), group.members) for group in groups]
+        rows.append((one.name, *(with_spread(mean, spread) for mean, spread in found)))
+        exact.append((one.name, *(value for pair in found for value in pair)))
     heads = [f"{group.name}: {part}" for group in groups for part in ("mean", "spread")]
+    names = ", ".join(group.name for group in groups[1:])
     return Table(
-        caption=f"{_capital(MEASURES[name])}, mean ± standard deviation over {run.nouns.entities}",
+        caption=f"{capital(MEASURES[name])}, mean ± standard deviation over {nouns.entities}",
         columns=(Column("", numeric=False), *(Column(group.short) for group in groups)),
-        rows=(*_sizes(run, groups), *rows),
+        rows=tuple(rows),
         strong=tuple(k for k, one in enumerate(run.systems, start=2) if one.key == PRIVATE),
-        note=_cut(run, groups),
+        note=f"Columns: all {nouns.entities}, then the {names} by number of {nouns.users}.",
         exact=tuple(exact),
         exact_columns=("system", *heads),
     )
 
 
-def _sizes(run: FederationRun, groups: tuple[Group, ...]) -> tuple[tuple[str, ...], ...]:
-    users = run.sizes
-    return (
-        (run.nouns.entities, *(whole(len(group.members)) for group in groups)),
-        (run.nouns.users, *(whole(sum(users[k] for k in group.members)) for group in groups)),
-    )
-
-
-def _cut(run: FederationRun, groups: tuple[Group, ...]) -> str:
-    """How the columns were cut."""
-    names = ", ".join(group.name for group in groups[1:])
-    return f"Columns: all {run.nouns.entities}, then the {names} by number of {run.nouns.users}."
-
-
 def _by_size(run: FederationRun, groups: tuple[Group, ...], name: str) -> Plot:
-    """Quarters across, systems side by side; bars are standard errors, for spreads would hide everything."""
-    lines = []
+    """Quarters across, systems side by side; bars are standard errors, because spreads would hide everything."""
+    lines, seen = [], []
     for k, one in enumerate(run.systems):
         found = [mean_and_spread(getattr(one, name), group.members) for group in groups]
         shift = 0.07 * (k - (len(run.systems) - 1) / 2)
         errors = [spread / len(group.members) ** 0.5 for (_, spread), group in zip(found, groups, strict=True)]
         places = [place + shift for place in range(len(groups))]
-        lines.append(Series(name=one.name, x=places, y=[mean for mean, _ in found], spread=_drawable(errors), style=k))
+        bars = [error if math.isfinite(error) else 0.0 for error in errors]
+        lines.append(Series(name=one.name, x=places, y=[mean for mean, _ in found], spread=bars, style=k))
+        seen.append(f"{one.name}: {', '.join(number(mean) for mean, _ in found)}")
     return Plot(
-        caption=f"{_capital(MEASURES[name])} by size of {run.nouns.entity}; bars are standard errors",
-        description=_what_is_seen(run, groups, name),
+        caption=f"{capital(MEASURES[name])} by size of {run.nouns.entity}; bars are standard errors",
+        description=f"{capital(MEASURES[name])} from the smallest to the largest group. {'; '.join(seen)}",
         x_label=f"{run.nouns.entities} by number of {run.nouns.users}",
         y_label=MEASURES[name].split(" (")[0],
         series=tuple(lines),
-        ticks=tuple((float(k), _broken(group.name)) for k, group in enumerate(groups)),
+        ticks=tuple((float(k), group.name.replace(" ", "\n", 1)) for k, group in enumerate(groups)),
     )
 
 
-def _what_is_seen(run: FederationRun, groups: tuple[Group, ...], name: str) -> str:
-    def line(one: System) -> str:
-        means = (number(mean_and_spread(getattr(one, name), group.members)[0]) for group in groups)
-        return f"{one.name}: {', '.join(means)}"
-
-    return f"{_capital(MEASURES[name])} from the smallest to the largest group. " + "; ".join(map(line, run.systems))
-
-
 def _gains(run: FederationRun, groups: tuple[Group, ...]) -> Table:
-    base = run.system(BASE)
     rows, exact = [], []
     for one in run.systems:
         if one.key == BASE:
             continue
-        found = [difference(one.ndcg, base.ndcg, group.members) for group in groups]
+        found = [run.gain(group.members, key=one.key) for group in groups]
         rows.append((one.name, *(with_spread(100 * gap.mean, 100 * gap.error, 2) for gap in found), _count(found[0])))
         exact.append((one.name, *(value for gap in found for value in (gap.mean, gap.error)), _count(found[0])))
     heads = [f"{group.name}: {part}" for group in groups for part in ("mean", "error")]
@@ -394,14 +356,14 @@ def _gains(run: FederationRun, groups: tuple[Group, ...]) -> Table:
         columns=(Column("", numeric=False), *(Column(group.short) for group in groups), Column("better / worse")),
         rows=tuple(rows),
         strong=tuple(k for k, row in enumerate(rows) if row[0] == run.system(PRIVATE).name),
-        note="Less than twice the standard error is not a difference. Below zero, staying alone is better.",
+        note="Less than twice the standard error counts as no difference. Below zero, staying alone is better.",
         exact=tuple(exact),
         exact_columns=("system", *heads, "better / worse"),
     )
 
 
-def _count(gap: object) -> str:
-    return f"{getattr(gap, 'better', 0)} / {getattr(gap, 'worse', 0)}"
+def _count(gap: Difference) -> str:
+    return f"{gap.better} / {gap.worse}"
 
 
 def _gain_plot(run: FederationRun) -> Plot:
@@ -418,7 +380,7 @@ def _gain_plot(run: FederationRun) -> Plot:
         )
         for k, one in shown
     )
-    gap = difference(run.system(PRIVATE).ndcg, base, run.everyone)
+    gap = run.gain()
     return Plot(
         caption=f"Each {run.nouns.entity}: nDCG@10 above that of staying alone",
         description=f"One point per {run.nouns.entity}, above zero where joining helped: {gap.better} above, "
@@ -429,123 +391,6 @@ def _gain_plot(run: FederationRun) -> Plot:
         log_x=True,
         level=0.0,
     )
-
-
-def _drawable(errors: list[float]) -> list[float]:
-    return [0.0 if error != error else error for error in errors]
-
-
-def _broken(name: str) -> str:
-    return name.replace(" ", "\n", 1)
-
-
-def _capital(text: str) -> str:
-    return text if text.startswith("nDCG") else text[:1].upper() + text[1:]
-
-
-def verdict(run: FederationRun, members: Sequence[int] | None = None, *, key: str = PRIVATE, base: str = BASE) -> str:
-    """Say how one system does against another at some entities, in one sentence with its uncertainty.
-
-    A difference of less than two standard errors over entities is called no difference.
-    """
-    chosen = run.everyone if members is None else members
-    one, other = run.system(key), run.system(base)
-    gap = difference(one.ndcg, other.ndcg, chosen)
-    numbers = (
-        f"nDCG@10 {number(mean_and_spread(one.ndcg, chosen)[0])} against "
-        f"{number(mean_and_spread(other.ndcg, chosen)[0])}, a difference of {number(gap.mean, 4)} with a standard "
-        f"error of {number(gap.error, 4)}; better at {gap.better} of {gap.entities} {run.nouns.entities}, worse at "
-        f"{gap.worse}."
-    )
-    return f"{_claim(gap, one.name, other.name)}: {numbers}"
-
-
-def _claim(gap: Difference, one: str, other: str) -> str:
-    claims = {
-        "better": f"{one} is better than {other.lower()}",
-        "worse": f"{one} is WORSE than {other.lower()}",
-        "no different": f"{one} is not measurably different from {other.lower()}",
-        "unknown": f"{one} cannot be compared with {other.lower()} here, too little was held out",
-    }
-    return claims[gap.verdict]
-
-
-def headline(run: FederationRun) -> tuple[str, tuple[str, ...]]:
-    """Give the sentence in the box and those that explain it: all entities, the smallest, and by mean rank."""
-    first = _plainly(run)
-    groups = size_groups(run.sizes)
-    more = [f"All {run.nouns.entities}. {verdict(run)}"]
-    if len(groups) > 1:
-        more.append(f"{_capital(groups[0].name)}. {verdict(run, groups[0].members)}")
-    by_rank = difference(
-        run.system(PRIVATE).mean_rank, run.system(BASE).mean_rank, run.everyone, higher_is_better=False
-    )
-    more.append(f"By mean rank, {_claim(by_rank, 'joining', 'staying alone')}: {_rank_words(by_rank)}")
-    return first, tuple(more)
-
-
-def _plainly(run: FederationRun) -> str:
-    gap = difference(run.system(PRIVATE).ndcg, run.system(BASE).ndcg, run.everyone)
-    smallest = size_groups(run.sizes)[0]
-    price = budget_words(run.plan)
-    claims = {
-        "better": f"Joining helped: at {price}, the private federation recommends better than staying alone.",
-        "worse": f"Joining HURT here: at {price}, the private federation recommends worse than staying alone.",
-        "no different": f"Joining did not measurably help: at {price}, the private federation does not beat "
-        "staying alone.",
-        "unknown": "Too little was held out to say whether joining helped.",
-    }
-    return claims[gap.verdict] + _but(run, gap, smallest)
-
-
-def _but(run: FederationRun, gap: Difference, smallest: Group) -> str:
-    """Add what the smallest entities see when it is another story."""
-    there = difference(run.system(PRIVATE).ndcg, run.system(BASE).ndcg, smallest.members)
-    if there.verdict == gap.verdict or there.verdict == "unknown":
-        return ""
-    whom = f" For the {smallest.name} of the {run.nouns.entities} it "
-    return (
-        whom
-        + {
-            "better": "did help.",
-            "worse": "made things worse.",
-            "no different": "made no measurable difference.",
-        }[there.verdict]
-    )
-
-
-def kept_of_the_gain(run: FederationRun, key: str) -> str:
-    """Say which share of the gain of a federation without privacy the private one keeps; empty when there was none."""
-    everyone, alone = run.everyone, run.system(BASE)
-    without = difference(run.system(key).ndcg, alone.ndcg, everyone)
-    private = difference(run.system(PRIVATE).ndcg, alone.ndcg, everyone)
-    if without.verdict != "better":
-        return (
-            f"Over all {run.nouns.entities}, sharing without privacy does not measurably beat staying alone either, so "
-            "there is nothing that privacy could cost."
-        )
-    if private.verdict != "better":
-        return (
-            f"Without privacy, sharing would add {number(without.mean, 4)} to the nDCG@10 of staying alone. Of that "
-            "the private federation keeps nothing that can be measured."
-        )
-    return (
-        f"Without privacy, sharing would add {number(without.mean, 4)} to the nDCG@10 of staying alone; the private "
-        f"federation adds {number(private.mean, 4)}, {private.mean / without.mean:.0%} of it."
-    )
-
-
-def budget_words(plan: Plan) -> str:
-    """Write ε and δ of a plan.
-
-    Examples
-    --------
-    >>> from twofold.federation.plan import CatalogKey
-    >>> key = CatalogKey(hash="0" * 64, n_items=457)
-    >>> budget_words(Plan(catalog=key, feedback="counts", bound=5, max_items=60))
-    'ε = 1, δ = 1e-6'
-    """
-    return brief(cost_of(plan.budget))
 
 
 def plan_words(run: FederationRun) -> tuple[tuple[str, str], ...]:
@@ -561,15 +406,17 @@ def plan_words(run: FederationRun) -> tuple[tuple[str, str], ...]:
         *_secure_words(plan, nouns.entities),
         (
             "Meaning",
-            f"whoever sees {'a message' if plan.secure is None else 'the sum'} and must say whether one {nouns.user} "
-            "was in the data is right at most "
-            f"{percent(guess)} of the time; a coin is right 50%",
+            f"someone who sees {'a message' if plan.secure is None else 'the sum'} and guesses whether one "
+            f"{nouns.user} was in the data is right at most {percent(guess)} of the time; a coin is right 50%",
         ),
         ("Item list", f"{plan.n_items:,} {nouns.items}, public"),
         ("Cut before release", cut),
         _released(run),
         ("Shared factors", f"rank {plan.rank}"),
-        ("Promised", f"about {plan.n_users:,} {nouns.users} each, {plan.n_entities} {nouns.entities}; never counted"),
+        (
+            "Promised",
+            f"about {plan.n_users:,} {nouns.users} each, {plan.n_entities} {nouns.entities}; agreed, not counted",
+        ),
         ("Plan SHA-256", plan.hash),
         ("Item list SHA-256", plan.catalog.hash),
     )
@@ -579,49 +426,32 @@ def _secure_words(plan: Plan, entities: str) -> tuple[tuple[str, str], ...]:
     """Say what a secure sum adds to the promise, and what is left of it when all others collude."""
     if plan.secure is None:
         return ()
-    left = leaving(plan)
-    alone = "nothing" if left.alone is None or math.isinf(left.alone) else f"ε = {left.alone:.3g}"
+    stated = plan.spec.sum
+    alone = "nothing"
+    if stated is not None and math.isfinite(stated.alone_epsilon):
+        alone = f"ε = {stated.alone_epsilon:.3g}"
     words = (
-        f"the server sees only the sum of at least {plan.secure.survivors} messages; the noise is shared among "
-        f"{left.honest} honest {entities}. Should all others collude with the server, one message alone has {alone}"
+        f"the server sees only the sum of at least {plan.secure.survivors} messages; {plan.parameters.honest} "
+        f"honest {entities} share the noise. If all others collude with the server, one message alone has {alone}"
     )
     return (("Secure sum", words),)
 
 
 def _released(run: FederationRun) -> tuple[str, str]:
-    plan, numbers = run.plan, leaving(run.plan).numbers
-    if expected(plan).length:
+    plan, numbers = run.plan, run.plan.spec.numbers
+    if plan.spec.sum is not None:
         return ("Released", f"{numbers:,} numbers; {run.choice or plan.mechanism}")
     return ("Prototypes", f"{plan.n_prototypes} asked for, {_rows(plan)} leave; {run.choice or plan.mechanism}")
 
 
 def _rows(plan: Plan) -> str:
     """How many rows of sums leave an entity: cells, or one profile, where the mechanism does not cluster."""
-    size = plan.release_mechanism.size(plan.public)
+    size = plan.spec.rows
     return "as many as it has users" if size is None else f"{size:,}"
 
 
-def _rank_words(gap: Difference) -> str:
-    """A positive difference means higher in the list."""
-    if not math.isfinite(gap.mean):
-        return "–"
-    where = "higher" if gap.mean >= 0 else "lower"
-    return (
-        f"held-out entries stand {abs(gap.mean):.2%} of the list {where} on average, with a standard error of "
-        f"{gap.error:.2%}."
-    )
-
-
-def _capital_federation_words(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
-_WIDTH: Final = 420
-_HEIGHT: Final = 286
-
-
 @dataclass(frozen=True, kw_only=True)
-class TwoRounds:
+class TwoRounds(Block):
     """Entities on the left, the server on the right, one arrow each way.
 
     Parameters
@@ -648,62 +478,11 @@ class TwoRounds:
     cost: str
     inside: str = "raw records"
 
-    def html(self) -> str:
-        """Give the markup."""
-        label = (
+    @property
+    def label(self) -> str:
+        """The picture in words, for those who cannot see it."""
+        return (
             f"{self.entities} each keep their {self.inside}. Round 1: each sends one message to the server, "
             f"{self.there}, {self.cost}. Round 2: the server sends the same item factors back to all, {self.back}. "
-            "Each then fits its own model, and nothing leaves any more."
+            "Each then fits its own model, and nothing else leaves."
         )
-        boxes = "\n".join(self._entity(y) for y in (34, 114, 194))
-        return (
-            f"<figure><figcaption>Two rounds, one message each way</figcaption>\n"
-            f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(label)}" font-size="12.5" '
-            f'fill="var(--ink)">\n{_HEADS}\n{_text(66, 20, self.entities, weight=700)}\n{boxes}\n'
-            f"{self._server()}\n{self._arrows()}\n</svg></figure>"
-        )
-
-    def _entity(self, y: int) -> str:
-        lines = (_text(66, y + 19, self.inside), _text(66, y + 35, "own model"), _text(66, y + 51, "ledger"))
-        return _box(8, y, 116, 60) + "".join(lines)
-
-    def _server(self) -> str:
-        words = (("server", 700), ("sees only", 400), ("noisy sums", 400))
-        lines = "".join(_text(366, 120 + 17 * k, word, weight=weight) for k, (word, weight) in enumerate(words))
-        return _box(320, 84, 92, 94) + lines
-
-    def _arrows(self) -> str:
-        there = "".join(_arrow(126, y, 317, end, "url(#there)") for y, end in ((52, 106), (132, 124), (212, 142)))
-        back = "".join(
-            _arrow(319, start, 128, y, "url(#back)", dashed=True) for y, start in ((76, 120), (156, 138), (236, 158))
-        )
-        over = _text(222, 20, f"round 1: {self.there}", weight=700) + _text(222, 36, self.cost)
-        under = _text(222, 266, f"round 2: {self.back}", weight=700) + _text(222, 281, "costs nothing more")
-        return there + back + over + under
-
-
-def _head(name: str, fill: str) -> str:
-    return (
-        f'<marker id="{name}" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7" markerHeight="7" orient="auto">'
-        f'<path d="M 0 0 L 10 5 L 0 10 z" fill="{fill}" stroke="var(--ink)"/></marker>'
-    )
-
-
-_HEADS: Final = f"<defs>{_head('there', 'var(--ink)')}{_head('back', 'var(--ground)')}</defs>"
-
-
-def _text(x: float, y: float, words: str, *, weight: int = 400) -> str:
-    return f'<text x="{x}" y="{y}" text-anchor="middle" font-weight="{weight}">{escape(words)}</text>'
-
-
-def _box(x: float, y: float, width: float, height: float) -> str:
-    size = f'width="{width}" height="{height}"'
-    return f'<rect x="{x}" y="{y}" {size} fill="var(--ground)" stroke="var(--ink)" stroke-width="1.5"/>'
-
-
-def _arrow(x1: float, y1: float, x2: float, y2: float, head: str, *, dashed: bool = False) -> str:
-    dash = ' stroke-dasharray="5 3"' if dashed else ""
-    return (
-        f'<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" stroke="var(--ink)" stroke-width="1.3"{dash} '
-        f'marker-end="{head}"/>'
-    )

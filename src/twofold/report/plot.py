@@ -1,7 +1,4 @@
-r"""Plots: lines or points, told apart by marker and dash as well as by colour, with the numbers beside them.
-
-From a matplotlib figure to markup that may stand in a page: no global style, no address, colours of the page.
-"""
+"""Plots: lines or points, told apart by marker and dash as well as by colour, drawn in the colours of the page."""
 
 from __future__ import annotations
 
@@ -15,13 +12,13 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from twofold.errors import BadShape
-from twofold.report.page import COLOURS, SERIES_COLOURS, Column, Table
+from twofold.report.page import Block, Column, Table, render
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["RC", "Plot", "Series", "inline", "paint", "standing_alone"]
+__all__ = ["Plot", "Series"]
 
 MARKERS: Final = ("o", "s", "^", "D", "v", "P")
 DASHES: Final = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
@@ -60,7 +57,7 @@ class Series:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plot:
+class Plot(Block):
     """A plot with a caption, a description for those who cannot see it, and its numbers to unfold.
 
     Parameters
@@ -97,17 +94,12 @@ class Plot:
     ticks: tuple[tuple[float, str], ...] | None = None
     level: float | None = None
 
-    def html(self) -> str:
-        """Give the markup: caption, drawing, and the numbers in a table to unfold."""
-        head = f"<figure><figcaption>{escape(self.caption)}</figcaption>"
-        return f"{head}\n{self.svg()}\n{self._numbers()}</figure>"
-
     def svg(self) -> str:
         """Draw; equal content gives equal text, on every machine with the same matplotlib."""
         import matplotlib
         from matplotlib.figure import Figure
 
-        with matplotlib.rc_context(RC):
+        with matplotlib.rc_context(_RC):
             figure = Figure(figsize=SIZE, layout="constrained")
             axes = figure.subplots()
             _frame(axes, self)
@@ -115,13 +107,19 @@ class Plot:
                 _line(axes, one, place if one.style is None else one.style) for place, one in enumerate(self.series)
             ]
             _legend(figure, handles, [one.name for one in self.series])
-            return inline(figure, label=self.description)
+            return _inline(figure, label=self.description)
 
     def picture(self) -> str:
-        """Draw a file of its own, for a page that is not ours."""
-        return standing_alone(self.svg(), COLOURS)
+        """Draw a file of its own, for a page that is not ours: with the page's colours, on paper of its own."""
+        head, body = self.svg().split(">", 1)
+        font = "text { font-family: system-ui, Arial, sans-serif; }"
+        look = f"<style>{' '.join(render('colours.css').split())} {font}</style>"
+        paper = '<rect width="100%" height="100%" fill="var(--ground)"/>'
+        named = head.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg" width="560"', 1)
+        return f"{named}>{look}{paper}{_short(body)}\n"
 
-    def _numbers(self) -> str:
+    def numbers(self) -> Table:
+        """Give every point as a table."""
         columns = (Column("line", numeric=False), Column(self.x_label), Column(self.y_label), Column("±"))
         names = dict(self.ticks or ())
         rows = tuple(
@@ -129,22 +127,21 @@ class Plot:
             for one in self.series
             for k, (x, y) in enumerate(zip(one.x, one.y, strict=True))
         )
-        table = Table(caption=f"Numbers of: {self.caption}", columns=columns, rows=rows)
-        return f"<details><summary>The numbers</summary>{table.html()}</details>"
+        return Table(caption=f"Numbers of: {self.caption}", columns=columns, rows=rows)
 
 
 def _frame(axes: Axes, plot: Plot) -> None:
-    axes.set_xlabel(plot.x_label, color=paint("ink"))
-    axes.set_ylabel(plot.y_label, color=paint("ink"))
+    axes.set_xlabel(plot.x_label, color=_paint("ink"))
+    axes.set_ylabel(plot.y_label, color=_paint("ink"))
     if plot.log_x:
         axes.set_xscale("log")
-    axes.grid(color=paint("rule"), linewidth=0.5, alpha=0.6, axis="y")
-    axes.tick_params(colors=paint("soft"), labelcolor=paint("ink"), which="both")
+    axes.grid(color=_paint("rule"), linewidth=0.5, alpha=0.6, axis="y")
+    axes.tick_params(colors=_paint("soft"), labelcolor=_paint("ink"), which="both")
     for side, spine in axes.spines.items():
         spine.set_visible(side in ("left", "bottom"))
-        spine.set_color(paint("soft"))
+        spine.set_color(_paint("soft"))
     if plot.level is not None:
-        axes.axhline(plot.level, color=paint("soft"), linewidth=1)
+        axes.axhline(plot.level, color=_paint("soft"), linewidth=1)
     if plot.ticks is not None:
         axes.set_xticks([place for place, _ in plot.ticks], [text for _, text in plot.ticks])
         axes.set_xticks([], minor=True)
@@ -167,12 +164,12 @@ def _number(value: float) -> str:
 
 def _line(axes: Axes, one: Series, style: int) -> Any:
     """Filled and hollow markers by turns, so that neighbours differ even where markers are small."""
-    kind = style % len(SERIES_COLOURS)
+    kind = style % len(MARKERS)
     look: dict[str, Any] = {
-        "color": paint(kind),
+        "color": _paint(kind),
         "marker": MARKERS[kind],
         "markersize": 6,
-        "markerfacecolor": paint(kind) if kind % 2 == 0 else paint("ground"),
+        "markerfacecolor": _paint(kind) if kind % 2 == 0 else _paint("ground"),
         "linestyle": DASHES[kind] if one.joined else "none",
         "linewidth": 1.5,
     }
@@ -184,12 +181,12 @@ def _line(axes: Axes, one: Series, style: int) -> Any:
 def _legend(figure: Figure, handles: list[Any], names: list[str]) -> None:
     """Below the plot, two to a line; a single line needs none."""
     if len(handles) > 1:
-        look: dict[str, Any] = {"ncols": 2, "frameon": False, "labelcolor": paint("ink"), "handlelength": 3.5}
+        look: dict[str, Any] = {"ncols": 2, "frameon": False, "labelcolor": _paint("ink"), "handlelength": 3.5}
         figure.legend(handles, names, loc="outside lower left", fontsize=9, **look)
 
 
 #: Text stays text, so that it can be searched, read aloud and set in the page's font; names inside depend on content.
-RC: Final[Any] = {  # Any: newer matplotlib lists all its keys as a type
+_RC: Final[Any] = {  # Any: newer matplotlib lists all its keys as a type
     "svg.fonttype": "none",
     "svg.hashsalt": "twofold",
     "path.simplify": False,
@@ -199,59 +196,20 @@ RC: Final[Any] = {  # Any: newer matplotlib lists all its keys as a type
 _INKS: Final = {"ink": "#010101", "ground": "#fefefe", "soft": "#010102", "rule": "#010103"}
 
 
-def paint(name: str | int) -> str:
-    """Give the colour to draw with for a colour of the page: "ink", "ground", "soft", "rule" or the number of a line.
-
-    Examples
-    --------
-    >>> paint("ink"), paint(3)
-    ('#010101', '#020203')
-    """
+def _paint(name: str | int) -> str:
+    """Give what to draw with for a colour of the page: "ink", "ground", "soft", "rule" or the number of a line."""
     return _INKS[name] if isinstance(name, str) else f"#0202{name:02x}"
 
 
-def inline(figure: Figure, *, label: str) -> str:
-    """Draw a figure as an `svg` element with a label for those who cannot see it; equal figures give equal text.
-
-    Examples
-    --------
-    >>> from matplotlib.figure import Figure
-    >>> inline(Figure(figsize=(1, 1)), label="nothing")[:56]
-    '<svg viewBox="0 0 72 72" role="img" aria-label="nothing"'
-    """
+def _inline(figure: Figure, *, label: str) -> str:
+    """Draw a figure as an `svg` element with a label for those who cannot see it; equal figures give equal text."""
     import matplotlib
 
     buffer = io.StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-    with matplotlib.rc_context(RC):
+    with matplotlib.rc_context(_RC):
         figure.savefig(buffer, format="svg", metadata=nothing, transparent=True)
     return _clean(buffer.getvalue(), label)
-
-
-def standing_alone(markup: str, variables: str, *, width: int = 560) -> str:
-    """Turn an `svg` element of a page into a file: with the colours it took from the page, on paper of its own.
-
-    Parameters
-    ----------
-    markup : str
-        What `inline` gave.
-    variables : str
-        Style sheet that gives the page's colours.
-    width : int
-        Pixels across.
-
-    Examples
-    --------
-    >>> made = standing_alone('<svg viewBox="0 0 7 7" role="img"></svg>', ":root { --ink: #111; }")
-    >>> made.startswith('<svg xmlns="http://www.w3.org/2000/svg" width="560" viewBox'), made.count("<rect")
-    (True, 1)
-    """
-    head, body = markup.split(">", 1)
-    font = "text { font-family: system-ui, Arial, sans-serif; }"
-    look = f"<style>{' '.join(variables.split())} {font}</style>"
-    paper = '<rect width="100%" height="100%" fill="var(--ground)"/>'
-    named = head.replace("<svg", f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}"', 1)
-    return f"{named}>{look}{paper}{_short(body)}\n"
 
 
 def _short(body: str) -> str:

@@ -401,7 +401,7 @@ class Coordinator(Collector):
     >>> from twofold.federation.mailbox import InProcess
     >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=3), feedback="counts", bound=5, max_items=3)
     >>> box = InProcess()
-    >>> released = plan.release_mechanism.release(np.ones((9, 3)), plan.public)
+    >>> released = plan.release_mechanism.release(np.ones((9, 3)), plan.parameters)
     >>> _ = box.submit(encode_release(released.value, entity="st-anna", plan=plan), entity="st-anna")
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     Coordinator(plan, box, state=folder).step()

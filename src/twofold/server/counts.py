@@ -128,7 +128,7 @@ def _usual_entry(moments: Moments, plan: Plan, means: Floats) -> float:
 
 
 def _patterns(moments: Moments, plan: Plan, users: float, means: Floats) -> Patterns:
-    public = plan.public
+    public = plan.parameters
     if moments.kind == "gram":
         # Weights come from the sums: their noise has nothing to do with that of the pairs.
         basis = None if public.features is None else feature_basis(means, public.features.matrix)

@@ -18,7 +18,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from twofold.algorithms import fold_in
-from twofold.federation.expected import expected
 from twofold.federation.plan import Plan
 from twofold.release.content import Floats, WeightedRows
 
@@ -455,8 +454,8 @@ def entry_noise(block: WeightedRows, plan: Plan) -> Floats:
     the largest variance of a rating and s² the noise of its sum plus the mean's share of that of its count. Backwards,
     O = (E + √(E² + 4Eq))/2. The mean of O has noise s/O, drawn in by O²/(O² + σ²) where few observed.
     """
-    weights, public = used_weights(block), plan.public
-    planned = expected(plan).noise
+    weights, public = used_weights(block), plan.parameters
+    planned = plan.spec.noise
     of_sum = (block.noise * np.maximum(block.sizes, 1.0))[:, None] ** 2
     of_count = of_sum * (planned.observed / planned.values if planned.values else 0.0) ** 2
     variance = of_sum + of_count * (block.values - public.centre) ** 2

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from twofold.errors import BadMessage, BadParameter, ConflictingMessage, PlanMismatch, ProtocolError, TooFewMessages
-from twofold.federation.expected import expected
 from twofold.federation.factors import MOST_USERS, ItemFactors
 from twofold.federation.messages import ReleaseMessage, decode_release, message_limit, receipt
 from twofold.federation.plan import Plan
@@ -78,7 +77,7 @@ class Server:
     >>> from twofold.federation.messages import encode_release
     >>> from twofold.federation.plan import CatalogKey
     >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=3), feedback="counts", bound=5, max_items=3, epsilon=9999)
-    >>> released = plan.release_mechanism.release(np.array([[1, 2, 0]] * 500), plan.public)
+    >>> released = plan.release_mechanism.release(np.array([[1, 2, 0]] * 500), plan.parameters)
     >>> factors = Server(plan).factorize([encode_release(released.value, entity="st-anna", plan=plan)])
     >>> factors.means.round(1) + 0.0, factors.entities, factors.private
     (array([1., 2., 0.]), 1, True)
@@ -131,22 +130,16 @@ class Server:
         return self._signed(self._shared(taken), taken)
 
     def _shared(self, taken: Sequence[Arrived]) -> SharedFactors:
-        if expected(self.plan).length:  # one row of numbers from each, added up as they are read
-            moments = self.plan.release_mechanism.combine(self._contents(taken), self.plan.public)
+        spec = self.plan.spec
+        if spec.sum is not None:  # one row of numbers from each, added up as they are read
+            moments = self.plan.release_mechanism.combine(self._contents(taken), self.plan.parameters)
             return factorize_moments(moments, self.plan)
-        large = sum(one.size for one in taken) > self.memory_limit
-        if large and self._stacks(taken[0]):
+        if spec.stacks and sum(one.size for one in taken) > self.memory_limit:
             return factorize_blocks(
                 lambda: self._blocks(taken), self.plan, start_rows=self._room(), threads=self.threads
             )
-        rows = self.plan.release_mechanism.combine(self._contents(taken), self.plan.public)
+        rows = self.plan.release_mechanism.combine(self._contents(taken), self.plan.parameters)
         return factorize_rows(rows, self.plan, threads=self.threads)
-
-    def _stacks(self, one: Arrived) -> bool:
-        """Whether the mechanism puts rows under one another: the same message twice then gives more rows."""
-        content: Any = one.load(self.plan).content
-        rows = self.plan.release_mechanism.combine([content, content], self.plan.public)
-        return bool(rows.n_rows > content.n_prototypes)
 
     def _room(self) -> int:
         """Rows that fit into a quarter of the limit, for a start."""
@@ -165,7 +158,7 @@ class Server:
                 yield joined(held)
                 held, size = [], 0
             content: Any = one.load(self.plan).content
-            held.append(weighted_rows([content], self.plan.public))
+            held.append(weighted_rows([content], self.plan.parameters))
             size += one.size
         if held:
             yield joined(held)
@@ -177,7 +170,7 @@ class Server:
 
 def signed(shared: SharedFactors, plan: Plan, *, entities: int, sound: bool) -> ItemFactors:
     """Put the plan's name under the numbers; private only when every message was, and the plan is no simulation."""
-    private = sound and plan.release_mechanism.private and not plan.simulation
+    private = sound and plan.spec.private and not plan.simulation
     second = {"patterns": shared.patterns, "strengths": shared.strengths, "squares": shared.squares}
     if shared.patterns is not None:
         second["patterns"] = shared.patterns.astype(np.float32)

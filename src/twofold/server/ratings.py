@@ -100,7 +100,7 @@ def _factorized(moments: Moments, plan: Plan) -> SharedFactors:
         np.hstack([moments.sums[:, None], profile.totals(moments)]),
         sizes,
         profile.noise(moments),
-        _design(sizes, plan.public.features),
+        _design(sizes, plan.parameters.features),
         residual=RESIDUAL * unit,
         spread=unit**2
         * np.concatenate([[OFFSET_SPREAD], np.full(profile.width, LOADING_SPREAD / max(profile.width, 1))]),
@@ -136,7 +136,7 @@ class _Profile:
 def _profile(moments: Moments, plan: Plan) -> _Profile:
     if moments.kind == "gram":
         return _gram_profile(moments, plan)
-    features = plan.public.features
+    features = plan.parameters.features
     if moments.kind == "features" and features is not None:
         mapping = features.matrix.astype(np.float64)
     else:
@@ -225,7 +225,7 @@ def _signed(axes: Floats) -> Floats:
 
 def _note(moments: Moments, found: Hierarchy, patterns: int, plan: Plan) -> str:
     own = np.abs(found.values[:, 0] - found.expected[:, 0]).mean()
-    word = "public features and numbers of ratings" if plan.public.features is not None else "numbers of ratings"
+    word = "public features and numbers of ratings" if plan.parameters.features is not None else "numbers of ratings"
     return (
         f"{moments.kind}: {patterns} patterns; items lie {own:.2f} from what {word} predict of their offsets, "
         f"as far as the noise lets it be seen"

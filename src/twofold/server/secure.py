@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from twofold.errors import BadMessage, ConflictingMessage
-from twofold.federation.expected import expected
 from twofold.federation.factors import ItemFactors
 from twofold.federation.key_messages import (
     Roll,
@@ -135,12 +134,13 @@ class SecureServer:
             listed.present,
             named.survivors,
         )
-        wanted = expected(self.plan)
+        spec = self.plan.spec
+        assert spec.sum is not None  # the plan has checked it
         return BilinearSums(
-            mechanism=wanted.mechanism,
+            mechanism=spec.mechanism,
             numbers=opened.values,
-            deviation=wanted.deviation * math.sqrt(len(senders)),
-            law=wanted.noise.law,
+            deviation=spec.sum.deviation * math.sqrt(len(senders)),
+            law=spec.noise.law,
             seeded=seeded,
             note=_doubts(opened.doubtful),
             entities=len(senders),
@@ -151,7 +151,7 @@ class SecureServer:
     ) -> ItemFactors:
         """Take the masks off and factorize the sum."""
         total = self.total(messages, answers, roll=roll, survivors=survivors)
-        moments = self.plan.release_mechanism.combine([total], self.plan.public)
+        moments = self.plan.release_mechanism.combine([total], self.plan.parameters)
         shared = factorize_moments(moments, self.plan)
         return signed(shared, self.plan, entities=total.entities, sound=not total.seeded)
 

@@ -124,7 +124,7 @@ def _open_ledger(member: Member) -> None:
             "the ledger is not here, and none may be made; nothing was drawn.",
             fix="give a folder that every process of the executor can see",
         )
-    plan, priced = member.plan, member.seed is None and member.plan.release_mechanism.private
+    plan, priced = member.plan, member.seed is None and member.plan.spec.private
     ceiling: Any = plan.budget if priced else NotPrivate(reason="a simulation")
     try:
         Ledger.create(member.ledger, dataset=member.name, ceiling=ceiling, unit=plan.unit)

@@ -19,7 +19,6 @@ from twofold.release import ReleaseParameters, mechanism
 from twofold.release.bilinear.mechanism import Bilinear
 from twofold.release.bilinear.records import exact_sums
 from twofold.release.choose import BILINEAR
-from twofold.release.contract import Mechanism
 from twofold.release.records import check_rows
 
 TABLE = Features(matrix=np.arange(24).reshape(12, 2) % 5, names=("a", "b"))
@@ -50,10 +49,10 @@ def people(number: int, public: ReleaseParameters, seed: int = 0) -> Any:
 def test_the_event_is_the_price_and_seeds_are_marked(name: str, public: ReleaseParameters) -> None:
     chosen, rows = mechanism(name), people(30, public)
     real, seeded = chosen.release(rows, public), chosen.release(rows, public, rng=7)
-    assert isinstance(chosen, Mechanism)
-    assert (chosen.name, chosen.private, chosen.size(public)) == (name, True, 1)
-    assert real.event == chosen.price(public)
-    assert seeded.event == chosen.price(public, seeded=True)
+    spec = chosen.spec(public)
+    assert (chosen.name, spec.private, spec.rows, spec.sum.length) == (name, True, 1, real.value.numbers.size)
+    assert real.event == chosen.spec(public).event
+    assert seeded.event == chosen.spec(public).event_for(seeded=True)
     assert not real.value.seeded
     assert seeded.value.seeded
     assert is_seeded(seeded.event)
@@ -149,7 +148,7 @@ def test_bad_rows_are_refused_before_anything_is_drawn(name: str, rows: Any, err
 def test_features_without_a_table_are_refused_before_anything_is_drawn() -> None:
     public = COUNTS.with_(features=None)
     for step in (
-        lambda: mechanism("features").price(public),
+        lambda: mechanism("features").spec(public).event,
         lambda: mechanism("features").release(people(3, public), public, rng=Untouched()),  # type: ignore[arg-type]
     ):
         with pytest.raises(BadParameter, match="public table"):
@@ -174,4 +173,4 @@ def test_options_are_checked() -> None:
         Bilinear(kind="cells")  # type: ignore[arg-type]
     with pytest.raises(BadParameter, match="option"):
         mechanism("gram", magic=1)
-    assert mechanism("gram", base_share="1/4").price(COUNTS) != mechanism("gram").price(COUNTS)
+    assert mechanism("gram", base_share="1/4").spec(COUNTS).event != mechanism("gram").spec(COUNTS).event

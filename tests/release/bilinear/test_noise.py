@@ -18,7 +18,7 @@ from twofold.privacy.mechanisms.gaussian import DiscreteGaussianShare, rho_of_su
 from twofold.privacy.rng import source
 from twofold.release import ReleaseParameters
 from twofold.release.bilinear.layout import KINDS, BilinearLayout
-from twofold.release.bilinear.mechanism import BilinearNoise, alone_epsilon, noise_deviation
+from twofold.release.bilinear.mechanism import BilinearNoise, Gram
 
 PUBLIC = ReleaseParameters(
     n_items=40,
@@ -80,30 +80,30 @@ def test_the_sum_of_shares_has_the_stated_law_and_a_tenth_less_noise_is_told_apa
 
 
 def test_a_share_is_a_part_of_the_noise() -> None:
-    whole = noise_deviation(PUBLIC, "gram")
+    whole = Gram().spec(PUBLIC).sum.deviation
     for honest in (1, 4, 100):
-        share = noise_deviation(PUBLIC.with_(honest=honest), "gram")
+        share = Gram().spec(PUBLIC.with_(honest=honest)).sum.deviation
         assert share * math.sqrt(honest) == pytest.approx(whole, rel=1e-6)
     pure = LAWS["laplace"]
-    assert noise_deviation(pure.with_(honest=4), "gram") * 2 == pytest.approx(noise_deviation(pure, "gram"))
+    assert Gram().spec(pure.with_(honest=4)).sum.deviation * 2 == pytest.approx(Gram().spec(pure).sum.deviation)
 
 
 def test_deviation_grows_as_epsilon_falls() -> None:
-    found = [noise_deviation(PUBLIC.with_(epsilon=epsilon), "gram") for epsilon in ("0.1", 1, 10)]
+    found = [Gram().spec(PUBLIC.with_(epsilon=epsilon)).sum.deviation for epsilon in ("0.1", 1, 10)]
     assert found[0] > 8 * found[1] > 16 * found[2]
 
 
 @pytest.mark.parametrize(("honest", "epsilon", "delta", "wanted"), [(205, 1, 1e-6, 21), (10, 1, 1e-5, 3.6)])
 def test_a_share_alone_costs_what_research_measured(honest: int, epsilon: int, delta: float, wanted: float) -> None:
     public = PUBLIC.with_(honest=honest, epsilon=epsilon, delta=delta)
-    assert alone_epsilon(public, "gram") == pytest.approx(wanted, rel=0.1)
+    assert Gram().spec(public).sum.alone_epsilon == pytest.approx(wanted, rel=0.1)
 
 
 def test_alone_without_secure_sum_is_the_plan_and_a_laplace_share_promises_nothing() -> None:
-    assert alone_epsilon(PUBLIC, "gram") == 1
-    assert alone_epsilon(PUBLIC.with_(honest=1), "gram") == pytest.approx(1, rel=1e-3)
-    assert alone_epsilon(LAWS["laplace"].with_(honest=5), "gram") == math.inf
-    found = [alone_epsilon(PUBLIC.with_(honest=honest), "gram") for honest in (1, 2, 10, 100)]
+    assert Gram().spec(PUBLIC).sum.alone_epsilon == 1
+    assert Gram().spec(PUBLIC.with_(honest=1)).sum.alone_epsilon == pytest.approx(1, rel=1e-3)
+    assert Gram().spec(LAWS["laplace"].with_(honest=5)).sum.alone_epsilon == math.inf
+    found = [Gram().spec(PUBLIC.with_(honest=honest)).sum.alone_epsilon for honest in (1, 2, 10, 100)]
     assert found == sorted(found)
 
 

@@ -9,22 +9,24 @@ from typing import Any
 
 import scipy.sparse as sp
 
-from twofold.privacy.events import Event, Released, SequentialEvent
+from twofold.privacy.events import Released, SequentialEvent
 from twofold.privacy.rng import Source, source
 from twofold.release.balcan.chain import (
     PrivateKMeansConfig,
     PrivateKMeansResult,
     choose_mode,
+    parts_of,
     planned_event,
     private_kmeans,
 )
 from twofold.release.buckets import Buckets
-from twofold.release.cells import CellNoise, laplace_deviation
+from twofold.release.cells import CellNoise, laplace_deviation, prototype_spec, spec_usefulness
 from twofold.release.combine import stacked
 from twofold.release.content import Noise, Prototypes, Units, WeightedRows
-from twofold.release.contract import ReleaseParameters
+from twofold.release.contract import ReleaseParameters, ReleaseSpec
 from twofold.release.records import centred_rows, check_rows
 from twofold.release.sulq import noisy_step
+from twofold.release.usefulness import Usefulness
 
 __all__ = ["Balcan"]
 
@@ -47,7 +49,7 @@ class Balcan:
     Examples
     --------
     >>> public = ReleaseParameters(n_items=3, n_users=9000, max_items=1, bound=1, n_prototypes=3, epsilon=20)
-    >>> Balcan().size(public), Balcan().price(public).kind
+    >>> Balcan().spec(public).rows, Balcan().spec(public).event.kind
     (3, 'sequential/1')
     """
 
@@ -56,25 +58,25 @@ class Balcan:
         """How a plan names it."""
         return "balcan"
 
-    @property
-    def private(self) -> bool:
-        """Yes."""
-        return True
-
-    def size(self, public: ReleaseParameters) -> int | None:
-        """As many as the plan asks for, or as the fallback has."""
-        fallback = self._fallback(public)
-        return public.n_prototypes if fallback is None else fallback.size(_pure(public))
-
-    def price(self, public: ReleaseParameters, *, seeded: bool = False) -> Event:
-        """The events of the chain, and for ratings one more."""
+    def spec(self, public: ReleaseParameters) -> ReleaseSpec:
+        """The events of the chain, and for ratings one more; what the fallback states where there is one."""
         fallback = self._fallback(public)
         if fallback is not None:
-            return fallback.price(_pure(public), seeded=seeded)
-        chain = planned_event(_config(public), public.n_items, seeded=seeded)
-        if public.feedback == "counts":
-            return chain
-        return SequentialEvent.of(chain, _last(public).event(seeded=seeded))
+            return fallback.spec(_pure(public))
+        config = _config(public)
+        chain = planned_event(config, public.n_items)
+        if public.feedback == "ratings":
+            last = _last(public)
+            return last.spec(mechanism=self.name, stacks=True, event=SequentialEvent.of(chain, last.event()))
+        parts = parts_of(config, public.n_items)
+        units, noise = _units_and_noise(config, parts.sums_scale(config), parts.counts_scale)
+        return prototype_spec(
+            public, mechanism=self.name, rows=public.n_prototypes, units=units, noise=noise, event=chain, stacks=True
+        )
+
+    def usefulness(self, public: ReleaseParameters) -> Usefulness:
+        """Judge the noise of the sums that leave."""
+        return spec_usefulness(self.spec(public), _pure(public))
 
     def release(self, rows: Any, public: ReleaseParameters, *, rng: int | Source | None = None) -> Released[Prototypes]:
         """Release sums and counts of the clusters the chain finds."""
@@ -135,17 +137,19 @@ def _rated(
 
 
 def _message(found: PrivateKMeansResult, config: PrivateKMeansConfig) -> Prototypes:
-    step = float(config.grid.step)
+    units, noise = _units_and_noise(config, found.sums_scale, found.counts_scale)
     return Prototypes(
         mechanism="balcan",
         sums=config.grid.put(found.sums),
         counts=found.counts.astype("int64"),
-        units=Units(values=step, observed=1.0, counts=1.0),
-        noise=Noise(
-            law="laplace",
-            values=laplace_deviation(found.sums_scale / step) * step,
-            observed=0.0,
-            counts=laplace_deviation(found.counts_scale),
-        ),
+        units=units,
+        noise=noise,
         seeded=found.seeded,
     )
+
+
+def _units_and_noise(config: PrivateKMeansConfig, sums_scale: float, counts_scale: float) -> tuple[Units, Noise]:
+    step = float(config.grid.step)
+    values = laplace_deviation(sums_scale / step) * step
+    noise = Noise(law="laplace", values=values, observed=0.0, counts=laplace_deviation(counts_scale))
+    return Units(values=step, observed=1.0, counts=1.0), noise

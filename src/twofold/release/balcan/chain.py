@@ -186,6 +186,15 @@ class Parts:
     choice: Fraction
     recovery: Recovery
 
+    def sums_scale(self, config: PrivateKMeansConfig) -> float:
+        """Scale of the noise on the sums, in the units of the values."""
+        return self.recovery.deviation * float(config.grid.step) / math.sqrt(2)
+
+    @property
+    def counts_scale(self) -> float:
+        """Scale of the noise on the counts."""
+        return float(1 / self.counts)
+
 
 def run_trial(X: Any, config: PrivateKMeansConfig, parts: Parts, number: int, noise: Source) -> PrivateKMeansResult:
     """Run the chain once: labels, noisy sums, noisy counts, centers."""
@@ -194,8 +203,7 @@ def run_trial(X: Any, config: PrivateKMeansConfig, parts: Parts, number: int, no
     labels = _labels(X, config, parts, bounds, seed, noise)
     sums = sparse_recovery(_sums(X, labels, parts.clusters, bounds), parts.recovery, rng=noise).value
     counts = noisy_counts(labels, parts.clusters, epsilon=parts.counts, unit=unit, rng=noise).value
-    scale = parts.recovery.deviation * float(config.grid.step) / math.sqrt(2)
-    counts_scale = float(1 / parts.counts)
+    scale, counts_scale = parts.sums_scale(config), parts.counts_scale
     real, sizes = config.grid.back(sums), counts.astype(np.float64)
     return PrivateKMeansResult(
         centers=centers_from(real, sizes, scale, counts_scale, config),

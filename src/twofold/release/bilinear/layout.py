@@ -178,6 +178,12 @@ class BilinearLayout:
         return self.kind == "gram"
 
     @property
+    def largest(self) -> int:
+        """Largest size of one number in one user's record."""
+        pair = self.norm * (self.norm if self.gram else self.profile_norm)
+        return max(pair, self.count_weight, self.base_weight * self.norm, self.base_weight * self.mark)
+
+    @property
     def pair_limit(self) -> int:
         """Largest squared l2 norm (l1 norm) of the pairs of one user."""
         return _pair_limit(self.norm, self.entry_limit, self.row_limit, self.profile_norm, l2=self.l2, gram=self.gram)

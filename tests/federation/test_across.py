@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from twofold.federation.leaving import leaving
 from twofold.federation.plan import CatalogKey, Plan
 from twofold.federation.secure import SecureSum
 from twofold.privacy.budget import ZCDP
@@ -20,22 +19,22 @@ PLAN = Plan(
 
 
 def test_a_person_in_several_entities_pays_each_release():
-    assert (leaving(PLAN).across.epsilon, leaving(PLAN).across.delta) == (4, 4 * PLAN.delta)
+    assert (PLAN.across.epsilon, PLAN.across.delta) == (4, 4 * PLAN.delta)
 
 
 def test_in_one_sum_a_person_in_several_entities_pays_as_a_group():
     plan = PLAN.with_(secure=SecureSum(survivors=10))
-    found = leaving(plan).across
-    assert found == ZCDP(rho=16 * plan.public.budget.rho).to_approx(plan.delta)
+    found = plan.across
+    assert found == ZCDP(rho=16 * plan.parameters.budget.rho).to_approx(plan.delta)
     assert found.epsilon > 4
 
 
 def test_a_pure_sum_costs_so_many_times():
     plan = PLAN.with_(secure=SecureSum(survivors=10), delta=0)
-    assert leaving(plan).across.epsilon == 4
+    assert plan.across.epsilon == 4
 
 
-def test_it_knows_which_bilinear_statistic_leaves():
-    assert leaving(PLAN).bilinear == "gram"
-    assert leaving(PLAN.with_(mechanism="sketch")).bilinear == "sketch"
-    assert leaving(PLAN.with_(mechanism="popularity")).bilinear is None
+def test_it_knows_which_statistic_leaves():
+    assert (PLAN.spec.mechanism, PLAN.spec.sum is None) == ("gram", False)
+    assert PLAN.with_(mechanism="sketch").spec.mechanism == "sketch"
+    assert PLAN.with_(mechanism="popularity").spec.sum is None

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from twofold.errors import BadPlan
-from twofold.federation.expected import expected
 from twofold.federation.plan import CatalogKey, Plan
 
 
@@ -28,10 +27,12 @@ def test_every_mechanism_makes_what_is_expected(name):
         plan = plan_of(
             mechanism=name, n_users=users, epsilon=epsilon, delta=delta, feedback=feedback, n_prototypes=k, bound=3
         )
-        wanted, made = expected(plan), plan.release_mechanism.release(rows, plan.public, rng=0).value
+        wanted, made = plan.spec, plan.release_mechanism.release(rows, plan.parameters, rng=0).value
         assert (made.mechanism, made.noise.law) == (wanted.mechanism, wanted.noise.law)
         assert made.n_prototypes == (wanted.rows or made.n_prototypes) <= wanted.most_rows
-        assert (made.observed is not None) == wanted.observed
+        assert {name: array.shape for name, array in made.arrays().items()} == {
+            one.name: one.sized(made.n_prototypes) for one in wanted.arrays
+        }
         for part in ("values", "observed", "counts"):
             assert math.isclose(getattr(made.units, part), getattr(wanted.units, part), rel_tol=1e-12)
             assert math.isclose(getattr(made.noise, part), getattr(wanted.noise, part), rel_tol=1e-12)
@@ -44,16 +45,16 @@ def test_every_mechanism_makes_what_is_expected(name):
 
 def test_the_chain_of_the_paper_is_among_them():
     plan = plan_of(mechanism="balcan", n_users=10**7, epsilon=20, n_prototypes=5)
-    assert plan.release_mechanism.price(plan.public).kind == "sequential/1"
-    assert expected(plan).units.counts == 1.0
+    assert plan.release_mechanism.spec(plan.parameters).event.kind == "sequential/1"
+    assert plan.spec.units.counts == 1.0
 
 
 def test_a_plan_whose_messages_could_overflow_is_refused_before_anything_is_spent():
     with pytest.raises(BadPlan, match="could not be added up"):
-        expected(plan_of(mechanism="popularity", epsilon="1e-10", delta=0))
+        assert plan_of(mechanism="popularity", epsilon="1e-10", delta=0).spec
     for delta in (0, 1e-6):
         with pytest.raises(BadPlan):
-            expected(plan_of(mechanism="popularity", epsilon="1e-60", delta=delta))
+            assert plan_of(mechanism="popularity", epsilon="1e-60", delta=delta).spec
 
 
 def test_numbers_at_the_ends_of_their_ranges_never_raise_anything_but_our_error():
@@ -61,4 +62,4 @@ def test_numbers_at_the_ends_of_their_ranges_never_raise_anything_but_our_error(
         (1e-99, 1e99), (1, 10**15), ("1e-100", "1e-9", "1e9", "1e100"), ("auto", "balcan", "sulq", "buckets")
     ):
         with suppress(BadPlan):
-            expected(plan_of(mechanism=name, bound=bound, n_users=users, epsilon=epsilon, n_prototypes=3))
+            assert plan_of(mechanism=name, bound=bound, n_users=users, epsilon=epsilon, n_prototypes=3).spec
