@@ -33,9 +33,10 @@ def exact(number: Number, *, name: str = "number") -> Fraction:
         return _read(number)
     except (ValueError, TypeError, ArithmeticError):
         raise BadPrivacyParameter(
-            f"{name} is not a finite number.",
+            "{parameter} is not a finite number.",
             found=f"{type(number).__name__}: {number!s:.40}",
             expected="a finite number, or text such as '0.1', '1/10' or '1e-6'",
+            parameter=name,
         ) from None
 
 
@@ -49,7 +50,9 @@ def positive(number: Number, *, name: str) -> Fraction:
     """
     value = exact(number, name=name)
     if value <= 0:
-        raise BadPrivacyParameter(f"{name} must be above zero.", found=str(value), expected=f"{name} > 0")
+        raise BadPrivacyParameter(
+            "{parameter} must be above zero.", found=str(value), expected="above 0", parameter=name
+        )
     return value
 
 
@@ -63,7 +66,9 @@ def read_delta(number: Number) -> Fraction:
     """
     value = exact(number, name="delta")
     if not 0 <= value < 1:
-        raise BadPrivacyParameter("delta is a probability.", found=str(value), expected="0 <= delta < 1")
+        raise BadPrivacyParameter(
+            "{parameter} is a probability.", found=str(value), expected="from 0 to below 1", parameter="delta"
+        )
     return value
 
 
@@ -103,6 +108,7 @@ def check_entity_name(name: object) -> str:
         raise BadPlan(
             "an entity's name is not usable.",
             expected="1 to 64 letters, digits, '-', '_' or '.', the first a letter or digit",
+            parameter="entity",
         )
     return name
 
@@ -112,14 +118,16 @@ def whole(name: str, value: object, *, least: int = 1, most: int | None = None) 
     fits = isinstance(value, int) and not isinstance(value, bool) and value >= least
     if not fits or (most is not None and value > most):  # type: ignore[operator]
         limits = f"a whole number from {least}" + (f" to {most:,}" if most else "")
-        raise BadPlan(f"{name} is out of range.", found=f"{value!r:.40}", expected=limits)
+        raise BadPlan("{parameter} is out of range.", found=f"{value!r:.40}", expected=limits, parameter=name)
 
 
 def number(name: str, value: object) -> float:
     """Refuse what is not a finite number."""
     fits = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if not fits or abs(value) > LARGEST:  # type: ignore[arg-type]
-        raise BadPlan(f"{name} is not a number.", found=f"{value!r:.40}", expected="a finite number")
+        raise BadPlan(
+            "{parameter} is not a number.", found=f"{value!r:.40}", expected="a finite number", parameter=name
+        )
     return float(value) + 0.0  # type: ignore[arg-type]  # -0.0 becomes 0.0: equal plans have equal hashes
 
 

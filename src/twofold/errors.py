@@ -155,7 +155,7 @@ class TwofoldError(Exception):
     >>> print(error)
     there is no user column.
       Do: user='a'
-      See docs/errors.md#missing-column
+      More: twofold errors missing-column
     >>> error.as_(BadPlan).parameter
     'user'
     """
@@ -179,7 +179,7 @@ class TwofoldError(Exception):
         self.found = found
         self.expected = expected
         self.parameter = parameter
-        super().__init__(summary)
+        super().__init__(self.summary)
 
     @property
     def summary(self) -> str:
@@ -202,11 +202,11 @@ class TwofoldError(Exception):
         fix = None if self.parts["fix"] is None else surface.fix(self.parts["fix"])
         parts = (("Found", self.found), ("Expected", self.expected), ("Do", fix))
         lines += [f"  {label}: {text}" for label, text in parts if text is not None]
-        return "\n".join([*lines, f"  See docs/errors.md#{self.anchor()}"])
+        return "\n".join([*lines, f"  More: {surface.command(Run(f'errors {self.anchor()}'))}"])
 
-    def as_(self, kind: type[E]) -> E:
-        """Give the same parts as an error of another type."""
-        return kind(**self.parts)
+    def as_(self, kind: type[E], **changes: Any) -> E:
+        """Give the same parts, or some of them changed, as an error of another type."""
+        return kind(**(self.parts | changes))
 
     def as_dict(self) -> dict[str, str | None]:
         """Give the parts as plain text, for JSON."""
@@ -223,7 +223,7 @@ class TwofoldError(Exception):
 
     @classmethod
     def anchor(cls) -> str:
-        """Heading of this error in docs/errors.md."""
+        """Name of this error's section in errors.md, which `twofold errors` prints."""
         return re.sub(r"(?<!^)(?=[A-Z])", "-", cls.__name__).lower()
 
 

@@ -10,6 +10,7 @@ import threading
 import numpy as np
 import pytest
 
+from tests.refused import refused
 from twofold.algorithms import _jit
 from twofold.algorithms._jit import Deferred, Workers, kernel, numba_enabled, without_numba
 from twofold.errors import BadParameter
@@ -161,5 +162,5 @@ def test_workers_pass_errors_on(threads):
 
 
 def test_workers_need_a_thread():
-    with pytest.raises(BadParameter, match="threads must be at least 1"):
+    with refused(BadParameter, "threads", found="0"):
         Workers(0)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from tests.refused import refused
 from twofold.algorithms._jit import without_numba
 from twofold.algorithms._nmf_entries import observed
 from twofold.errors import BadShape
@@ -30,7 +31,7 @@ def test_transposed_is_the_matrix_by_columns(shape, weighted):
 
 def test_weights_of_other_cells_are_refused():
     X, other = sp.csr_array(np.eye(3)), sp.csr_array(np.eye(3)[::-1])
-    with pytest.raises(BadShape, match="same cells"):
+    with refused(BadShape, "weights", expected="the cells of X"):
         observed(X, other, "ratings")
 
 

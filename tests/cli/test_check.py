@@ -58,6 +58,8 @@ def test_our_errors_are_one_message_and_exit_code_2(folder: Path) -> None:
     command[command.index("patient")] = "person"
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 2
-    assert result.stderr.startswith("MissingColumn: the table lacks a column.")
+    assert result.stderr.startswith("MissingColumn: ")
+    assert "Do: --user COLUMN, or --item COLUMN, or --value COLUMN\n" in result.stderr
+    assert result.stderr.endswith("More: twofold errors missing-column\n")
     assert "Traceback" not in result.stderr
     assert result.stdout == ""

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from tests.refused import check_refusal
 from twofold.cli import app
-from twofold.errors import DataError, TwofoldError
+from twofold.errors import BadPlan, DataError
 from twofold.federation.plan import CatalogKey, Plan
 from twofold.identity.keystore import KeyStore
 from twofold.identity.roster import Roster
@@ -59,24 +60,23 @@ def test_no_file_is_written_over():
     ask(LINE)
     secret = Path("st-anna.keys").read_bytes()
     for line in ("keys new --entity x --keys x.keys -o st-anna.keys", "keys new --entity x --keys x.keys -o x.keys"):
-        assert isinstance(ask(line).exception, DataError)
+        check_refusal(ask(line).exception, DataError, "output")
     assert Path("st-anna.keys").read_bytes() == secret
 
 
 def test_a_name_that_is_none():
-    assert isinstance(ask("keys new --entity ../x --keys x.keys -o x.pub").exception, TwofoldError)
+    check_refusal(ask("keys new --entity ../x --keys x.keys -o x.pub").exception, BadPlan, "entity")
     assert not Path("x.keys").exists()
 
 
 def test_a_place_that_cannot_be_written_is_said_before_keys_are_made():
     Path("d").mkdir()
-    for line, words in (
-        ("keys new --entity x --keys x.keys -o d", "-o d/x.pub"),
-        ("keys new --entity x --keys d -o x.pub", "--keys d/x.keys"),
-        ("keys new --entity x --keys x.keys -o no/x.pub", "mkdir -p no"),
+    for line, parameter, words in (
+        ("keys new --entity x --keys x.keys -o d", "output", "--output d/x.pub"),
+        ("keys new --entity x --keys d -o x.pub", "keys", "--keys d/x.keys"),
+        ("keys new --entity x --keys x.keys -o no/x.pub", "output", "mkdir -p no"),
     ):
-        error = ask(line).exception
-        assert isinstance(error, DataError)
-        assert words in str(error)
-        assert "no keys were made" in str(error)
+        result = ask(line)
+        check_refusal(result.exception, DataError, parameter)
+        assert words in result.stderr
     assert [path.name for path in Path().iterdir()] == ["d"]

@@ -7,9 +7,11 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from tests.refused import check_refusal
 from twofold.cli.plan import app
 from twofold.data.catalog import Catalog
 from twofold.errors import (
+    BadParameter,
     BadPlan,
     BadPrivacyParameter,
     CatalogError,
@@ -24,14 +26,17 @@ from twofold.federation.plan_file import catalog_path
 NUMBERS = "n_items = 457\nn_users = 900\nbound = 1\nmax_items = 66\nn_prototypes = 10\n"
 
 
-def run(verb: str, *arguments: object, fails: type[Exception] | None = None, words: str = ""):
+def run(verb: str, *arguments: object):
     done = CliRunner().invoke(app, [verb, *map(str, arguments)])
-    if fails is None:
-        assert done.exit_code == 0, done.output + repr(done.exception)
-    else:
-        assert isinstance(done.exception, fails), done.output + repr(done.exception)
-        assert words in str(done.exception)
+    assert done.exit_code == 0, done.output + repr(done.exception)
     return done.output
+
+
+def refuse(kind: type[TwofoldError], parameter: str | None, words: str, verb: str, *arguments: object) -> None:
+    """Expect a refusal, and these words of a shell in it."""
+    done = CliRunner().invoke(app, [verb, *map(str, arguments)])
+    check_refusal(done.exception, kind, parameter)
+    assert words in done.stderr
 
 
 @pytest.fixture
@@ -104,33 +109,34 @@ def test_new_counts_the_entities_it_is_given(tmp_path, catalog):
 
 def test_new_does_not_write_over_a_file(plan, catalog):
     before = plan.read_bytes()
-    run("new", plan, "--catalog", catalog, fails=BadPlan, words="--force")
+    refuse(BadPlan, "file", "--force", "new", plan, "--catalog", catalog)
     assert plan.read_bytes() == before
     run("new", plan, "--catalog", catalog, "--rank", 3, "--force")
     assert Plan.read(plan).rank == 3
 
 
 @pytest.mark.parametrize(
-    ("options", "kind", "words"),
+    ("options", "kind", "parameter", "words"),
     [
-        (("--max-items", 999), BadPlan, "--max-items is larger than the catalog"),
-        (("--epsilon", "-1"), TwofoldError, "--epsilon must be above zero"),
-        (("--epsilon", "much"), TwofoldError, "--epsilon is not a finite number"),
-        (("--delta", "2"), TwofoldError, "delta"),
-        (("--feedback", "stars"), BadPlan, "--feedback is unknown"),
-        (("--mechanism", "exact"), BadPlan, "--mechanism auto, or --simulation"),
-        (("--mechanism", "magic"), BadPlan, "--mechanism auto"),
-        (("--unit", "dog"), UnitMissing, "'person' or 'visit'"),
-        (("--quorum", 3), BadPlan, "raise --n-entities"),
-        (("--deadline", "tomorrow"), BadPlan, "2027-01-31"),
-        (("--entity", "../x"), BadPlan, "letters, digits"),
-        (("--n-users", 0), BadPlan, "--n-users is out of range"),
-        (("--bound", "nan"), BadPlan, "--bound is not a number"),
-        (("--mechanism", "features"), BadPlan, "no --features"),
+        (("--max-items", 999), BadPlan, "max_items", "--max-items"),
+        (("--epsilon", "-1"), BadPlan, "epsilon", "--epsilon"),
+        (("--epsilon", "much"), BadPlan, "epsilon", "--epsilon"),
+        (("--delta", "2"), BadPlan, "delta", "--delta"),
+        (("--feedback", "stars"), BadPlan, "feedback", "--feedback"),
+        (("--mechanism", "exact"), BadPlan, "mechanism", "Do: --mechanism auto, or --simulation\n"),
+        (("--mechanism", "magic"), BadPlan, "mechanism", "Do: --mechanism auto\n"),
+        (("--unit", "dog"), UnitMissing, "unit", "'person' or 'visit'"),
+        (("--unit-entities", 0), BadPrivacyParameter, "unit.entities", "0"),
+        (("--quorum", 3), BadPlan, "quorum", "Do: --quorum 1, or --n-entities 3\n"),
+        (("--deadline", "tomorrow"), BadPlan, "deadline", "2027-01-31"),
+        (("--entity", "../x"), BadPlan, "entity", "letters, digits"),
+        (("--n-users", 0), BadPlan, "n_users", "--n-users"),
+        (("--bound", "nan"), BadPlan, "bound", "--bound"),
+        (("--mechanism", "features"), BadPlan, "features", "Do: --features kinds.csv"),
     ],
 )
-def test_new_says_what_to_type(tmp_path, catalog, options, kind, words):
-    run("new", tmp_path / "p.toml", "--catalog", catalog, *options, fails=kind, words=words)
+def test_new_says_what_to_type(tmp_path, catalog, options, kind, parameter, words):
+    refuse(kind, parameter, words, "new", tmp_path / "p.toml", "--catalog", catalog, *options)
     assert not (tmp_path / "p.toml").exists()
 
 
@@ -157,10 +163,10 @@ def test_new_remarks_on_a_time_that_is_over(tmp_path, catalog):
 
 
 def test_new_needs_a_catalog_and_a_folder(tmp_path, catalog):
-    run("new", tmp_path / "p.toml", "--catalog", tmp_path / "none.csv", fails=UnreadableSource)
+    refuse(UnreadableSource, "source", "none.csv", "new", tmp_path / "p.toml", "--catalog", tmp_path / "none.csv")
     (tmp_path / "twice.csv").write_text("item\na\na\n")
-    run("new", tmp_path / "p.toml", "--catalog", tmp_path / "twice.csv", fails=CatalogError)
-    run("new", tmp_path / "none" / "p.toml", "--catalog", catalog, fails=TransportError)
+    refuse(CatalogError, "items", "once", "new", tmp_path / "p.toml", "--catalog", tmp_path / "twice.csv")
+    refuse(TransportError, None, "p.toml", "new", tmp_path / "none" / "p.toml", "--catalog", catalog)
 
 
 def pairs(items: int) -> int:
@@ -209,13 +215,13 @@ def test_explain_asks_what_if(plan):
     assert Plan.read(plan).n_users == 20_000
     assert json.loads(run("explain", plan, "--json", "--epsilon", 0.2))["plan"]["guarantee"]["epsilon"] == 0.2
     assert json.loads(run("explain", plan, "--json", "--n-items", 900))["plan"]["arrays"] == {"numbers": [pairs(900)]}
-    run("explain", plan, "--max-items", 999, fails=BadPlan, words="--max-items is larger")
+    refuse(BadPlan, "max_items", "--max-items is", "explain", plan, "--max-items", 999)
 
 
 def test_a_damaged_plan_is_said_to_be_one(plan):
     plan.write_text(plan.read_text().replace("max_items", "max_item"))
     for verb in ("show", "explain"):
-        run(verb, plan, fails=BadPlan, words="perhaps max_items")
+        refuse(BadPlan, "max_item", "perhaps max_items", verb, plan)
 
 
 def test_the_table_has_every_epsilon_and_both_mechanisms(numbers):
@@ -228,7 +234,7 @@ def test_the_table_has_every_epsilon_and_both_mechanisms(numbers):
 
 def test_json_holds_the_numbers(numbers):
     told = json.loads(run("explain", numbers, "--json"))
-    assert [row["epsilon"] for row in told["rows"][::2]] == [0.1, 1, 3, 10]
+    assert [row["epsilon"] for row in told["rows"][::2]] == [0.1, 0.3, 1, 3, 10]
     assert told["rows"][0]["noise_on_mean"] == pytest.approx(11.5, rel=0.01)
 
 
@@ -246,26 +252,26 @@ def test_options_alone_are_enough():
 def test_the_files_own_epsilon_joins_the_usual_ones(numbers):
     numbers.write_text(NUMBERS + "epsilon = 0.5\nrank = 20\n")
     told = json.loads(run("explain", numbers, "--json"))
-    assert [row["epsilon"] for row in told["rows"][::2]] == [0.1, 0.5, 1, 3, 10]
+    assert [row["epsilon"] for row in told["rows"][::2]] == [0.1, 0.3, 0.5, 1, 3, 10]
 
 
 @pytest.mark.parametrize(
-    ("text", "kind", "words"),
+    ("text", "kind", "parameter", "words"),
     [
-        ("n_items 5", UnreadableSource, "line 1"),
-        ("n_items = 5", BadPrivacyParameter, "missing n_users"),
-        (NUMBERS.replace("900", '"many"'), BadPrivacyParameter, "n_users"),
-        (NUMBERS + 'epsilon = "small"', BadPrivacyParameter, "epsilon"),
-        (NUMBERS + "n_user = 5", BadPrivacyParameter, "perhaps n_users"),
-        (NUMBERS + "colour = 5", BadPrivacyParameter, "colour"),
-        (NUMBERS.replace("66", "458"), BadPrivacyParameter, "--max-items 457"),
+        ("n_items 5", UnreadableSource, None, "line 1"),
+        ("n_items = 5", BadPrivacyParameter, "n_users", "missing n_users"),
+        (NUMBERS.replace("900", '"many"'), BadParameter, "n_users", "--n-users"),
+        (NUMBERS + 'epsilon = "small"', BadPrivacyParameter, "epsilon", "--epsilon"),
+        (NUMBERS + "n_user = 5", BadPrivacyParameter, "n_user", "perhaps n_users"),
+        (NUMBERS + "colour = 5", BadPrivacyParameter, "colour", "colour"),
+        (NUMBERS.replace("66", "458"), BadPrivacyParameter, "max_items", "Do: --max-items 457\n"),
     ],
 )
-def test_bad_files_of_numbers(numbers, text, kind, words):
+def test_bad_files_of_numbers(numbers, text, kind, parameter, words):
     numbers.write_text(text)
-    run("explain", numbers, fails=kind, words=words)
+    refuse(kind, parameter, words, "explain", numbers)
 
 
 def test_a_file_that_is_not_there(tmp_path):
     for verb in ("show", "explain"):
-        run(verb, tmp_path / "none.toml", fails=UnreadableSource, words="twofold plan new")
+        refuse(UnreadableSource, None, "twofold plan new", verb, tmp_path / "none.toml")

@@ -83,7 +83,7 @@ def test_the_verdict_is_that_of_auto_and_names_where_it_was_measured(tmp_path, p
     assert words in shown
     assert words in told(tmp_path, plan)["verdict"]
     assert "docs/results/frontier.md" in shown
-    assert "users per entity, or" in shown or "needed and not enough" in shown
+    assert "users per entity, or" in shown or "not sufficient" in shown
     assert "prototype" not in shown
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
+from tests.refused import refused
 from twofold.data.catalog import Catalog
 from twofold.data.features import class_features, read_features
 from twofold.errors import BadValue, DuplicateEntries, MissingColumn, UnknownItems
@@ -43,24 +44,24 @@ def test_parquet_with_integer_ids_and_booleans(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "error", "says"),
+    ("text", "error", "parameter", "fact"),
     [
-        ("item,x\nz,1\n", UnknownItems, "does not have"),
-        ("item,x\na,1\na,2\n", DuplicateEntries, "two lines"),
-        ("item,x\na,0.5\n", BadValue, "whole number"),
-        ("item,x\na,1001\n", BadValue, "whole number"),
-        ("item,x,y\na,,1\n", BadValue, "whole number"),
-        ("item,x,y\na,word,1\n", BadValue, "classes="),
-        ("item\na\n", MissingColumn, "no features"),
-        ("name,x\na,1\n", MissingColumn, "call the column of the item ids item"),
-        ("item\na\n", MissingColumn, r"one column of classes \(as Comedy\|Drama\)"),
+        ("item,x\nz,1\n", UnknownItems, "item", "1 of 1 ids"),
+        ("item,x\na,1\na,2\n", DuplicateEntries, "item", "each item once"),
+        ("item,x\na,0.5\n", BadValue, "x", "from -1,000 to 1,000"),
+        ("item,x\na,1001\n", BadValue, "x", "from -1,000 to 1,000"),
+        ("item,x,y\na,,1\n", BadValue, "classes", "text in the columns x"),
+        ("item,x,y\na,word,1\n", BadValue, "classes", "classes='x'"),
+        ("item\na\n", MissingColumn, "classes", "the column item only"),
+        ("name,x\na,1\n", MissingColumn, "item", "columns name, x"),
+        ("item\na\n", MissingColumn, "classes", "(as Comedy|Drama)"),
     ],
 )
-def test_what_is_wrong_is_said(tmp_path, text, error, says):
-    with pytest.raises(error, match=says):
+def test_what_is_wrong_is_said(tmp_path, text, error, parameter, fact):
+    with refused(error, parameter, fact):
         read_features(table(tmp_path, text), CATALOG)
 
 
 def test_a_table_without_any_class_is_refused():
-    with pytest.raises(BadValue, match="not classes"):
+    with refused(BadValue, "classes", found="classes"):
         class_features([[], [""]])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from tests.refused import refused
 from twofold import Catalog, Federation, Ratings
 from twofold.data.identifiers import Identifiers
 from twofold.errors import CatalogError, DataError, EmptyTable
@@ -35,11 +36,11 @@ def test_pooling_keeps_ids_or_pairs_them_with_the_entity() -> None:
 
 
 def test_entities_must_share_catalog_and_feedback() -> None:
-    with pytest.raises(CatalogError, match="different item lists"):
+    with refused(CatalogError, "catalog"):
         Federation({"a": entity(1), "b": entity(1, catalog=Catalog(["z", "y", "x"]))})
-    with pytest.raises(DataError, match="mix"):
+    with refused(DataError, "feedback"):
         Federation({"a": entity(1), "b": entity(1, feedback="counts")})
     with pytest.raises(EmptyTable):
         Federation({})
-    with pytest.raises(DataError, match="one label per user"):
+    with refused(DataError, "labels", expected="one label per user"):
         Federation.cut(entity(3), ["a"])

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.refused import refused
 from twofold.data.identifiers import Identifiers, factorize, id_column, lookup
 from twofold.errors import BadIdentifier
 
@@ -96,24 +97,24 @@ def test_categories_are_text() -> None:
 
 @pytest.mark.parametrize("values", [[1, "1"], ["a", b"a"], [1, True], [datetime.date(2020, 1, 1), "x"]])
 def test_mixed_types_are_refused_without_showing_them(values: list[object]) -> None:
-    with pytest.raises(BadIdentifier, match="mixes types"):
+    with refused(BadIdentifier, "id", expected="ids of one type"):
         Identifiers(values)
 
 
 @pytest.mark.parametrize("values", [[1, 1], ["a", "a"], [uuid.UUID(int=4)] * 2])
 def test_repeated_ids_are_refused(values: list[object]) -> None:
-    with pytest.raises(BadIdentifier, match="twice"):
+    with refused(BadIdentifier, "ids", expected="every id once"):
         Identifiers(values)
 
 
 @pytest.mark.parametrize("values", [[1, None], [None], [1.5, float("nan")]])
 def test_missing_ids_are_refused(values: list[object]) -> None:
-    with pytest.raises(BadIdentifier, match="without an id"):
+    with refused(BadIdentifier, "id", expected="an id in every row of the id column"):
         Identifiers(values)
 
 
 def test_nested_ids_are_refused() -> None:
-    with pytest.raises(BadIdentifier, match="cannot be used as ids"):
+    with refused(BadIdentifier, "id", expected="one plain id per row (integers, text, dates, ...)"):
         Identifiers(pl.Series([[1], [2]]))
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from tests.refused import refused
 from twofold import Catalog, Ratings
 from twofold.data.identifiers import Identifiers
 from twofold.errors import BadValue, DataError, UnknownUser
@@ -39,26 +40,26 @@ def test_nothing_can_be_written(part: str) -> None:
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_only_finite_values(bad: float) -> None:
-    with pytest.raises(BadValue, match="NaN or infinity"):
+    with refused(BadValue, "value", expected="a finite number in every row"):
         small([1.0, bad, 2.0])
 
 
 def test_counts_are_not_negative_but_scores_may_be() -> None:
-    with pytest.raises(BadValue, match="negative count"):
+    with refused(BadValue, "value", expected="counts of 0 or more"):
         small([1.0, -1.0, 2.0], feedback="counts")
     assert small([1.0, -1.0, 2.0]).of("ann")["z"] == -1.0
 
 
 def test_labels_must_fit() -> None:
-    with pytest.raises(DataError, match="does not fit"):
+    with refused(DataError, "matrix", found="2 columns"):
         Ratings(sparse.csr_array(np.eye(2)), Identifiers([1]), Catalog(["x", "y"]))
-    with pytest.raises(DataError, match="feedback"):
+    with refused(DataError, "feedback"):
         small(feedback="stars")
 
 
 def test_repeated_entries_are_refused() -> None:
     twice = sparse.csr_array((np.ones(2), [0, 0], [0, 2]), shape=(1, 1))
-    with pytest.raises(DataError, match="repeats"):
+    with refused(DataError, "matrix", "sum_duplicates"):
         Ratings(twice, Identifiers([1]), Catalog(["x"]))
 
 

@@ -20,10 +20,12 @@ import sqlalchemy
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.refused import refused
 from twofold import Catalog, read_ratings
 from twofold.errors import (
     BadIdentifier,
     BadValue,
+    CatalogError,
     DataError,
     DuplicateEntries,
     EmptyTable,
@@ -173,7 +175,7 @@ def test_rows_without_a_value_column_count_one() -> None:
 
 def test_unknown_items_are_dropped_only_when_told_and_counted() -> None:
     table = pl.DataFrame({"user": [1, 1, 2], "item": ["heparin", "aspirin", "aspirin"], "value": [1, 2, 3]})
-    with pytest.raises(UnknownItems, match="unknown_items='drop'"):
+    with refused(UnknownItems, "unknown_items", "unknown_items='drop'"):
         read_ratings(table, CATALOG)
     ratings = read_ratings(table, CATALOG, unknown_items="drop")
     assert ratings.notes.unknown_items_dropped == 2
@@ -230,29 +232,31 @@ def test_bad_tables_are_refused_and_no_value_is_shown(case: str) -> None:
 
 
 BAD_FILES: dict[str, tuple[str, bytes, type[TwofoldError], str]] = {
-    "wrong delimiter": ("t.csv", b"user;item;value\np;heparin;1\n", MissingColumn, r"separator=';'"),
-    "text in values": ("t.csv", b"user,item,value\np,heparin,secret\n", BadValue, "holds text"),
-    "empty file": ("t.csv", b"", EmptyTable, "empty"),
-    "header only": ("t.csv", b"user,item,value\n", EmptyTable, "no rows"),
+    "wrong delimiter": ("t.csv", b"user;item;value\np;heparin;1\n", MissingColumn, "separator=';'"),
+    "text in values": ("t.csv", b"user,item,value\np,heparin,secret\n", BadValue, "decimal mark"),
+    "empty file": ("t.csv", b"", EmptyTable, "0 bytes"),
+    "header only": ("t.csv", b"user,item,value\n", EmptyTable, "at least one row"),
     "cut gzip": (
         "t.csv.gz",
         gzip.compress(b"user,item,value\n" + b"p,heparin,1\n" * 999)[:40],
         UnreadableSource,
         "cut off",
     ),
-    "not Parquet": ("t.parquet", b"user,item,value\np,heparin,1\n", UnreadableSource, "not a Parquet"),
+    "not Parquet": ("t.parquet", b"user,item,value\np,heparin,1\n", UnreadableSource, "PAR1"),
     "cut Parquet": ("t.parquet", b"PAR1" + b"\x00" * 50, UnreadableSource, "damaged"),
     "not UTF-8": ("t.csv", b"user,item,value\np\xff\xfe,heparin,1\n", UnreadableSource, "UTF-8"),
     "ragged": ("t.csv", b"user,item,value\np,heparin,1,9,9\n", UnreadableSource, "damaged"),
-    "line cut off": ("t.csv", b"user,item,value\np,heparin,1\np,lactate", BadValue, "without a value"),
+    "line cut off": ("t.csv", b"user,item,value\np,heparin,1\np,lactate", BadValue, "value=None"),
 }
 
 
 @pytest.mark.parametrize("case", BAD_FILES)
 def test_bad_files_are_refused(case: str, tmp_path: Path) -> None:
-    name, content, error, message = BAD_FILES[case]
+    name, content, error, fact = BAD_FILES[case]
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(error, match=message) as caught:
+    with refused(
+        error, "user" if error is MissingColumn else "value" if error is BadValue else "source", fact
+    ) as caught:
         read_ratings(tmp_path / name, CATALOG)
     assert "secret" not in str(caught.value)
     assert caught.value.__cause__ is None  # a parser's own message may quote the data
@@ -260,12 +264,12 @@ def test_bad_files_are_refused(case: str, tmp_path: Path) -> None:
 
 
 def test_a_missing_file_a_folder_and_another_type_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableSource, match="cannot open"):
+    with refused(UnreadableSource, "source", found="No such file"):
         read_ratings(tmp_path / "nowhere.csv", CATALOG)
-    with pytest.raises(UnreadableSource, match="cannot open"):
+    with refused(UnreadableSource, "source", found="Is a directory"):
         read_ratings(tmp_path, CATALOG)
     secret(value=["a", "b"]).write_parquet(tmp_path / "text.parquet")
-    with pytest.raises(BadValue, match="holds text"):
+    with refused(BadValue, "value", expected="a number in every row"):
         read_ratings(tmp_path / "text.parquet", CATALOG)
 
 
@@ -277,7 +281,7 @@ def test_a_database_error_shows_neither_password_nor_row(tmp_path: Path) -> None
     with pytest.raises(UnreadableSource) as caught:
         read_ratings("nodialect://ann:hunter2@host/db", CATALOG, query=QUERY)
     assert "hunter2" not in str(caught.value)
-    with pytest.raises(DataError, match="query="):
+    with refused(DataError, "query"):
         read_ratings(f"sqlite:///{path}", CATALOG)
 
 
@@ -294,7 +298,7 @@ def test_fractions_after_many_whole_numbers_are_read(tmp_path: Path) -> None:
 
 def test_a_file_without_a_header_does_not_show_its_first_row(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("patient-17,heparin,31337\npatient-18,lactate,2\n")
-    with pytest.raises(MissingColumn, match="looks like data") as caught:
+    with refused(MissingColumn, "user", found="looks like data") as caught:
         read_ratings(tmp_path / "t.csv", CATALOG)
     assert "patient-17" not in str(caught.value)
 
@@ -302,7 +306,7 @@ def test_a_file_without_a_header_does_not_show_its_first_row(tmp_path: Path) -> 
 @pytest.mark.parametrize("content", [b"PK\x03\x04junk", b"SQLite format 3\x00" + b"\x00" * 80])
 def test_workbooks_and_databases_are_not_tables(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "t.xlsx").write_bytes(content)
-    with pytest.raises(UnreadableSource, match="binary file"):
+    with refused(UnreadableSource, "source", found="binary file"):
         read_ratings(tmp_path / "t.xlsx", CATALOG)
 
 
@@ -310,20 +314,20 @@ def test_workbooks_and_databases_are_not_tables(content: bytes, tmp_path: Path) 
 def test_tabs_can_be_named_as_a_shell_can_type_them(separator: str, tmp_path: Path) -> None:
     (tmp_path / "t.tsv").write_text("user\titem\tvalue\n1\theparin\t2\n")
     assert read_ratings(tmp_path / "t.tsv", CATALOG, separator=separator).of(1) == {"heparin": 2.0}
-    with pytest.raises(DataError, match="one character"):
+    with refused(DataError, "separator", expected="one character"):
         read_ratings(tmp_path / "t.tsv", CATALOG, separator="::")
 
 
 def test_what_people_pass_by_mistake_gets_our_errors(tmp_path: Path) -> None:
-    with pytest.raises(TwofoldError, match="agreed catalog"):
+    with refused(CatalogError, "catalog"):
         read_ratings(secret(), "items.csv")  # type: ignore[arg-type]
-    with pytest.raises(DataError, match="value_range"):
+    with refused(DataError, "value_range"):
         read_ratings(secret(), CATALOG, value_range=5)  # type: ignore[arg-type]
-    with pytest.raises(UnreadableSource, match="no such SQLite file"):
+    with refused(UnreadableSource, "source", "SQLite"):
         read_ratings(f"sqlite:///{tmp_path}/typo.db", CATALOG, query=QUERY)
     assert list(tmp_path.iterdir()) == []
     mixed = pd.DataFrame({"user": [1, 2], "item": ["heparin"] * 2, "value": pd.Series([1, "many"], dtype=object)})
-    with pytest.raises(BadValue, match="holds text"):
+    with refused(BadValue, "value"):
         read_ratings(mixed, CATALOG)
     twice = pd.DataFrame([[1, 2, "heparin", 3]], columns=["user", "user", "item", "value"])
     with pytest.raises(TwofoldError):

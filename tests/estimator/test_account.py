@@ -15,9 +15,10 @@ import numpy as np
 import polars as pl
 import pytest
 
+from tests.refused import refused
 from twofold.data.catalog import Catalog
 from twofold.entity.agent import NewLedger
-from twofold.errors import BudgetExceeded, SilentSpending
+from twofold.errors import BudgetExceeded, SilentSpending, TooFewMessages
 from twofold.estimator import FederatedRecommender
 from twofold.estimator.spending import ACCOUNT
 from twofold.federation.plan import Plan
@@ -75,7 +76,7 @@ def test_the_same_plan_and_data_give_the_stored_messages() -> None:
 
 def test_another_plan_is_refused_with_the_sum_it_would_reach() -> None:
     fit(make_plan(), visits())
-    with pytest.raises(SilentSpending, match="another plan") as caught:
+    with refused(SilentSpending, "plan", "entity north") as caught:
         fit(make_plan(epsilon=1), visits())
     assert caught.value.found == "ε 3 spent; ε 4 after this fit"
     assert "ledgers=" in str(caught.value.fix)
@@ -85,7 +86,7 @@ def test_another_plan_is_refused_with_the_sum_it_would_reach() -> None:
 def test_other_data_of_the_same_people_are_refused() -> None:
     fit(make_plan(), visits())
     for changed in (visits(1), visits().head(-1), visits().filter(pl.col("user") < 20)):
-        with pytest.raises(SilentSpending, match="other data"):
+        with refused(SilentSpending, "data"):
             fit(make_plan(), changed)
 
 
@@ -98,14 +99,14 @@ def test_other_people_under_the_same_name_have_their_own_budget() -> None:
 
 def test_a_refusal_spends_nothing_for_anyone() -> None:
     fit(make_plan(), visits().filter(pl.col("hospital") == "south"))
-    with pytest.raises(SilentSpending, match="entity south"):
+    with refused(SilentSpending, "plan", "entity south"):
         fit(make_plan(rank=1), visits())
     only = visits().filter(pl.col("hospital") == "north")
     assert fit(make_plan(rank=1), only).private_  # north was never released, so this is its first
 
 
 def test_a_fit_that_failed_before_drawing_is_not_counted() -> None:
-    with pytest.raises(Exception, match="quorum"):
+    with refused(TooFewMessages, None, "quorum"):
         fit(make_plan(quorum=5, n_entities=5), visits())
     assert fit(make_plan(), visits()).private_
 
@@ -119,13 +120,13 @@ def in_a_worker() -> str:
     try:
         fit(make_plan(), visits())
     except SilentSpending as error:
-        return error.summary
+        return str(error.parameter)
     return "it ran"
 
 
 def test_a_worker_process_has_no_account() -> None:
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        assert "worker process forgets" in pool.submit(in_a_worker).result()
+        assert pool.submit(in_a_worker).result() == "n_jobs"
 
 
 def test_the_account_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -148,7 +149,7 @@ def test_the_account_leaves_nothing_behind(tmp_path: Path) -> None:
 def test_another_entity_column_is_refused() -> None:
     fit(make_plan(), visits())
     country = visits().with_columns(country=pl.lit("somewhere"))
-    with pytest.raises(SilentSpending, match=r"entity somewhere: .* under another entity name") as caught:
+    with refused(SilentSpending, "entity", "entity somewhere") as caught:
         FederatedRecommender(make_plan(), **QUICK).fit(country, entity="country")
     assert caught.value.found == "ε 3 spent; ε 6 after this fit"  # nobody was in both hospitals
 
@@ -156,9 +157,9 @@ def test_another_entity_column_is_refused() -> None:
 def test_renamed_labels_are_refused_with_and_without_another_plan() -> None:
     fit(make_plan(), visits())
     renamed = visits().with_columns(pl.col("hospital") + "_")
-    with pytest.raises(SilentSpending, match=r"under another entity name, and"):
+    with refused(SilentSpending, "entity"):
         fit(make_plan(), renamed)
-    with pytest.raises(SilentSpending, match="under another entity name and with another plan"):
+    with refused(SilentSpending, "entity, plan"):
         fit(make_plan(rank=1), renamed)
 
 
@@ -169,7 +170,7 @@ def test_ids_of_another_type_are_refused(dtype: Any) -> None:
     other = text if dtype == pl.String else text.with_columns(pl.col("user").cast(pl.Binary))
     if dtype.is_numeric():
         other = visits().with_columns(pl.col("user").cast(dtype))
-    with pytest.raises(SilentSpending, match="with another plan"):
+    with refused(SilentSpending, "plan"):
         fit(make_plan(rank=1), other)
 
 
@@ -178,7 +179,7 @@ def test_one_person_in_common_is_enough_and_is_not_named() -> None:
     user = int(visits()["user"][0])
     frame = visits(first=1000).with_columns(pl.col("hospital") + "-new")
     one = frame.with_columns(user=pl.when(pl.col("user") == frame["user"][0]).then(user).otherwise("user"))
-    with pytest.raises(SilentSpending, match="another entity name") as caught:
+    with refused(SilentSpending, "entity") as caught:
         fit(make_plan(), one)
     assert "1000" not in str(caught.value)
     assert str(caught.value.found) == "ε 3 spent; ε 6 after this fit"
@@ -201,7 +202,7 @@ def test_a_plan_that_failed_before_drawing_is_not_free_after_another_was_drawn(m
         with pytest.raises(OSError, match="no server"):
             fit(make_plan(), visits())
     fit(make_plan(rank=1), visits())
-    with pytest.raises(SilentSpending, match="another plan"):
+    with refused(SilentSpending, "plan"):
         fit(make_plan(), visits())
 
 
@@ -237,5 +238,5 @@ def test_ledgers_with_room_take_another_plan(tmp_path: Path) -> None:
 
 def test_a_stored_release_of_other_data_is_not_used_silently(tmp_path: Path) -> None:
     fit_with_new_ledgers(tmp_path)
-    with pytest.raises(SilentSpending, match="for other data"):
+    with refused(SilentSpending, "ledgers"):
         fit(make_plan(), visits(1), ledgers=tmp_path)

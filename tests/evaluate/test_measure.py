@@ -12,6 +12,7 @@ import pytest
 from scipy import sparse
 
 from studies.mean_rank import mean_rank
+from tests.refused import refused
 from twofold.algorithms._jit import without_numba
 from twofold.algorithms.top_items import top_items
 from twofold.errors import BadNumber, BadParameter, BadShape
@@ -219,9 +220,9 @@ def test_memory_is_that_of_a_block() -> None:
 
 def test_refusals() -> None:
     for metrics in (["ndgc"], [], ["hit", "speed"]):
-        with pytest.raises(BadParameter, match="metrics"):
+        with refused(BadParameter, "metrics", expected="ndcg_graded"):
             measure(SCORES, TRAIN, TEST, feedback="ratings", metrics=metrics)
-    with pytest.raises(BadParameter, match="metrics"):
+    with refused(BadParameter, "metrics", expected="ndcg_graded"):
         measure_lists([[0], [0], [0]], TEST, feedback="ratings", metrics=["rmse"])
     for wrong in ({"n": 0}, {"block": 0}, {"feedback": "clicks"}):
         with pytest.raises(BadParameter):
@@ -230,7 +231,7 @@ def test_refusals() -> None:
         measure(SCORES[:2], TRAIN, TEST, feedback="ratings")
     with pytest.raises(BadShape):
         measure((np.ones((3, 1)), np.ones((4, 1))), TRAIN, TEST, feedback="ratings")
-    with pytest.raises(BadShape, match="5 columns"):
+    with refused(BadShape, "system", expected="5 columns"):
         measure(lambda rows: np.ones((rows.shape[0], 4)), TRAIN, TEST, feedback="ratings")
     with pytest.raises(BadShape):
         measure(SCORES, TRAIN[:2], TEST, feedback="ratings")
@@ -243,9 +244,9 @@ def test_scores_that_are_no_numbers(bad: float) -> None:
 
 
 def test_values_that_cannot_weigh_or_be_predicted() -> None:
-    with pytest.raises(BadNumber, match="negative"):
+    with refused(BadNumber, "test"):
         measure(SCORES, TRAIN, -TEST, feedback="ratings")
     assert measure(SCORES, TRAIN, -TEST, feedback="ratings", metrics=["rmse"]).overall("rmse") > 0
     hidden = np.where(TEST.toarray() > 0, -np.inf, SCORES)
-    with pytest.raises(BadNumber, match="RMSE"):
+    with refused(BadNumber, "metrics"):
         measure(hidden, TRAIN, TEST, feedback="ratings")

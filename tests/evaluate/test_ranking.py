@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pytest
 from scipy import sparse
 
+from tests.refused import refused
 from twofold.errors import BadParameter
 from twofold.evaluate.ranking import Matches, average_precision, hit, match, ndcg, precision, recall, reciprocal_rank
 
@@ -103,5 +104,5 @@ def test_users_do_not_mix() -> None:
 
 
 def test_unknown_gain() -> None:
-    with pytest.raises(BadParameter, match="gain"):
+    with refused(BadParameter, "gain", expected='"binary" or "value"'):
         ndcg(one([0]), gain="rating")  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from twofold.errors import BadNumber, BadParameter, BadShape
+from twofold.errors import BadNumber, BadParameter, BadShape, Set
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -39,7 +39,12 @@ def whole_number(name: str, value: object, *, least: int = 1) -> int:
     3
     """
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
-        raise BadParameter(f"{name} must be a whole number, {least} or more.", found=repr(value), fix=f"{name}={least}")
+        raise BadParameter(
+            f"{{parameter}} must be a whole number, {least} or more.",
+            found=repr(value),
+            fix=Set(name, least),
+            parameter=name,
+        )
     return int(value)
 
 
@@ -52,7 +57,7 @@ def non_negative_number(name: str, value: object) -> float:
     0.1
     """
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < np.inf:
-        raise BadParameter(f"{name} must be a finite number, 0 or more.", found=repr(value))
+        raise BadParameter("{parameter} must be a finite number, 0 or more.", found=repr(value), parameter=name)
     return float(value)
 
 
@@ -66,7 +71,7 @@ def choice(name: str, value: str, allowed: Sequence[str]) -> str:
     """
     if value not in allowed:
         words = " or ".join(f'"{word}"' for word in allowed)
-        raise BadParameter(f"{name} has no such choice.", found=repr(value), expected=words)
+        raise BadParameter("{parameter} has no such choice.", found=repr(value), expected=words, parameter=name)
     return value
 
 
@@ -82,7 +87,9 @@ def floating_type(dtype: DTypeLike | None, data: np.dtype[Any]) -> np.dtype[Any]
         return np.dtype(np.float64 if data == np.float64 else np.float32)
     chosen = np.dtype(dtype)
     if chosen not in (np.dtype(np.float32), np.dtype(np.float64)):
-        raise BadParameter("dtype must be float32 or float64.", found=str(chosen), fix="dtype=np.float32")
+        raise BadParameter(
+            "{parameter} must be float32 or float64.", found=str(chosen), fix=Set("dtype", "float32"), parameter="dtype"
+        )
     return chosen
 
 
@@ -97,7 +104,7 @@ def finite(name: str, values: NDArray[Any]) -> None:
         return
     # Both propagate NaN, and need no array of flags as large as the data.
     if not (np.isfinite(values.min()) and np.isfinite(values.max())):
-        raise BadNumber(f"{name} holds NaN or infinity.", expected="finite numbers")
+        raise BadNumber("{parameter} holds NaN or infinity.", expected="finite numbers", parameter=name)
 
 
 def vector(name: str, values: ArrayLike, length: int, *, signed: bool = False) -> NDArray[np.float64]:
@@ -110,10 +117,12 @@ def vector(name: str, values: ArrayLike, length: int, *, signed: bool = False) -
     """
     array = np.asarray(values, dtype=np.float64)
     if array.shape != (length,):
-        raise BadShape(f"{name} has the wrong length.", found=str(array.shape), expected=f"({length},)")
+        raise BadShape(
+            "{parameter} has the wrong length.", found=str(array.shape), expected=f"({length},)", parameter=name
+        )
     finite(name, array)
     if not signed and (array < 0).any():
-        raise BadNumber(f"{name} holds negative numbers.", expected="0 or more")
+        raise BadNumber("{parameter} holds negative numbers.", expected="0 or more", parameter=name)
     return array
 
 
@@ -130,9 +139,9 @@ def factors(name: str, values: ArrayLike, n_rows: int | None, rank: int | None) 
     fits = array.ndim == 2 and array.shape[1] >= 1
     fits = fits and n_rows in (None, array.shape[0]) and rank in (None, array.shape[1])
     if not fits:
-        raise BadShape(f"{name} has the wrong shape.", found=str(array.shape), expected=expected)
+        raise BadShape("{parameter} has the wrong shape.", found=str(array.shape), expected=expected, parameter=name)
     if array.dtype.kind not in "fiub":
-        raise BadNumber(f"{name} does not hold real numbers.", found=f"type {array.dtype}")
+        raise BadNumber("{parameter} does not hold real numbers.", found=f"type {array.dtype}", parameter=name)
     finite(name, array)
     return array
 
@@ -167,8 +176,9 @@ def compressed_rows(name: str, matrix: csr_array) -> tuple[NDArray[np.int64], ND
     columns = columns[: starts[-1]]
     if not sound or (columns.size and (columns.min() < 0 or columns.max() >= n_columns)):
         raise BadShape(
-            f"{name} is a damaged sparse matrix: its index arrays do not fit its shape.",
+            "{parameter} is a damaged sparse matrix: its index arrays do not fit its shape.",
             fix=f"{name} = scipy.sparse.csr_array((values, (rows, columns)), shape=...)",
+            parameter=name,
         )
     narrow = n_columns <= np.iinfo(np.int32).max
     return starts, columns.astype(np.int32 if narrow else np.int64, copy=False)

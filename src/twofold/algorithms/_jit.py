@@ -36,7 +36,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from twofold.errors import BadParameter
+from twofold.errors import BadParameter, Set
 
 __all__ = [
     "Deferred",
@@ -229,7 +229,9 @@ class Workers:
 
     def __init__(self, threads: int | None = None) -> None:
         if threads is not None and threads < 1:
-            raise BadParameter("threads must be at least 1.", found=str(threads), fix="threads=None uses all")
+            raise BadParameter(
+                "{parameter} must be at least 1.", found=str(threads), fix=Set("threads", None), parameter="threads"
+            )
         asked = threads if threads is not None else _processors()
         self.threads = min(asked, _most_threads.get() or asked)
         self._pool: ThreadPoolExecutor | None = None

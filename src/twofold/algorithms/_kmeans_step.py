@@ -329,6 +329,7 @@ def require_in_range(rows: Rows, n_broken: int) -> None:
             "the rows or centers are too large for their type.",
             found=f"products beyond the range of {rows.dtype}",
             fix="dtype=numpy.float64, or divide rows and centers by a common number",
+            parameter="rows",
         )
 
 
@@ -371,7 +372,7 @@ def as_rows(X: Any, dtype: DTypeLike | None = None) -> Rows:
         return _sparse_rows(X, dtype)
     dense = np.asarray(X)
     if dense.ndim != 2:
-        raise BadShape("the rows are not a matrix.", found=f"{dense.ndim} dimensions", expected="2")
+        raise BadShape("the rows are not a matrix.", found=f"{dense.ndim} dimensions", expected="2", parameter="rows")
     values = np.ascontiguousarray(dense, dtype=_working_type(dense.dtype, dtype))
     return Rows(shape=(values.shape[0], values.shape[1]), values=values)
 
@@ -381,10 +382,13 @@ def as_centers(centers: ArrayLike, n_columns: int) -> NDArray[np.float64]:
     array = np.asarray(centers, dtype=np.float64)
     if array.ndim != 2 or array.shape[0] < 1 or array.shape[1] != n_columns:
         raise BadShape(
-            "the centers do not fit the rows.", found=f"shape {array.shape}", expected=f"(1 or more, {n_columns})"
+            "the centers do not fit the rows.",
+            found=f"shape {array.shape}",
+            expected=f"(1 or more, {n_columns})",
+            parameter="centers",
         )
     if not np.isfinite(array).all():
-        raise BadNumber("the centers hold NaN or infinity.", expected="finite numbers")
+        raise BadNumber("the centers hold NaN or infinity.", expected="finite numbers", parameter="centers")
     return array
 
 
@@ -394,9 +398,13 @@ def as_weights(weights: ArrayLike | None, n_rows: int) -> NDArray[np.float64]:
         return np.ones(n_rows)
     array = np.ascontiguousarray(weights, dtype=np.float64)
     if array.shape != (n_rows,):
-        raise BadShape("weights need one number per row.", found=f"{array.ndim} dimensions of another length")
+        raise BadShape(
+            "weights need one number per row.", found=f"{array.ndim} dimensions of another length", parameter="weights"
+        )
     if not (np.isfinite(array).all() and (array >= 0).all()):
-        raise BadNumber("a weight is negative, NaN or infinite.", expected="finite numbers, 0 or more")
+        raise BadNumber(
+            "a weight is negative, NaN or infinite.", expected="finite numbers, 0 or more", parameter="weights"
+        )
     return array
 
 
@@ -405,18 +413,25 @@ def require_finite(rows: Rows) -> None:
     with np.errstate(over="ignore", invalid="ignore"):
         suspicious = not np.isfinite(rows.values.sum())
     if suspicious and not np.isfinite(rows.values).all():
-        raise BadNumber("the rows hold NaN or infinity.", expected="finite numbers")
+        raise BadNumber("the rows hold NaN or infinity.", expected="finite numbers", parameter="rows")
 
 
 def _working_type(found: np.dtype[Any], asked: DTypeLike | None) -> np.dtype[Any]:
     """Keep float32 and float64; numbers that float32 holds exactly become float32, others float64."""
     if asked is None:
         if found.kind not in "biuf":
-            raise BadParameter("the rows are not real numbers.", found=f"dtype {found}", expected="floats or integers")
+            raise BadParameter(
+                "the rows are not real numbers.",
+                found=f"dtype {found}",
+                expected="floats or integers",
+                parameter="rows",
+            )
         return np.dtype(np.float32) if np.can_cast(found, np.float32) else np.dtype(np.float64)
     dtype = np.dtype(asked)
     if dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
-        raise BadParameter("dtype is not supported.", found=str(dtype), expected="float32 or float64")
+        raise BadParameter(
+            "{parameter} is not supported.", found=str(dtype), expected="float32 or float64", parameter="dtype"
+        )
     return dtype
 
 

@@ -26,7 +26,7 @@ from twofold.algorithms._checks import is_sparse
 from twofold.algorithms._jit import Workers
 from twofold.algorithms._nmf_entries import Entries, Settings, observed
 from twofold.algorithms._nmf_sides import DenseSide, SparseSide, padded, solve
-from twofold.errors import BadNumber
+from twofold.errors import BadNumber, Set
 
 __all__ = ["Problem", "Stop", "alternate", "in_range", "near_one", "read_problem", "unscaled"]
 
@@ -237,7 +237,11 @@ def unscaled(factors: Array, scale: float) -> Array:
         return np.ascontiguousarray(factors)
     true = factors.astype(np.float64) * scale
     if np.abs(true).max(initial=0.0) > np.finfo(factors.dtype).max:
-        raise BadNumber(f"X is too large for factors of type {factors.dtype}.", fix="dtype=np.float64")
+        raise BadNumber(
+            f"{{parameter}} is too large for factors of type {factors.dtype}.",
+            fix=Set("dtype", "float64"),
+            parameter="X",
+        )
     return true.astype(factors.dtype)
 
 

@@ -76,8 +76,9 @@ def observed(X: Any, weights: Any, feedback: Feedback) -> tuple[Entries | None, 
     dense = np.asarray(X)
     if dense.ndim != 2 or dense.dtype.kind not in "fiub":
         raise BadShape(
-            "X must be a matrix of real numbers: a SciPy sparse matrix or a two-dimensional array.",
+            "{parameter} must be a matrix of real numbers: a SciPy sparse matrix or a two-dimensional array.",
             found=f"shape {dense.shape}, type {dense.dtype}",
+            parameter="X",
         )
     return _from_dense(dense, weights, feedback)
 
@@ -111,7 +112,11 @@ def _has_nan(dense: Array) -> bool:
 
 def _from_sparse(X: Any, weights: Any) -> Entries:
     if len(X.shape) != 2 or X.dtype.kind not in "fiub":
-        raise BadShape("X must be a matrix of real numbers.", found=f"shape {tuple(X.shape)}, type {X.dtype}")
+        raise BadShape(
+            "{parameter} must be a matrix of real numbers.",
+            found=f"shape {tuple(X.shape)}, type {X.dtype}",
+            parameter="X",
+        )
     matrix = X.tocsr()
     starts, columns = _checks.compressed_rows("X", matrix)
     if not matrix.has_canonical_format:
@@ -139,7 +144,8 @@ def _sparse_weights(weights: Any, X: Any, matrix: csr_array) -> Array:
             return own[Entries.rows(_pattern(matrix)), matrix.indices]
         if own.shape != X.data.shape or X.format not in ("csr", "csc", "coo"):
             raise BadShape(
-                "weights do not fit X.",
+                "{parameter} do not fit X.",
+                parameter="weights",
                 found=str(own.shape),
                 expected=f"one per stored entry, {X.data.shape}, or a matrix of X's shape",
             )
@@ -150,7 +156,12 @@ def _sparse_weights(weights: Any, X: Any, matrix: csr_array) -> Array:
         weights.sum_duplicates()
     same = weights.shape == matrix.shape and weights.nnz == matrix.nnz
     if not (same and np.array_equal(weights.indptr, matrix.indptr) and np.array_equal(weights.indices, matrix.indices)):
-        raise BadShape("weights and X do not store the same cells.", fix="build both from the same rows")
+        raise BadShape(
+            "weights and X do not store the same cells.",
+            fix="build both from the same rows",
+            parameter="weights",
+            expected="the cells of X",
+        )
     return np.asarray(weights.data, dtype=np.float64)
 
 
@@ -162,7 +173,7 @@ def _pattern(matrix: csr_array) -> Entries:
 def _dense_weights(weights: ArrayLike, shape: tuple[int, ...]) -> Array:
     own = np.asarray(weights, dtype=np.float64)
     if own.shape != shape:
-        raise BadShape("weights do not fit X.", found=str(own.shape), expected=str(shape))
+        raise BadShape("{parameter} do not fit X.", parameter="weights", found=str(own.shape), expected=str(shape))
     return own
 
 
@@ -172,7 +183,7 @@ def _entry_weights(own: Array | None, size: int) -> Array:
     own = own.reshape(size)
     _checks.finite("weights", own)
     if (own < 0).any():
-        raise BadNumber("weights holds negative numbers.", expected="0 or more")
+        raise BadNumber("{parameter} holds negative numbers.", expected="0 or more", parameter="weights")
     return own
 
 

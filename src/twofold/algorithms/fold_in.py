@@ -155,6 +155,7 @@ class FoldIn:
             raise BadShape(
                 "X and V do not have the same items.",
                 found=f"X with {problem.shape[1]} columns, V with {self._shape[0]} rows",
+                parameter="X",
             )
         ridge, _ = problem.ridges(problem.weight_scale * self._scale**2)
         out = np.zeros((problem.shape[0], self._factors.shape[1]), self._dtype)
@@ -176,14 +177,14 @@ class FoldIn:
         """
         own = np.asarray(columns)
         if own.dtype.kind not in "iu" and own.size:
-            raise BadShape("columns must be whole numbers.", found=f"type {own.dtype}")
+            raise BadShape("{parameter} must be whole numbers.", found=f"type {own.dtype}", parameter="columns")
         observed = np.asarray(values, dtype=np.float64)
         if own.ndim != 1 or own.shape != observed.shape:
-            raise BadShape("columns and values must be vectors of one length.")
+            raise BadShape("columns and values must be vectors of one length.", parameter="values")
         if own.size and (own.min() < 0 or own.max() >= self._shape[0]):
-            raise BadShape("columns point outside V.", expected=f"0 to {self._shape[0] - 1}")
+            raise BadShape("{parameter} point outside V.", expected=f"0 to {self._shape[0] - 1}", parameter="columns")
         if not np.isfinite(observed).all():
-            raise BadNumber("values holds NaN or infinity.", expected="finite numbers")
+            raise BadNumber("{parameter} holds NaN or infinity.", expected="finite numbers", parameter="values")
         scale = near_one(observed)
         own = own.astype(np.int32, copy=False)
         ridge = in_range(self.settings.ridge(np.array([own.size]), self._shape[0]), self._scale**2, self._dtype)

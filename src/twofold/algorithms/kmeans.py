@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from twofold.algorithms._checks import non_negative_number, whole_number
 from twofold.algorithms._jit import Workers, one_blas_thread
 from twofold.algorithms._kmeans_step import (
     Bounds,
@@ -25,7 +26,7 @@ from twofold.algorithms._kmeans_step import (
     squared_distances,
     step,
 )
-from twofold.errors import BadParameter, BadShape
+from twofold.errors import BadParameter, BadShape, Set
 
 __all__ = ["KMeansResult", "LloydStep", "assign", "kmeans", "lloyd_step", "plus_plus"]
 
@@ -225,24 +226,36 @@ def _moved(rows: Rows, weights: Doubles, centers: Doubles, now: Step) -> Doubles
 
 def _check_parameters(n_clusters: int, max_iter: int, tol: float, n_init: int) -> None:
     for name, value in (("n_clusters", n_clusters), ("max_iter", max_iter), ("n_init", n_init)):
-        if not isinstance(value, (int, np.integer)) or value < 1:
-            raise BadParameter(f"{name} is out of range.", found=repr(value), expected="a whole number, 1 or more")
-    if not 0 <= tol < np.inf:
-        raise BadParameter("tol is out of range.", found=repr(tol), expected="a finite number, 0 or more")
+        whole_number(name, value)
+    non_negative_number("tol", tol)
 
 
 def _given_starts(init: Any, n_clusters: int, rows: Rows, exponent: int, n_init: int) -> Doubles | None:
     if isinstance(init, str):
         if init != "k-means++":
-            raise BadParameter("init is unknown.", found=repr(init), expected='"k-means++" or an array of centers')
+            raise BadParameter(
+                "{parameter} is unknown.",
+                found=repr(init),
+                expected='"k-means++" or an array of centers',
+                parameter="init",
+            )
         if rows.shape[0] == 0:
-            raise BadShape("there is no row to draw a start from.", fix="init=an array of public starting centers")
+            raise BadShape(
+                "there is no row to draw a start from.",
+                fix="init=an array of public starting centers",
+                parameter="rows",
+            )
         return None
     if n_init != 1:
-        raise BadParameter("given starts make one run.", found=f"n_init={n_init}", fix="n_init=1")
+        raise BadParameter("given starts make one run.", found=f"{n_init}", fix=Set("n_init", 1), parameter="n_init")
     starts = as_centers(init, rows.shape[1])
     if len(starts) != n_clusters:
-        raise BadShape("init has another number of centers.", found=str(len(starts)), expected=str(n_clusters))
+        raise BadShape(
+            "{parameter} has another number of centers.",
+            found=str(len(starts)),
+            expected=str(n_clusters),
+            parameter="init",
+        )
     return np.ldexp(starts, -exponent)
 
 

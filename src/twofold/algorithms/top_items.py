@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from twofold.algorithms import _reference as _top_items_reference
 from twofold.algorithms import _top_items_kernels
+from twofold.algorithms._checks import whole_number
 from twofold.algorithms._jit import Workers, numba_enabled, one_blas_thread
 from twofold.errors import BadNumber, BadParameter, BadShape
 
@@ -87,8 +88,7 @@ def top_items(
     >>> items.tolist(), scores.tolist()
     ([[2, 1], [0, -1]], [[3.0, 1.0], [3.0, -inf]])
     """
-    if not isinstance(n, (int, np.integer)) or n < 1:
-        raise BadParameter("n is out of range.", found=repr(n), expected="a whole number, 1 or more")
+    whole_number("n", n)
     U, V, exponent = as_factors(user_factors, item_factors)
     chosen, positions = allowed_items(allowed, len(V))
     columns = np.ascontiguousarray((V if chosen is None else V[chosen]).T)
@@ -168,9 +168,7 @@ def _block(asked: int | None, columns: NDArray[Any]) -> int:
     """Users per block, from public sizes only."""
     if asked is None:
         return int(max(8, min(1024, SCORE_BYTES // (columns.shape[1] * columns.itemsize))))
-    if not isinstance(asked, (int, np.integer)) or asked < 1:
-        raise BadParameter("block_size is out of range.", found=repr(asked), expected="a whole number, 1 or more")
-    return int(asked)
+    return whole_number("block_size", asked)
 
 
 def top_scores(scores: ArrayLike, n: int = 10, *, exclude: Any = None, allowed: ArrayLike | None = None) -> TopItems:
@@ -197,13 +195,16 @@ def top_scores(scores: ArrayLike, n: int = 10, *, exclude: Any = None, allowed: 
     >>> top_scores(np.array([[1.0, 3.0, 3.0], [2.0, 0.0, 1.0]]), 2).items.tolist()
     [[1, 2], [0, 2]]
     """
-    if not isinstance(n, (int, np.integer)) or n < 1:
-        raise BadParameter("n is out of range.", found=repr(n), expected="a whole number, 1 or more")
+    whole_number("n", n)
     given = np.asarray(scores)
     if given.ndim != 2 or given.dtype.kind != "f":
-        raise BadShape("scores is not a matrix of real numbers.", expected="one line per user, one column per item")
+        raise BadShape(
+            "{parameter} is not a matrix of real numbers.",
+            expected="one line per user, one column per item",
+            parameter="scores",
+        )
     if not np.isfinite(given).all():
-        raise BadNumber("the scores hold NaN or infinity.", expected="finite numbers")
+        raise BadNumber("the scores hold NaN or infinity.", expected="finite numbers", parameter="scores")
     chosen, positions = allowed_items(allowed, given.shape[1])
     block = np.array(given if chosen is None else given[:, chosen], order="C")
     _hide(block, exclude, (given.shape[0], given.shape[1]), positions)
@@ -249,7 +250,9 @@ def as_factors(users: ArrayLike, items: ArrayLike) -> tuple[NDArray[Any], NDArra
     U, V = np.asarray(users), np.asarray(items)
     _require_same_rank(U, V)
     if U.dtype.kind not in "biuf" or V.dtype.kind not in "biuf":
-        raise BadParameter("the factors are not real numbers.", found=f"dtypes {U.dtype} and {V.dtype}")
+        raise BadParameter(
+            "the factors are not real numbers.", found=f"dtypes {U.dtype} and {V.dtype}", parameter="factors"
+        )
     single = U.dtype == V.dtype == np.float32
     U, user_exponent = _near_one(np.ascontiguousarray(U, dtype=np.float32 if single else np.float64))
     V, item_exponent = _near_one(np.ascontiguousarray(V, dtype=U.dtype))
@@ -263,7 +266,12 @@ def allowed_items(allowed: ArrayLike | None, n_items: int) -> tuple[NDArray[np.i
     given = np.asarray(allowed)
     if given.dtype == np.bool_:
         if given.shape != (n_items,):
-            raise BadShape("allowed has another length.", found=f"shape {given.shape}", expected=f"({n_items},)")
+            raise BadShape(
+                "{parameter} has another length.",
+                found=f"shape {given.shape}",
+                expected=f"({n_items},)",
+                parameter="allowed",
+            )
         chosen = np.flatnonzero(given)
     else:
         chosen = _item_numbers(given, n_items)
@@ -278,12 +286,19 @@ def as_seen(exclude: Any, shape: tuple[int, int], positions: NDArray[np.intp]) -
         return None
     if not hasattr(exclude, "tocsr"):
         raise BadParameter(
-            "exclude is not a sparse matrix.", found=type(exclude).__name__, fix="scipy.sparse.csr_array(exclude)"
+            "{parameter} is not a sparse matrix.",
+            found=type(exclude).__name__,
+            fix="scipy.sparse.csr_array(exclude)",
+            parameter="exclude",
         )
     csr = exclude.tocsr()
     if csr.shape != shape:
         # The number of users is theirs to keep, so it is not repeated here.
-        raise BadShape("exclude does not fit the factors.", expected=f"one row per user and {shape[1]} columns")
+        raise BadShape(
+            "{parameter} does not fit the factors.",
+            expected=f"one row per user and {shape[1]} columns",
+            parameter="exclude",
+        )
     indptr = np.ascontiguousarray(csr.indptr, dtype=np.int64)
     return Seen(indptr=indptr, indices=np.ascontiguousarray(csr.indices), positions=positions)
 
@@ -305,24 +320,33 @@ def _require_same_rank(U: NDArray[Any], V: NDArray[Any]) -> None:
             found=f"{U.ndim} and {V.ndim} dimensions",
             expected="(users, rank) and (items, rank)",
             fix="user_factors[None, :] for a single user",
+            parameter="factors",
         )
     if U.shape[1] != V.shape[1]:
         ranks = f"rank {U.shape[1]} and rank {V.shape[1]}"
-        raise BadShape("user and item factors do not fit together.", found=ranks, expected="equal ranks")
+        raise BadShape(
+            "user and item factors do not fit together.", found=ranks, expected="equal ranks", parameter="rank"
+        )
 
 
 def _item_numbers(given: NDArray[Any], n_items: int) -> NDArray[np.intp]:
     if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
-        raise BadParameter("allowed is not a filter.", expected="a bool per item, or a list of item numbers")
+        raise BadParameter(
+            "{parameter} is not a filter.", expected="a bool per item, or a list of item numbers", parameter="allowed"
+        )
     if given.size and not (given.min() >= 0 and given.max() < n_items):
-        raise BadParameter("allowed names an item that does not exist.", expected=f"numbers from 0 to {n_items - 1}")
+        raise BadParameter(
+            "{parameter} names an item that does not exist.",
+            expected=f"numbers from 0 to {n_items - 1}",
+            parameter="allowed",
+        )
     return np.unique(given).astype(np.intp)
 
 
 def _near_one(factors: NDArray[Any]) -> tuple[NDArray[Any], int]:
     """Divide factors so huge or tiny that products might leave the type by a power of two, which is exact."""
     if not np.isfinite(factors).all():
-        raise BadNumber("the factors hold NaN or infinity.", expected="finite numbers")
+        raise BadNumber("the factors hold NaN or infinity.", expected="finite numbers", parameter="factors")
     exponent = int(np.frexp(np.abs(factors).max(initial=0))[1])
     if abs(exponent) <= np.finfo(factors.dtype).maxexp // 4:
         return factors, 0

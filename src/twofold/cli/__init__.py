@@ -13,16 +13,16 @@ from twofold.cli import (
     check,
     coordinate,
     demo,
-    factorize,
+    errors,
     join,
     keys,
     ledger,
-    personalize,
     plan,
     recommend,
-    release,
+    rounds,
     simulate,
 )
+from twofold.cli.render import all_verbs
 from twofold.errors import TwofoldError
 
 __all__ = ["app", "main"]
@@ -49,15 +49,17 @@ app.command("demo")(demo.demo)
 app.command("check")(check.check)
 app.add_typer(plan.app, name="plan")
 app.add_typer(keys.app, name="keys")
-app.command("release")(release.release)
-app.command("factorize")(factorize.factorize)
+app.command("release")(rounds.release)
+app.command("factorize")(rounds.factorize)
 app.command("coordinate")(coordinate.coordinate)
-app.command("personalize")(personalize.personalize)
+app.command("personalize")(rounds.personalize)
 app.command("join")(join.join)
 app.command("recommend")(recommend.recommend)
 app.command("simulate")(simulate.simulate)
 app.add_typer(ledger.app, name="ledger")
 app.command("audit")(audit.audit)
+app.command("errors")(errors.errors)
+all_verbs(app)
 
 
 def _warn(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
@@ -66,10 +68,9 @@ def _warn(message: Warning | str, category: type[Warning], *_: object, **__: obj
 
 
 def main() -> None:
-    """Run the command line; our own errors become one message and exit code 2, never a trace."""
+    """Run the command line; our own errors, which the verb has printed, become exit code 2 and never a trace."""
     warnings.showwarning = _warn
     try:
         app()
-    except TwofoldError as error:
-        typer.echo(f"{type(error).__name__}: {error}", err=True)
+    except TwofoldError:
         sys.exit(2)

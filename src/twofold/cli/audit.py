@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json as json_module
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from itertools import count
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
+from twofold.cli.options import phases
 from twofold.privacy.audit.suite import Finding, Report, run_audit, steps
 from twofold.release.audit import prototype_subjects
 
@@ -23,32 +22,19 @@ def audit(
 ) -> None:
     """Try to falsify every mechanism, alone and end to end, and check that broken ones are caught.
 
-    Nothing private is read: all data are made up. Takes about a minute. The exit code is 1 when
-    a sound mechanism was falsified or a broken one was not.
+    Reads no private data: all data are made up. Takes about a minute. Exit code 1 if a sound mechanism was falsified
+    or a broken one was not.
     """
     more = prototype_subjects()
-    with _progress(len(steps(more))) as announce:
-        report = run_audit(more=more, rng=seed, announce=announce)
+    done, total = count(), len(steps(more))
+    with phases(keep=False) as tell:
+        report = run_audit(more=more, rng=seed, announce=lambda name: tell(name, next(done), total))
     if json:
         typer.echo(json_module.dumps(report.as_dict(), indent=2))
     else:
         _show(report)
     if not report.passed:
         raise typer.Exit(1)
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Callable[[str], None]]:
-    """Show a bar on standard error, only when it is a terminal."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("audit", total=total)
-
-        def announce(name: str) -> None:
-            bar.update(task, description=name, advance=1)
-
-        yield announce
 
 
 def _show(report: Report) -> None:
@@ -59,7 +45,7 @@ def _show(report: Report) -> None:
     verdict = "passed" if report.passed else "FAILED"
     console.print(f"{verdict}: lower bounds hold with confidence {report.confidence:.2%} each.")
     console.print(
-        "A low bound is no proof of privacy: few runs, or a weak attack, find little. The proofs are in the docs."
+        "A low bound does not prove privacy: few runs, or a weak attack, find little. The proofs are in the docs."
     )
 
 

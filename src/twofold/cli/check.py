@@ -11,7 +11,6 @@ from rich.console import Console
 from rich.table import Table
 
 from twofold.cli.options import CatalogFile, DataFile, ItemColumn, Json, Separator, UserColumn, ValueColumn
-from twofold.cli.render import shell_words
 from twofold.data.bounds import Bounds, BoundsReport
 from twofold.data.catalog import Catalog
 from twofold.data.ratings import Feedback, Ratings
@@ -43,18 +42,17 @@ def check(
     json: Json = False,
 ) -> None:
     """Read a table the way the federation would, and show what public bounds would cut. Spends nothing."""
-    with shell_words():
-        ratings = read_ratings(
-            data,
-            Catalog.read(catalog),
-            user=user,
-            item=item,
-            value=None if value == "none" else value,
-            feedback=cast(Feedback, feedback),
-            duplicates=cast(DuplicateRule, duplicates),
-            unknown_items=cast(UnknownRule, unknown_items),
-            separator=separator,
-        )
+    ratings = read_ratings(
+        data,
+        Catalog.read(catalog),
+        user=user,
+        item=item,
+        value=None if value == "none" else value,
+        feedback=cast(Feedback, feedback),
+        duplicates=cast(DuplicateRule, duplicates),
+        unknown_items=cast(UnknownRule, unknown_items),
+        separator=separator,
+    )
     cuts = [(bounds, bounds.apply(ratings)[1]) for bounds in _candidates(bound, max_items, l1, l2)]
     if json:
         typer.echo(jsonlib.dumps(_as_json(ratings, cuts), indent=2))
@@ -65,7 +63,7 @@ def check(
 def _candidates(bound: float | None, max_items: int | None, l1: float | None, l2: float | None) -> list[Bounds]:
     """The bounds asked for; without any, a public ladder to see the scale of the data."""
     if l1 is not None and l2 is not None:
-        raise BadBound("two norms at once.", expected="either --l1 or --l2")
+        raise BadBound("two norms at once.", expected="either --l1 or --l2", parameter="l2")
     norm: Literal["l1", "l2"] | None = "l1" if l1 is not None else "l2" if l2 is not None else None
     cap = l1 if l1 is not None else l2
     if (bound, max_items, norm) != (None, None, None):

@@ -1,7 +1,4 @@
-r"""`twofold demo`: a whole federation of simulated hospitals in this process, with a report, in about a minute.
-
-What the demo tells of each hospital, and one recommendation with its reasons.
-"""
+"""`twofold demo`: a whole federation of simulated hospitals in one process, with a report, in about a minute."""
 
 from __future__ import annotations
 
@@ -78,13 +75,17 @@ def _target(output: Path) -> Path:
     if output.suffix.lower() in (".html", ".htm") and not output.is_dir():
         folder, name = output.parent, output.name
     elif output.is_file():
-        raise BadParameter("the report is an HTML page.", found=output.name, expected=f"a folder, or {REPORT}")
+        raise BadParameter(
+            "the report is an HTML page.", found=output.name, expected=f"a folder, or {REPORT}", parameter="output"
+        )
     else:
         folder, name = output, REPORT
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise TransportError("the report's folder cannot be made.", found=f"{folder.name}: {error.strerror}") from None
+        raise TransportError(
+            "the report's folder cannot be made.", found=f"{folder.name}: {error.strerror}", parameter="output"
+        ) from None
     return folder / name
 
 

@@ -1,7 +1,4 @@
-r"""What `twofold demo` does: simulated hospitals, both rounds with real noise, and the same test for every system.
-
-The systems that the demo compares: how each scores, and one measurement for all of them.
-"""
+"""What `twofold demo` runs: simulated hospitals, both rounds with real noise, and one test for every system."""
 
 from __future__ import annotations
 
@@ -37,17 +34,7 @@ from twofold.server.factorize import Server
 from twofold.simulation import simulate
 from twofold.simulation.workers import WorkerPool, run_each
 
-__all__ = [
-    "Compared",
-    "Demo",
-    "alone",
-    "common_everywhere",
-    "common_here",
-    "local_models",
-    "measured",
-    "pooled",
-    "run_demo",
-]
+__all__ = ["Demo", "run_demo"]
 
 Progress = Callable[[str, int, int], object]
 
@@ -59,19 +46,7 @@ OPEN: Final = 10**9  # the price at which noise is next to nothing
 
 @dataclass(frozen=True, kw_only=True)
 class Demo:
-    """What can be asked of the demo.
-
-    Parameters
-    ----------
-    patients, n_hospitals : int
-        Size of the simulation.
-    seed : int
-        Of the simulation and the split, and the plan's public seed. Never of the noise.
-    epsilon : float
-        Price of the one release of a hospital.
-    ledgers : Path
-        Folder for the hospitals' ledgers.
-    """
+    """The options of the demo. The seed is that of simulation, split and plan, never of the noise."""
 
     patients: int
     n_hospitals: int
@@ -201,11 +176,7 @@ Scores = Callable[[sparse.csr_array], NDArray[Any]]
 
 #: Key to name, what it is, and what leaves a hospital for it.
 WORDS = {
-    "popularity": (
-        "Popularity here",
-        "The same list for all patients of a hospital: what is common there.",
-        "nothing",
-    ),
+    "popularity": ("Popularity here", "One list for all patients of a hospital: what is common there.", "nothing"),
     "shared_popularity": (
         "Popularity everywhere",
         "The same list for all: what is common over all hospitals, from noisy sums at the same price as below.",
@@ -217,11 +188,7 @@ WORDS = {
         "The hospital's own model, pulled towards the shared factors as far as its own validation supports.",
         "one private message under masks",
     ),
-    "non_private": (
-        "Federation, not private",
-        "The same with next to no noise.",
-        "exact sums, which is not allowed",
-    ),
+    "non_private": ("Federation, not private", "The same with next to no noise.", "exact sums, which is not allowed"),
     "pooled": (
         "Pooled raw data",
         "One model of everybody's records, the same for all hospitals.",
@@ -282,7 +249,7 @@ def own_model(ratings: Ratings, plan: Plan, threads: int | None = None) -> Adapt
 
 
 def _largest_first(federation: Federation) -> list[str]:
-    """So that nobody waits for a late giant."""
+    """Order the work so that no large hospital starts last."""
     return sorted(federation, key=lambda name: -federation[name].n_entries)
 
 
@@ -310,7 +277,7 @@ def measured(one: Compared, split: Split[Federation]) -> System:
 
 
 def same_for_all(scores: NDArray[Any]) -> Scores:
-    """The same scores whoever asks."""
+    """Score alike for everyone."""
     return lambda rows: np.tile(np.asarray(scores, dtype=np.float64), (rows.shape[0], 1))
 
 

@@ -1,4 +1,4 @@
-"""`twofold ledger`: start, read, check and raise the account of a data set, and print its privacy card."""
+"""`twofold ledger`: the account of a data set, and its privacy card."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from twofold.errors import DataError, LedgerBroken
+from twofold.errors import DataError, LedgerBroken, Set
 from twofold.privacy.budget import ApproxDP, PureDP
 from twofold.privacy.card import card_from_ledger
 from twofold.privacy.ledger import Entry, Ledger, LedgerState, words
@@ -22,13 +22,11 @@ from twofold.report.card import to_html, to_markdown
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, help="The account of what left a data set, and of what may still leave.")
+app = typer.Typer(no_args_is_help=True, help="What left a data set, and what may still leave.")
 
 Book = Annotated[Path, typer.Argument(help="The ledger file.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON record and nothing else.")]
 Epsilon = Annotated[str, typer.Option(help="Ceiling in ε, such as 1, 0.5 or 1/3.")]
-
-
 STATUS = {"released": "released", "lost": "lost: spent, nothing left", "open": "open: counts as spent"}
 
 
@@ -57,7 +55,7 @@ def new(
     entities: Annotated[int, typer.Option(help="In how many entities one person may be found.")] = 1,
     json: Json = False,
 ) -> None:
-    """Start the ledger of a data set. An existing one is never touched."""
+    """Start the ledger of a data set. An existing ledger is never changed."""
     protected = Unit(holder=unit.value, entities=entities)
     ledger = Ledger.create(path, dataset=dataset, ceiling=_ceiling(epsilon, delta), unit=protected)
     _print(ledger, json)
@@ -65,7 +63,7 @@ def new(
 
 @app.command()
 def show(path: Book, json: Json = False) -> None:
-    """Print what was spent, on what, and what remains. Writes nothing and needs no lock."""
+    """Print what was spent, on what, and what remains. Writes nothing."""
     _print(Ledger(path), json)
 
 
@@ -73,7 +71,7 @@ def show(path: Book, json: Json = False) -> None:
 def verify(
     path: Book,
     head: Annotated[
-        str | None, typer.Option(help="A hash noted elsewhere, as on a card: it must still be in the chain.")
+        str | None, typer.Option(help="A hash noted elsewhere, such as on a card; it must still be in the chain.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -97,11 +95,11 @@ def verify(
 def raise_ceiling(
     path: Book,
     epsilon: Epsilon,
-    reason: Annotated[str, typer.Option(help="Why, and who agreed. It stays in the ledger for ever.")],
+    reason: Annotated[str, typer.Option(help="Why, and who agreed. Recorded in the ledger for good.")],
     delta: Annotated[str | None, typer.Option(help="Ceiling in δ; unchanged by default.")] = None,
     json: Json = False,
 ) -> None:
-    """Allow more to leave. A ceiling is never lowered, and the raise is recorded with its reason."""
+    """Raise the ceiling. It is never lowered, and the raise is recorded with its reason."""
     ledger = Ledger(path)
     kept = str(ledger.state().ceiling.delta) if delta is None else delta
     ledger.raise_ceiling(_ceiling(epsilon, kept), reason=reason)
@@ -119,7 +117,9 @@ def card(
     """Print the privacy card of a release, made from the ledger alone."""
     ledger = Ledger(path)
     if output is not None and ledger.owns(output):
-        raise DataError("that file belongs to the ledger.", found=f"-o {output.name}", fix="-o card.html")
+        raise DataError(
+            "that file belongs to the ledger.", found=output.name, fix=Set("output", "card.html"), parameter="output"
+        )
     made = card_from_ledger(ledger, record=record)
     writers = {Format.markdown: to_markdown, Format.html: to_html, Format.json: type(made).to_json}
     content = writers[Format.json if json else form](made)
@@ -129,7 +129,9 @@ def card(
     try:
         output.write_text(content, encoding="utf-8")
     except OSError as error:
-        raise DataError("the card could not be written.", found=f"{output.name}: {error.strerror}") from None
+        raise DataError(
+            "the card could not be written.", found=f"{output.name}: {error.strerror}", parameter="output"
+        ) from None
 
 
 def _ceiling(epsilon: str, delta: str) -> PureDP | ApproxDP:
@@ -167,17 +169,14 @@ def _table(state: LedgerState) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for name in ("record", "when (UTC)", "cost", "bytes", "release SHA-256"):
         table.add_column(name, no_wrap=True, justify="right" if name in ("record", "bytes") else "left")
-    table.add_column("what became of it")
+    table.add_column("status")
     for entry in state.entries:
         table.add_row(*map(str, _cells(entry)))
     return table
 
 
 def _cells(entry: Entry) -> list[object]:
-    status = {"released": "released", "lost": "lost: spent, nothing left", "open": "open: counts as spent"}[
-        entry.status
-    ]
     version = f"version {escape(entry.request['version'])} of the data"
-    marks = [status, version, *(["seeded: NOT PRIVATE"] if entry.request["seeded"] else [])]
+    marks = [STATUS[entry.status], version, *(["seeded: NOT PRIVATE"] if entry.request["seeded"] else [])]
     when = entry.request["at"].replace("T", " ").removesuffix("Z")
     return [entry.number, when, words(entry.cost), f"{entry.size:,}", entry.digest[:16], "; ".join(marks)]

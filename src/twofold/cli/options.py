@@ -1,11 +1,4 @@
-r"""Options and inputs that the verbs of the two rounds share.
-
-Options that several verbs share: which file, which columns, how to print.
-
-The agreed plan and what must lie beside it, read and checked before anything is drawn, spent or published.
-
-Progress bars: on a terminal only, on the error stream, gone when done.
-"""
+"""What verbs share: options, inputs that are checked before anything is drawn or spent, and progress bars."""
 
 from __future__ import annotations
 
@@ -16,13 +9,12 @@ from typing import Annotated, Literal, cast
 
 import typer
 from rich.console import Console
-from rich.progress import Progress
+from rich.progress import Progress, TaskID
 
-from twofold.cli.render import shell_words
 from twofold.data.catalog import Catalog
 from twofold.data.ratings import Ratings
 from twofold.data.read import DuplicateRule, UnknownRule, read_ratings
-from twofold.errors import CatalogError, DataError, LedgerBroken, PlanMismatch
+from twofold.errors import CatalogError, DataError, LedgerBroken, PlanMismatch, Set
 from twofold.federation.plan import Plan
 from twofold.federation.plan_file import catalog_path, read_toml
 from twofold.privacy.budget import NotPrivate
@@ -57,7 +49,7 @@ __all__ = [
     "strength_of",
 ]
 
-PlanOption = Annotated[Path, typer.Option("--plan", help="The plan all sides agreed on (TOML).")]
+PlanOption = Annotated[Path, typer.Option("--plan", help="The agreed plan (TOML).")]
 DataOption = Annotated[Path, typer.Option("--data", help="CSV, CSV.gz or Parquet, one row per user and item.")]
 CatalogOption = Annotated[
     Path | None, typer.Option("--catalog", help="The agreed item list; by default the file the plan names.")
@@ -68,23 +60,22 @@ EntityName = Annotated[
 Duplicates = Annotated[str, typer.Option(help="Several rows for one user and item: error, sum, mean or last.")]
 UnknownItems = Annotated[str, typer.Option(help="Rows whose item is not in the catalog: error or drop.")]
 Local = Annotated[str, typer.Option(help="Local model: auto, factors, item-item, patterns or features.")]
-Strength = Annotated[
-    str, typer.Option(help="How far it is drawn to the shared factors: auto, own, shared or a number.")
-]
+Strength = Annotated[str, typer.Option(help="Pull towards the shared factors: auto, own, shared or a number.")]
 
 
 def read_catalog(plan: Plan, plan_file: Path, catalog: Path | None) -> Catalog:
     """Read the item list and check that it is the plan's."""
     path = catalog or catalog_path(plan_file)
     if path is None:
-        raise CatalogError("the plan names no catalog file.", fix="--catalog items.csv")
+        raise CatalogError("the plan names no catalog file.", fix=Set("catalog", "items.csv"), parameter="catalog")
     found = Catalog.read(path)
     if found.hash != plan.catalog.hash:
         raise PlanMismatch(
-            "this is another item list than the plan's.",
+            "this is not the plan's item list.",
             found=f"{len(found):,} items, hash {found.hash[:12]}",
             expected=f"{plan.n_items:,} items, hash {plan.catalog.hash[:12]}",
-            fix="--catalog FILE with the agreed list, in the agreed order",
+            fix=Set("catalog", "FILE"),
+            parameter="catalog",
         )
     return found
 
@@ -102,26 +93,28 @@ def read_table(
     separator: str,
 ) -> Ratings:
     """Read an entity's table the way the plan says."""
-    with shell_words():
-        return read_ratings(
-            data,
-            catalog,
-            user=user,
-            item=item,
-            value=None if value == "none" else value,
-            feedback=plan.feedback,
-            duplicates=cast(DuplicateRule, duplicates),
-            unknown_items=cast(UnknownRule, unknown_items),
-            separator=separator,
-        )
+    return read_ratings(
+        data,
+        catalog,
+        user=user,
+        item=item,
+        value=None if value == "none" else value,
+        feedback=plan.feedback,
+        duplicates=cast(DuplicateRule, duplicates),
+        unknown_items=cast(UnknownRule, unknown_items),
+        separator=separator,
+    )
 
 
 def refuse_output(output: Path, inputs: Iterable[Path | None], *, ledger: Path | None = None) -> None:
-    """Refuse an output that would write over something that was read, or over the ledger or a file of it."""
+    """Refuse an output that would overwrite an input, the ledger or one of its files."""
     own = ledger is not None and output.name.startswith(ledger.name) and _same(output.parent, ledger.parent)
     if own or any(_same(output, one) for one in (*inputs, ledger) if one is not None):
         raise DataError(
-            "the output would write over a file that is needed.", found=f"-o {output.name}", fix="choose another name"
+            "{parameter} would overwrite a file that is needed.",
+            found=output.name,
+            fix="choose another name",
+            parameter="output",
         )
 
 
@@ -152,12 +145,9 @@ def open_ledger(path: Path, plan: Plan, name: str, *, new: bool) -> Ledger:
     except LedgerBroken as error:
         if path.exists():
             raise
-        raise LedgerBroken(
-            error.summary,
-            found=error.found,
-            fix="check the name first: a second ledger for the same people would double their budget. For people who "
-            "have none, add --new-ledger",
-        ) from None
+        first = "check the name first: a second ledger for the same people would double their budget. For people who "
+        advice = f"{first}have none, add --new-ledger"
+        raise error.as_(LedgerBroken, expected=None, fix=advice, parameter="new_ledger") from None
 
 
 DataFile = Annotated[Path, typer.Argument(help="CSV, CSV.gz or Parquet file, one row per user and item.")]
@@ -174,22 +164,20 @@ _MOST = 12
 
 
 def read_agreed(path: Path) -> Plan:
-    """Read a plan with the table of features it was made with; without that table all results would be others."""
+    """Read a plan and require its table of features, without which all results would differ."""
     if (name := missing_features(path)) is not None:
         raise PlanMismatch(
             "the plan's table of features is missing; nothing was drawn, spent or published.",
             found=f"no {name} beside {path.name}",
             expected=f"the table with hash {str(read_toml(path)['features'].get('hash'))[:12]}",
-            fix=f"copy {name} from whoever wrote the plan into the folder of {path.name}, under that name",
+            fix=f"copy {name} from the author of the plan into the folder of {path.name}, under that name",
+            parameter="features",
         )
     return Plan.read(path)
 
 
 def missing_features(path: Path) -> str | None:
-    """Name the file of features that a plan file needs and that is not there; None when nothing is missing.
-
-    Looked for before the plan is read: where the mechanism needs the table, the plan is refused for other words.
-    """
+    """Name the missing features file of a plan, or None; asked first, since such a plan may not even parse."""
     table = read_toml(path).get("features")
     if not isinstance(table, dict):
         return None
@@ -200,7 +188,7 @@ def missing_features(path: Path) -> str | None:
 
 
 def agreed_name(given: str | None, output: Path, plan: Plan) -> str:
-    """The entity's public name, as given or from the output's name; one that the plan does not list is refused."""
+    """Give the entity's public name, from the option or the output; refuse one that the plan does not list."""
     name = given if given is not None else output.name.split(".")[0]
     if plan.entities and name not in plan.entities:
         raise PlanMismatch(
@@ -208,6 +196,7 @@ def agreed_name(given: str | None, output: Path, plan: Plan) -> str:
             found=f"{name}, as given with --entity" if given is not None else f"{name}, taken from -o {output.name}",
             expected=f"one of {listed(plan.entities)}",
             fix=f"--entity NAME with the agreed name{'' if given is not None else '; -o may then have any name'}",
+            parameter="entity",
         )
     return name
 
@@ -228,21 +217,25 @@ def listed(names: Sequence[str]) -> str:
 
 @contextmanager
 def bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """One bar; call what it gives with how much is done, of how much."""
+    """Show one bar; call what it gives with how much is done, of how much."""
     with phases() as step:
         yield lambda done, total: step(what, done, total)
 
 
 @contextmanager
-def phases() -> Iterator[Callable[[str, int, int], None]]:
-    """A bar per phase; call what it gives with the phase, how much is done, of how much."""
+def phases(*, keep: bool = True) -> Iterator[Callable[[str, int, int], None]]:
+    """A bar per phase, or one for all; call what it gives with the phase, how much is done, of how much.
+
+    Shown on a terminal only, on standard error, and removed when done.
+    """
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        tasks = {}
+        tasks: dict[str, TaskID] = {}
 
         def step(phase: str, done: int, total: int) -> None:
-            if phase not in tasks:
-                tasks[phase] = progress.add_task(phase, total=total)
-            progress.update(tasks[phase], completed=done, total=total)
+            bar = phase if keep else ""
+            if bar not in tasks:
+                tasks[bar] = progress.add_task(phase, total=total)
+            progress.update(tasks[bar], description=phase, completed=done, total=total)
 
         yield step

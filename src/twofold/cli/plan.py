@@ -13,8 +13,7 @@ import typer
 
 from twofold.cli.options import CatalogFile, Json, Separator, listed, refuse_output
 from twofold.cli.plan_explain import explain_plan, note_features, plan_lines, release_lines, release_record
-from twofold.cli.render import shell_words
-from twofold.errors import BadPlan
+from twofold.errors import BadPlan, Set
 from twofold.federation.fields import FieldNote
 from twofold.federation.plan import Plan
 from twofold.federation.plan_file import read_plan
@@ -44,6 +43,7 @@ def read_roster(paths: Sequence[Path]) -> Roster:
             found=listed(twice),
             expected="--public-key once for every entity",
             fix="leave one out, or name the file of the entity that was meant",
+            parameter="public_key",
         )
     if len(roster) < 2:
         raise BadPlan(
@@ -51,6 +51,7 @@ def read_roster(paths: Sequence[Path]) -> Roster:
             found=f"the public keys of {listed(names)} only",
             expected=f"{_NO_KEYS}, two at least",
             fix="--public-key st-anna.pub --public-key st-bern.pub, and so on; twofold keys new makes them",
+            parameter="public_key",
         )
     return roster
 
@@ -62,9 +63,7 @@ def _public_keys(path: Path) -> Roster:
     try:
         return Roster.read(path)
     except BadPlan as error:
-        raise BadPlan(
-            error.summary, found=f"--public-key {path.name}", expected=error.expected, fix=error.fix
-        ) from None
+        raise error.as_(BadPlan, found=f"--public-key {path.name}") from None
 
 
 def check_names(roster: Roster, entities: Sequence[str], n_entities: int | None) -> None:
@@ -75,12 +74,14 @@ def check_names(roster: Roster, entities: Sequence[str], n_entities: int | None)
             found=f"--entity {listed(strangers)}",
             expected=f"names among the keys: {listed(list(roster))}",
             fix="--public-key of that entity too, or no --entity: the keys name the entities",
+            parameter="entity",
         )
     if entities and (rest := [name for name in roster if name not in entities]):
         raise BadPlan(
             "the entities are not those of the public keys.",
             found=f"keys of {listed(rest)}, without --entity",
             fix="leave --entity out: the keys name the entities",
+            parameter="entity",
         )
     if n_entities is not None and n_entities != len(roster):
         raise BadPlan(
@@ -88,6 +89,7 @@ def check_names(roster: Roster, entities: Sequence[str], n_entities: int | None)
             found=f"--n-entities {n_entities}, and {len(roster)} keys",
             expected="the public keys of every entity, and no other",
             fix="--public-key of the others too, or leave --n-entities out: the keys are counted",
+            parameter="n_entities",
         )
 
 
@@ -100,8 +102,8 @@ def check_secure(given: Sequence[str], *, keys: bool, counted: bool) -> None:
             "an option of a secure sum without one.",
             found=", ".join(f"--{name.replace('_', '-')}" for name in given),
             expected=_NO_KEYS,
-            fix="--public-key FILE",
-            parameter=f"secure.{given[0]}",
+            fix=Set("public_key", "FILE"),
+            parameter="public_key",
         )
     if not counted:
         raise BadPlan(
@@ -117,9 +119,10 @@ def check_features(mechanism: str | None, features: Path | None) -> None:
     """Refuse the mechanism that needs a table of features without one."""
     if mechanism == "features" and features is None:
         raise BadPlan(
-            "--mechanism features needs a public table of what the items are.",
+            "the mechanism features needs a public table of what the items are.",
             found="no --features",
-            fix="--features kinds.csv with a column of the item ids and one of classes, or another --mechanism",
+            fix=(Set("features", "kinds.csv"), "another mechanism"),
+            parameter="features",
         )
 
 
@@ -170,7 +173,9 @@ def new_plan_file(
     from twofold.federation.tables import save_features
 
     if file.exists() and not force:
-        raise BadPlan("there is a file already.", found=file.name, fix="another name, or --force to write over it")
+        raise BadPlan(
+            "there is a file already.", found=file.name, fix=("another name", Set("force", True)), parameter="file"
+        )
     check_features(given["mechanism"], features)
     items = Catalog.read(catalog, item=item, separator=separator)
     table = None if features is None else _features(features, items, separator)
@@ -198,7 +203,9 @@ def new_plan_file(
     for path in named.values():
         refuse_output(path, (file, catalog, features, *(public_key or ())))
         if path.exists() and not force:
-            raise BadPlan("there is a file already.", found=path.name, fix="another name, or --force to write over it")
+            raise BadPlan(
+                "there is a file already.", found=path.name, fix=("another name", Set("force", True)), parameter="file"
+            )
     if table is not None:
         save_features(table, beside["features_file"])
     if roster is not None:
@@ -251,8 +258,7 @@ def _asked(key: str, table: object, roster: object) -> bool:
 def _features(path: Path, items: Catalog, separator: str) -> Features:
     from twofold.data.features import read_features
 
-    with shell_words():
-        return read_features(path, items, separator=separator)
+    return read_features(path, items, separator=separator)
 
 
 app = typer.Typer(no_args_is_help=True, help="Plans: the public numbers of a federation.")

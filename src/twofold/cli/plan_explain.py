@@ -21,7 +21,7 @@ from twofold.errors import BadPrivacyParameter, Set
 from twofold.federation.messages import array_bytes, message_limit
 from twofold.federation.plan import CatalogKey, Plan
 from twofold.federation.plan_file import parse_plan, read_toml, with_tables
-from twofold.privacy.budget import best_guess
+from twofold.privacy.budget import best_guess, positive
 from twofold.privacy.card import brief, percent, rounded_up
 from twofold.privacy.ledger import cost_of
 from twofold.release.cells import cells_usefulness
@@ -136,7 +136,8 @@ def _epsilons(own: Any, asked: Sequence[float] | None) -> list[float]:
     if asked:
         return list(asked)
     extra = own if isinstance(own, list) else [] if own is None else [own]
-    return [*extra] if len(extra) > 1 else sorted({*EPSILONS, *(float(one) for one in extra)})
+    numbers = [float(positive(one, name="epsilon")) for one in extra]
+    return numbers if len(numbers) > 1 else sorted({*EPSILONS, *numbers})
 
 
 def note_features(file: Path) -> None:

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from twofold.cli.options import Json, bar, refuse_output
 from twofold.entity.model import Model
-from twofold.errors import CatalogError
+from twofold.errors import CatalogError, Set
 
 __all__ = ["recommend"]
 
@@ -100,7 +100,12 @@ def _pairs(text: str) -> dict[str, float]:
 
 
 def _not_a_history() -> CatalogError:
-    return CatalogError("not a history.", expected="item=value,item=value", fix="--history 'creatinine=3,heparin=1'")
+    return CatalogError(
+        "not a history.",
+        expected="item=value,item=value",
+        fix=Set("history", "creatinine=3,heparin=1"),
+        parameter="history",
+    )
 
 
 def _show(rows: list[dict[str, Any]]) -> None:

@@ -1,81 +1,109 @@
-"""Errors and warnings of the library in the words of the command line: options instead of arguments of functions."""
+"""Errors and warnings of the library in the words of a shell: options of the verb instead of parameters."""
 
 from __future__ import annotations
 
-import re
+import json
+import shlex
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any
 
-from twofold.errors import TwofoldError
+import click
+import typer
+from typer.core import TyperCommand
+
+from twofold.errors import Fix, Set, Surface, TwofoldError
 from twofold.privacy.ledger.state import StaleRelease
 
-__all__ = ["in_shell_words", "shell_words"]
+__all__ = ["Shell", "Verb", "all_verbs", "shell_words"]
 
-#: What the library says, and how a shell says it; in this order.
-_WORDS: Final = (
-    (re.compile(r"pass (?=(?:unknown_items|duplicates)=)"), ""),
-    (re.compile(r" \(their number is in ratings\.notes\)"), "; twofold check tells how many they are"),
-    (re.compile(r"; or read_features\(.*\)"), ""),
-    (re.compile(r"read_features\(path, catalog, classes=\"[^\"]*\"\)"), "leave one column of classes beside the ids"),
-)
-#: Rules with their words, and fields of a secure sum.
-_CHOICE: Final = re.compile(r"\b(unknown_items|duplicates)='(\w+)'((?:, '\w+')*(?: or '\w+')?)")
-_FIELD: Final = re.compile(r"\bsecure\.(survivors|present|colluders|threshold|most_alone|share_deadline)\b")
-#: What is said of data that changed.
-_STALE: Final = (
-    "the data changed since this release; the stored bytes are handed out again and nothing is spent. A release of the "
-    "data as they are now needs {need}. Keep this message inside: that private data changed is private."
-)
+
+class Shell(Surface):
+    """What a verb calls things: a parameter by its option, a field of a plan as the file has it.
+
+    Parameters
+    ----------
+    options : mapping of str to str
+        The verb's options by the names of their parameters; what is not among them is written as in a plan file.
+
+    Examples
+    --------
+    >>> shell = Shell({"max_items": "--max-items", "simulation": "--simulation", "survivors": "--survivors"})
+    >>> shell.name("max_items"), shell.name("secure.survivors"), shell.name("rank")
+    ('--max-items', '--survivors', 'rank')
+    >>> shell.fix((Set("max_items", 60), Set("simulation", True))), shell.fix(Set("rank", 5))
+    ('--max-items 60, or --simulation', 'rank = 5')
+    """
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self.options = options
+
+    @classmethod
+    def of(cls, command: click.Command) -> Shell:
+        """Take the options of a command, by their long names."""
+        given = [one for one in command.params if isinstance(one, click.Option)]
+        return cls({str(one.name): max(one.opts, key=len) for one in given})
+
+    def name(self, parameter: str) -> str:
+        """Name the option, or the field as it stands in a plan file."""
+        last = self.options.get(parameter.rpartition(".")[2], parameter)
+        return self.options.get(parameter.replace(".", "_"), last)
+
+    def fix(self, fix: Fix) -> str:
+        """Say what to do; of several ways those that this verb has options for."""
+        if isinstance(fix, tuple):
+            fix = (
+                tuple(one for one in fix if not isinstance(one, Set) or self.name(one.parameter) != one.parameter)
+                or fix
+            )
+        return super().fix(fix)
+
+    def setting(self, advice: Set) -> str:
+        """Write an option with its value, a flag without one."""
+        name = self.name(advice.parameter)
+        if name == advice.parameter:
+            return f"{name} = {json.dumps(advice.value, default=str)}"
+        value = "none" if advice.value is None else shlex.quote(str(advice.value))
+        return name if advice.value is True else f"{name} {value}"
+
+
+class Verb(TyperCommand):
+    """A command whose refusals are printed in terms of its own options; `main` turns them into an exit code."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the verb."""
+        try:
+            return super().invoke(ctx)
+        except TwofoldError as error:
+            typer.echo(f"{type(error).__name__}: {error.render(Shell.of(self))}", err=True)
+            raise
+
+
+def all_verbs(app: typer.Typer) -> None:
+    """Make every command of an application, and of those inside it, a `Verb`."""
+    for command in app.registered_commands:
+        command.cls = Verb
+    for group in app.registered_groups:
+        if group.typer_instance is not None:
+            all_verbs(group.typer_instance)
 
 
 @contextmanager
 def shell_words(*, secure: bool = False) -> Iterator[None]:
-    """Say errors and the warning about changed data as a shell would.
+    """Say in a shell's words what changed data need.
 
     Parameters
     ----------
     secure : bool
         Whether the plan has a secure sum: its keys serve one version of the data, so no other may be advised.
     """
-    need = "a new plan and new keys" if secure else "a new public name of their state: --version"
+    needs = "a new plan and new keys" if secure else "a new public name of their state: --version"
     with warnings.catch_warnings():
         shown = warnings.showwarning
 
         def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-            shown(_STALE.format(need=need) if issubclass(category, StaleRelease) else message, category, *where, **more)
+            shown(StaleRelease(needs) if issubclass(category, StaleRelease) else message, category, *where, **more)
 
         warnings.showwarning = show
-        try:
-            yield
-        except TwofoldError as error:
-            raise in_shell_words(error) from None
-
-
-def in_shell_words(error: TwofoldError) -> TwofoldError:
-    """Say one error as a shell would.
-
-    Examples
-    --------
-    >>> from twofold.errors import DuplicateEntries
-    >>> in_shell_words(DuplicateEntries("twice.", fix="pass duplicates='sum', 'mean' or 'last'")).fix
-    '--duplicates sum, mean or last'
-    """
-    same = (error.found, error.expected, error.fix)
-    found, expected, fix = (None if text is None else _said(text) for text in same)
-    return type(error)(_said(error.summary), found=found, expected=expected, fix=fix)
-
-
-def _said(text: str) -> str:
-    for pattern, words in _WORDS:
-        text = pattern.sub(words, text)
-    return _FIELD.sub(_option, _CHOICE.sub(_choice, text))
-
-
-def _choice(found: re.Match[str]) -> str:
-    return f"--{found[1].replace('_', '-')} {found[2]}" + found[3].replace("'", "")
-
-
-def _option(found: re.Match[str]) -> str:
-    return "--" + found[1].replace("_", "-")
+        yield

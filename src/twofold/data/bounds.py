@@ -99,24 +99,22 @@ class Bounds:
     def __post_init__(self) -> None:
         for name in ("bound", "lower", "norm_cap"):
             if isinstance(value := getattr(self, name), bool) or not isinstance(value, (int, float, type(None))):
-                raise BadBound(f"{name} is not a number.", found=f"a {type(value).__name__}", expected="a number")
-        if self.bound is None or self.lower is None:
-            raise BadBound("a bound is missing.", expected="numbers for bound and lower")
-        if not (math.isfinite(self.bound) and self.bound > 0):
-            raise BadBound("bound is not usable.", found=f"bound={self.bound}", expected="bound > 0 and finite")
-        if not (math.isfinite(self.lower) and self.lower < self.bound):
-            raise BadBound("lower is not usable.", found=f"lower={self.lower}", expected="lower < bound, finite")
+                raise _unusable(name, f"a {type(value).__name__}", "a number")
+        if self.bound is None or not (math.isfinite(self.bound) and self.bound > 0):
+            raise _unusable("bound", self.bound, "a finite number above 0")
+        if self.lower is None or not (math.isfinite(self.lower) and self.lower < self.bound):
+            raise _unusable("lower", self.lower, "a finite number below bound")
         whole = isinstance(self.max_items, int) and not isinstance(self.max_items, bool)
         if self.max_items is not None and (not whole or self.max_items < 1):
-            raise BadBound("max_items is not usable.", found=f"{self.max_items}", expected="a whole number from 1")
+            raise _unusable("max_items", self.max_items, "a whole number from 1")
         if self.keep not in ("random", "largest"):
-            raise BadBound("unknown rule to keep items.", expected="keep='random' or keep='largest'")
+            raise _unusable("keep", self.keep, "random or largest")
         if (self.norm is None) != (self.norm_cap is None):
-            raise BadBound("half a norm cap.", expected="both norm='l1' or 'l2' and norm_cap, or neither")
+            raise _unusable("norm_cap", "a norm or a cap alone", "both norm (l1 or l2) and norm_cap, or neither")
         if self.norm not in (None, "l1", "l2"):
-            raise BadBound("unknown norm.", expected="norm='l1' or norm='l2'")
+            raise _unusable("norm", self.norm, "l1 or l2")
         if self.norm_cap is not None and not (math.isfinite(self.norm_cap) and self.norm_cap > 0):
-            raise BadBound("norm_cap is not usable.", found=f"{self.norm_cap}", expected="norm_cap > 0 and finite")
+            raise _unusable("norm_cap", self.norm_cap, "a finite number above 0")
 
     def apply(self, ratings: Ratings) -> tuple[Ratings, BoundsReport]:
         """Bound every user's row; also say what was cut (private, local).
@@ -134,7 +132,12 @@ class Bounds:
             Fractions cut.
         """
         if not isinstance(ratings, Ratings):
-            raise DataError("bounds apply to Ratings.", found=f"a {type(ratings).__name__}", fix="read_ratings(...)")
+            raise DataError(
+                "bounds apply to Ratings.",
+                found=f"a {type(ratings).__name__}",
+                fix="read_ratings(...)",
+                parameter="ratings",
+            )
         matrix = ratings.matrix
         # The limits themselves are rounded inwards: 0.1 as a float32 would be a little more than 0.1.
         low, high = _towards_zero(np.array([self.lower, self.bound]), matrix.dtype)
@@ -221,6 +224,10 @@ def _row_sums(values: npt.NDArray[np.float64], indptr: npt.NDArray[Any]) -> npt.
     if filled.size:
         sums[filled] = np.add.reduceat(values, indptr[filled])
     return sums
+
+
+def _unusable(parameter: str, found: object, expected: str) -> BadBound:
+    return BadBound("{parameter} is not usable.", found=f"{found!s:.40}", expected=expected, parameter=parameter)
 
 
 def _towards_zero(exact: npt.NDArray[np.float64], dtype: np.dtype[Any]) -> Floats:

@@ -10,7 +10,7 @@ import polars as pl
 
 from twofold.data.files import read_file, require_columns, write_file
 from twofold.data.identifiers import Identifiers
-from twofold.errors import BadIdentifier, CatalogError
+from twofold.errors import BadIdentifier, CatalogError, Set
 
 __all__ = ["Catalog", "same_catalog"]
 
@@ -53,6 +53,7 @@ class Catalog:
                 "a catalog needs a list of item ids.",
                 found=f"a {type(items).__name__}",
                 fix='Catalog(["a", "b"]), Catalog(table["item"]) or Catalog.read("items.csv")',
+                parameter="items",
             )
         self._items: Final = _unique_items(items)
         if features is not None and features.height != len(self._items):
@@ -60,6 +61,7 @@ class Catalog:
                 "the features do not fit the items.",
                 found=f"{features.height:,} rows of features",
                 expected=f"{len(self._items):,}, one per item, in the same order",
+                parameter="features",
             )
         self._features: Final = features
         self._hash: Final = self._items.digest()
@@ -99,6 +101,7 @@ class Catalog:
                 "the catalog has no such item.",
                 found=f"an id of type {type(item).__name__}",
                 expected=f"one of its {len(self):,} ids of type {self._items.kind}",
+                parameter="item",
             )
         return found
 
@@ -116,10 +119,12 @@ class Catalog:
             Field separator of a CSV file.
         """
         if not isinstance(path, (str, Path)):
-            raise CatalogError("not a path.", found=f"a {type(path).__name__}", fix='Catalog.read("items.csv")')
+            raise CatalogError(
+                "not a path.", found=f"a {type(path).__name__}", fix='Catalog.read("items.csv")', parameter="path"
+            )
         frame = read_file(Path(path), None, separator=separator, text=(item or "item",))
         name = item or "item"
-        require_columns(frame.columns, [name], 'name the column of the ids: Catalog.read(path, item="...")')
+        require_columns(frame.columns, [name], Set("item", "COLUMN"))
         rest = frame.drop(name)
         return cls(frame[name].alias("item"), rest if rest.width else None)
 
@@ -136,16 +141,19 @@ def _unique_items(items: Iterable[Hashable] | pl.Series) -> Identifiers:
     try:
         ids = Identifiers(items)
     except TypeError:
-        raise CatalogError("not a catalog: its ids cannot be compared.", expected="one plain id per item") from None
+        raise CatalogError(
+            "not a catalog: its ids cannot be compared.", expected="one plain id per item", parameter="items"
+        ) from None
     except BadIdentifier as error:
         raise CatalogError(
             f"not a catalog: {error.summary}",
             found=error.found,
             expected="a public list that names every item once, agreed before anyone looks at data",
             fix="give the agreed list; the item column of a table of ratings is not one",
+            parameter="items",
         ) from None
     if len(ids) == 0:
-        raise CatalogError("a catalog needs at least one item.", found="an empty list")
+        raise CatalogError("a catalog needs at least one item.", found="an empty list", parameter="items")
     return ids
 
 
@@ -157,4 +165,5 @@ def same_catalog(one: Catalog, other: Catalog) -> None:
             found=repr(other),
             expected=repr(one),
             fix="read both with the same catalog file",
+            parameter="catalog",
         )

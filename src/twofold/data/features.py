@@ -12,15 +12,14 @@ import polars as pl
 from twofold.data.catalog import Catalog
 from twofold.data.files import read_file, require_columns
 from twofold.data.identifiers import check_ids
-from twofold.errors import BadValue, DataError, DuplicateEntries, MissingColumn, UnknownItems
+from twofold.errors import BadValue, DataError, DuplicateEntries, MissingColumn, Set, UnknownItems
 from twofold.features import LARGEST_FEATURE, MOST_FEATURES, Features
 
 __all__ = ["class_features", "read_features"]
 
 SEPARATOR = "|"
 _COLUMNS = (
-    "call the column of the item ids item, beside one column of classes (as Comedy|Drama) or columns of whole numbers; "
-    'or read_features(path, catalog, item="...", classes="...")'
+    "call the column of the item ids item, beside one column of classes (as Comedy|Drama) or columns of whole numbers"
 )
 
 
@@ -75,6 +74,7 @@ def read_features(
             found=f"the column {item} only",
             expected="one column of classes (as Comedy|Drama), or columns of whole numbers",
             fix="add them beside the ids",
+            parameter="classes",
         )
     texts = [name for name, kind in facts.schema.items() if not (kind.is_numeric() or kind == pl.Boolean)]
     if facts.width == 1 and (classes is not None or texts):
@@ -84,7 +84,8 @@ def read_features(
             "a feature is not a number.",
             found=f"text in the columns {', '.join(texts[:6])}",
             expected="whole numbers, or one column of classes separated by |",
-            fix=f'read_features(path, catalog, classes="{texts[-1]}")',
+            fix=("leave one column of classes beside the ids", Set("classes", texts[-1])),
+            parameter="classes",
         )
     return _of_numbers(facts, rows, len(catalog))
 
@@ -101,7 +102,10 @@ def class_features(words: Iterable[Iterable[str]]) -> Features:
     names = sorted(set().union(*own))
     if not 1 <= len(names) <= MOST_FEATURES:
         raise BadValue(
-            "these are not classes of items.", found=f"{len(names):,} classes", expected=f"from 1 to {MOST_FEATURES}"
+            "these are not classes of items.",
+            found=f"{len(names):,} classes",
+            expected=f"from 1 to {MOST_FEATURES}",
+            parameter="classes",
         )
     matrix = np.zeros((len(own), len(names)), dtype=np.int64)
     place = {name: at for at, name in enumerate(names)}
@@ -120,17 +124,23 @@ def _rows(ids: pl.Series, catalog: Catalog) -> npt.NDArray[np.int64]:
             found=f"{unknown:,} of {len(rows):,} ids, of type {ids.dtype}",
             expected=f"ids of the catalog, of type {catalog.items.kind}",
             fix="remove those lines, or read it with the catalog it was made for",
+            parameter="item",
         )
     if len(np.unique(rows)) != len(rows):
         raise DuplicateEntries(
-            "an item has two lines of features.", expected="each item once", fix="remove one of them"
+            "an item has two lines of features.", expected="each item once", fix="remove one of them", parameter="item"
         )
     return rows
 
 
 def _of_classes(column: pl.Series, rows: npt.NDArray[np.int64], n_items: int) -> Features:
     if column.dtype != pl.String:
-        raise BadValue("classes are text.", found=f"{column.dtype}", expected=f"names separated by {SEPARATOR}")
+        raise BadValue(
+            "{parameter} are text.",
+            found=f"{column.dtype}",
+            expected=f"names separated by {SEPARATOR}",
+            parameter="classes",
+        )
     words: list[list[str]] = [[] for _ in range(n_items)]
     for row, text in zip(rows.tolist(), column.to_list(), strict=True):
         words[row] = (text or "").split(SEPARATOR)
@@ -146,9 +156,15 @@ def _of_numbers(facts: pl.DataFrame, rows: npt.NDArray[np.int64], n_items: int) 
                 found="a missing, broken or too large number",
                 expected=f"whole numbers from -{LARGEST_FEATURE:,} to {LARGEST_FEATURE:,} in every line",
                 fix="fill gaps with 0, and multiply fractions (by 100, say) and round them",
+                parameter=name,
             )
     if facts.width > MOST_FEATURES:
-        raise DataError("too many features.", found=f"{facts.width:,} columns", expected=f"at most {MOST_FEATURES}")
+        raise DataError(
+            "too many features.",
+            found=f"{facts.width:,} columns",
+            expected=f"at most {MOST_FEATURES}",
+            parameter="path",
+        )
     matrix = np.zeros((n_items, facts.width), dtype=np.int64)
     matrix[rows] = numbers
     return Features(matrix=matrix, names=tuple(facts.columns))

@@ -45,14 +45,16 @@ class Federation(Mapping[Any, Ratings]):
 
     def __init__(self, entities: Mapping[Any, Ratings]) -> None:
         if not entities:
-            raise EmptyTable("a federation needs at least one entity.")
+            raise EmptyTable("a federation needs at least one entity.", parameter="entities")
         if not all(isinstance(ratings, Ratings) for ratings in entities.values()):
-            raise DataError("an entity holds Ratings.", fix="read_ratings(...) for each entity")
+            raise DataError("an entity holds Ratings.", fix="read_ratings(...) for each entity", parameter="entities")
         first = next(iter(entities.values()))
         for ratings in entities.values():
             same_catalog(first.catalog, ratings.catalog)
             if ratings.feedback != first.feedback:
-                raise DataError("entities mix ratings and counts.", expected="one kind of feedback")
+                raise DataError(
+                    "entities mix ratings and counts.", expected="one kind of feedback", parameter="feedback"
+                )
         self._entities: Final = MappingProxyType(dict(entities))
 
     @classmethod
@@ -60,7 +62,7 @@ class Federation(Mapping[Any, Ratings]):
         """Cut one table of users into entities by a label per user; entities sorted by label."""
         column = pl.Series(np.asarray(labels))
         if len(column) != ratings.n_users:
-            raise DataError("the labels do not fit the users.", expected="one label per user")
+            raise DataError("the labels do not fit the users.", expected="one label per user", parameter="labels")
         codes, names = factorize(column)
         order = np.argsort(codes, kind="stable")
         cuts = np.cumsum(np.bincount(codes, minlength=len(names)))[:-1]
@@ -168,11 +170,16 @@ def read_federation(
     """
     named = [name for name in (entity, user, item, value) if name is not None]
     if len(set(named)) < len(named):
-        raise DataError("one column was named for two purposes.", found=", ".join(named), expected="different columns")
+        raise DataError(
+            "one column was named for two purposes.",
+            found=", ".join(named),
+            expected="different columns",
+            parameter="entity",
+        )
     table = open_table(source, ids=(entity, user, item), value=value, query=query, separator=separator)
     labels = table.pop(entity)
     if len(labels) == 0:
-        raise EmptyTable("the table has no rows.", expected="at least one row per user")
+        raise EmptyTable("the table has no rows.", expected="at least one row per user", parameter="source")
     check_ids(labels, entity)
     codes, names = factorize(labels)
     order = np.argsort(codes, kind="stable")

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from twofold.errors import BadValue, DataError, EmptyTable, MissingColumn, TwofoldError, UnreadableSource
+from twofold.errors import BadValue, DataError, EmptyTable, Fix, MissingColumn, Set, TwofoldError, UnreadableSource
 
 __all__ = ["FileFormat", "file_format", "lossless_integers", "read_file", "write_file"]
 
@@ -55,7 +55,9 @@ def read_file(
         return _read_parquet(path, columns)
     mark = {"tab": "\t", "\\t": "\t"}.get(separator, separator)  # a shell hands on a backslash and a t
     if len(mark.encode()) != 1:
-        raise DataError("not a separator.", found=f"{separator!r}", expected="one character, or 'tab'")
+        raise DataError(
+            "not a separator.", found=f"{separator!r}", expected="one character, or 'tab'", parameter="separator"
+        )
     return _read_csv(path, columns, separator=mark, text=text, numbers=numbers)
 
 
@@ -69,13 +71,16 @@ def file_format(path: Path) -> FileFormat:
             f"cannot open {path.name}.",
             found=error.strerror or type(error).__name__,
             expected="a readable file",
+            parameter="source",
         ) from None
     if not head:
-        raise EmptyTable(f"{path.name} is empty.", found="0 bytes", expected="a header and rows")
+        raise EmptyTable(f"{path.name} is empty.", found="0 bytes", expected="a header and rows", parameter="source")
     if head.startswith(PARQUET_MAGIC):
         return "parquet"
     if path.suffix in (".parquet", ".pq"):
-        raise UnreadableSource(f"{path.name} is not a Parquet file.", expected="a file that begins with PAR1")
+        raise UnreadableSource(
+            f"{path.name} is not a Parquet file.", expected="a file that begins with PAR1", parameter="source"
+        )
     if head.startswith(GZIP_MAGIC):
         return "csv.gz"
     if b"\x00" in head or head.startswith(ZIP_MAGIC):
@@ -84,6 +89,7 @@ def file_format(path: Path) -> FileFormat:
             found="a binary file (a workbook, an archive, a database?)",
             expected="CSV, CSV.gz or Parquet",
             fix="export the sheet as CSV; for a database pass its URL and query=",
+            parameter="source",
         )
     return "csv"
 
@@ -92,7 +98,9 @@ def write_file(frame: pl.DataFrame, path: Path) -> None:
     """Write CSV or Parquet by the ending of the name, through a temporary file beside it."""
     if path.suffix not in (".csv", ".parquet", ".pq"):
         raise UnreadableSource(
-            f"cannot tell the format of {path.name}.", expected="a name that ends in .csv or .parquet"
+            f"cannot tell the format of {path.name}.",
+            expected="a name that ends in .csv or .parquet",
+            parameter="source",
         )
     writer: Callable[[str], None] = frame.write_csv if path.suffix == ".csv" else frame.write_parquet
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -206,14 +214,18 @@ def text_in_values(name: str) -> BadValue:
         f"the value column {name!r} holds text.",
         found="entries that are not numbers",
         expected="a number in every row",
-        fix="check that value= names the right column, and the decimal mark (a point)",
+        fix="check that this is the right column, and the decimal mark (a point)",
+        parameter="value",
     )
+
+
+_NAME_COLUMNS: Final = (Set("user", "COLUMN"), Set("item", "COLUMN"), Set("value", "COLUMN"))
 
 
 def require_columns(
     present: Sequence[str],
     wanted: Sequence[str] | None,
-    fix: str = "name the columns: user=..., item=..., value=... (--user, --item, --value)",
+    fix: Fix = _NAME_COLUMNS,
 ) -> None:
     """Refuse missing columns; column names are schema and may be shown, unless they look like a row of data."""
     missing = [name for name in wanted or () if name not in present]
@@ -221,12 +233,13 @@ def require_columns(
         return
     if len(present) == 1 and (other := next((mark for mark in ";\t|" if mark in present[0]), None)):
         name = "tab" if other == "\t" else other
-        fix = f"the file seems to have another separator: pass separator={name!r} (--separator {name!r})"
+        fix = Set("separator", name)
     raise MissingColumn(
         "the table lacks a column.",
         found=_listing(present),
         expected="columns " + ", ".join(missing),
         fix=fix,
+        parameter=missing[0],
     )
 
 
@@ -246,11 +259,14 @@ def _our_errors(name: str) -> Iterator[None]:
     except (TwofoldError, KeyboardInterrupt, SystemExit, MemoryError):
         raise
     except pl.exceptions.NoDataError:
-        raise EmptyTable(f"{name} holds no table.", found="no header", expected="a header and rows") from None
+        raise EmptyTable(
+            f"{name} holds no table.", found="no header", expected="a header and rows", parameter="source"
+        ) from None
     except BaseException as error:  # polars' panics are not Exceptions
         raise UnreadableSource(
             f"{name} cannot be read.",
             found=f"damaged, cut off, not UTF-8, or rows of unequal length ({type(error).__name__})",
             expected="a whole CSV, CSV.gz or Parquet file in UTF-8",
             fix="fetch or export the file again; nothing was changed",
+            parameter="source",
         ) from None

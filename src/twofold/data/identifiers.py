@@ -49,7 +49,7 @@ class Identifiers(Sequence[Any]):
         series = values if isinstance(values, pl.Series) else id_column(list(values))
         check_ids(series, "id")
         if _has_duplicates(series):
-            raise BadIdentifier("an id occurs twice.", expected="every id once")
+            raise BadIdentifier("an id occurs twice.", expected="every id once", parameter="ids")
         self._series: Final = series
         self._positions: dict[Hashable, int] | None = None
 
@@ -96,7 +96,10 @@ class Identifiers(Sequence[Any]):
         found = self.get(value)
         if found is None:
             raise UnknownUser(
-                "no such id.", found=f"an id of type {type(value).__name__}", expected=f"a known {self.kind} id"
+                "no such id.",
+                found=f"an id of type {type(value).__name__}",
+                expected=f"a known {self.kind} id",
+                parameter="id",
             )
         return found
 
@@ -154,6 +157,7 @@ def check_ids(column: pl.Series, name: str) -> None:
             f"the {name} column cannot be used as ids.",
             found=f"type {column.dtype.base_type().__name__}",
             expected="one plain id per row (integers, text, dates, ...)",
+            parameter=name,
         )
     missing = column.null_count()
     if column.dtype.is_float() and not missing:
@@ -163,7 +167,8 @@ def check_ids(column: pl.Series, name: str) -> None:
             f"the {name} column has rows without an id.",
             found="null or NaN",
             expected=f"an id in every row of the {name} column",
-            fix="remove those rows, or mend the join that made them",
+            fix="remove those rows, or correct the join that made them",
+            parameter=name,
         )
 
 
@@ -174,6 +179,7 @@ def mixed_types(name: str, types: list[str]) -> BadIdentifier:
         found=", ".join(types),
         expected="ids of one type",
         fix=f"convert the {name} column to text or to integers before reading it",
+        parameter=name,
     )
 
 

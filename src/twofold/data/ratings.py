@@ -12,7 +12,7 @@ from scipy import sparse
 
 from twofold.data.catalog import Catalog
 from twofold.data.identifiers import Identifiers
-from twofold.errors import BadValue, DataError
+from twofold.errors import BadValue, DataError, Set
 
 __all__ = ["Feedback", "Notes", "Ratings"]
 
@@ -73,16 +73,19 @@ class Ratings:
 
     def __post_init__(self) -> None:
         if self.feedback not in FEEDBACKS:
-            raise DataError("unknown kind of feedback.", expected="feedback='ratings' or feedback='counts'")
+            raise DataError("{parameter} is unknown.", expected="ratings or counts", parameter="feedback")
         shape = (len(self.user_ids), len(self.catalog))
         if self.matrix.shape != shape:
             raise DataError(
                 "the matrix does not fit its labels.",
                 found=f"{self.matrix.shape[1]:,} columns",
                 expected=f"one row per user id and {shape[1]:,} columns, one per catalog item",
+                parameter="matrix",
             )
         if not self.matrix.has_canonical_format:
-            raise DataError("the matrix repeats or misorders entries.", fix="matrix.sum_duplicates()")
+            raise DataError(
+                "the matrix repeats or misorders entries.", fix="matrix.sum_duplicates()", parameter="matrix"
+            )
         check_values(self.matrix.data, self.feedback)
         for part in (self.matrix.data, self.matrix.indices, self.matrix.indptr):
             part.flags.writeable = False
@@ -163,11 +166,13 @@ def check_values(values: npt.NDArray[np.floating[Any]], feedback: Feedback) -> N
         raise BadValue(
             "the value column holds NaN or infinity.",
             expected="a finite number in every row",
-            fix="remove those rows, or mend the computation that made them",
+            fix="remove those rows, or correct the computation that made them",
+            parameter="value",
         )
     if feedback == "counts" and low < 0:
         raise BadValue(
             "the value column holds a negative count.",
             expected="counts of 0 or more",
-            fix="use feedback='ratings' if the values are scores",
+            fix=Set("feedback", "ratings"),
+            parameter="value",
         )

@@ -16,7 +16,16 @@ from twofold.data.files import text_in_values
 from twofold.data.identifiers import Identifiers, check_ids, factorize
 from twofold.data.ratings import Feedback, Notes, Ratings, check_values
 from twofold.data.tables import open_table
-from twofold.errors import BadIdentifier, BadValue, CatalogError, DataError, DuplicateEntries, EmptyTable, UnknownItems
+from twofold.errors import (
+    BadIdentifier,
+    BadValue,
+    CatalogError,
+    DataError,
+    DuplicateEntries,
+    EmptyTable,
+    Set,
+    UnknownItems,
+)
 
 __all__ = ["DuplicateRule", "UnknownRule", "read_ratings"]
 
@@ -90,11 +99,12 @@ def read_ratings(
             "read_ratings needs the agreed catalog.",
             found=f"a {type(catalog).__name__}",
             fix='read_ratings(table, Catalog.read("items.csv"))',
+            parameter="catalog",
         )
     table = open_table(source, ids=(user, item), value=value, query=query, separator=separator)
     n_rows = len(table[user])
     if n_rows == 0:
-        raise EmptyTable("the table has no rows.", expected="at least one row per user")
+        raise EmptyTable("the table has no rows.", expected="at least one row per user", parameter="source")
     values = _values(table, value, n_rows, feedback, value_range, np.dtype(dtype))
     with ThreadPoolExecutor(max_workers=2) as pool:  # polars and NumPy release the interpreter's lock
         items = pool.submit(_item_columns, table.pop(item), catalog, item, unknown_items)
@@ -114,9 +124,9 @@ def read_ratings(
 
 def _check_rules(duplicates: str, unknown_items: str) -> None:
     if duplicates not in ("error", "sum", "mean", "last"):
-        raise DataError("unknown rule for duplicates.", expected="duplicates='error', 'sum', 'mean' or 'last'")
+        raise DataError("{parameter}: no such rule.", expected="error, sum, mean or last", parameter="duplicates")
     if unknown_items not in ("error", "drop"):
-        raise DataError("unknown rule for unknown items.", expected="unknown_items='error' or 'drop'")
+        raise DataError("{parameter}: no such rule.", expected="error or drop", parameter="unknown_items")
 
 
 def _values(
@@ -136,7 +146,8 @@ def _values(
         raise BadValue(
             f"the value column {name!r} has rows without a value.",
             expected="a number in every row",
-            fix="remove those rows, or pass value=None if a row means one interaction",
+            fix=("remove those rows", Set("value", None)),
+            parameter="value",
         )
     if column.dtype.is_decimal() or column.dtype in (pl.Int128, pl.UInt128):  # NumPy has no such numbers
         column = column.cast(pl.Float64)
@@ -148,7 +159,9 @@ def _values(
 
 def _wrong_type(name: str, column: pl.Series) -> BadValue:
     kind = column.dtype.base_type().__name__
-    return BadValue(f"the value column {name!r} is not a number.", found=f"type {kind}", expected="numbers")
+    return BadValue(
+        f"the value column {name!r} is not a number.", found=f"type {kind}", expected="numbers", parameter="value"
+    )
 
 
 def _check_range(
@@ -157,12 +170,13 @@ def _check_range(
     limits = value_range or (0.0 if feedback == "counts" else -SANE_RANGE, SANE_RANGE)
     low, high = limits if isinstance(limits, tuple) and len(limits) == 2 else (1.0, 0.0)
     if not low <= high:
-        raise DataError("an impossible value_range.", expected="value_range=(low, high) with low <= high")
+        raise DataError("{parameter} is impossible.", expected="(low, high) with low <= high", parameter="value_range")
     if numbers.min() < low or numbers.max() > high:
         raise BadValue(
             f"the value column {name!r} leaves its range.",
             expected=f"values from {low:g} to {high:g}",
-            fix="mend the values, or pass the public limits: value_range=(low, high)",
+            fix="correct the values, or give the public limits: value_range=(low, high)",
+            parameter="value_range",
         )
 
 
@@ -177,11 +191,13 @@ def _item_columns(column: pl.Series, catalog: Catalog, name: str, rule: UnknownR
                 found=f"type {probe.kind}",
                 expected=f"type {catalog.items.kind}, as in the catalog",
                 fix=f"convert the {name} column, or the catalog",
+                parameter=name,
             )
         raise UnknownItems(
             "the table names items that are not in the catalog.",
             expected=f"only the {len(catalog):,} items of catalog {catalog.hash[:12]}",
-            fix="pass unknown_items='drop' to leave those rows out (their number is in ratings.notes)",
+            fix=Set("unknown_items", "drop"),
+            parameter="unknown_items",
         )
     return codes
 
@@ -215,7 +231,8 @@ def _merge(matrix: sparse.csr_array, rule: DuplicateRule) -> tuple[sparse.csr_ar
         raise DuplicateEntries(
             "the same user and item occur in more than one row.",
             expected="one row per user and item",
-            fix="pass duplicates='sum', 'mean' or 'last'",
+            fix=(Set("duplicates", "sum"), Set("duplicates", "mean"), Set("duplicates", "last")),
+            parameter="duplicates",
         )
     if merged:
         matrix = _merge_groups(matrix, same, rule)

@@ -150,7 +150,9 @@ def leave_n_out(data: Data, *, n: int = 1, rng: Seed = None) -> Split[Data]:
 
 def _split(data: Data, choose: Callable[[npt.NDArray[np.int64], np.random.Generator], Mask], seed: Seed) -> Split[Data]:
     if not isinstance(data, (Ratings, Federation)):
-        raise DataError("only Ratings or a Federation can be split.", found=f"a {type(data).__name__}")
+        raise DataError(
+            "only Ratings or a Federation can be split.", found=f"a {type(data).__name__}", parameter="data"
+        )
     rng = np.random.default_rng(seed)
     if isinstance(data, Ratings):
         return _cut(data, choose(data.entries_per_user, rng))
@@ -195,9 +197,13 @@ def _some_of_each(quota: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], 
 
 def _check_share(name: str, share: float) -> None:
     if not 0 <= share <= 1:
-        raise DataError(f"{name} is not a share.", found=f"{name}={share}", expected=f"0 <= {name} <= 1")
+        raise DataError(
+            "{parameter} is not a share.", found=f"{share}", expected="a number from 0 to 1", parameter=name
+        )
 
 
 def _check_count(name: str, count: Any) -> None:
     if not isinstance(count, (int, np.integer)) or count < 1:
-        raise DataError(f"{name} is not usable.", found=f"{name}={count}", expected=f"{name} >= 1, a whole number")
+        raise DataError(
+            "{parameter} is not usable.", found=f"{count}", expected="a whole number from 1", parameter=name
+        )

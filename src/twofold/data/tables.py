@@ -15,7 +15,7 @@ import polars as pl
 
 from twofold.data.files import read_file, require_columns, text_in_values
 from twofold.data.identifiers import id_column
-from twofold.errors import DataError, MissingExtra, TwofoldError, UnreadableSource
+from twofold.errors import DataError, MissingExtra, Set, TwofoldError, UnreadableSource
 
 __all__ = ["open_table"]
 
@@ -70,6 +70,7 @@ def _columns(native: Any, columns: Sequence[str], value: str | None) -> dict[str
             "this kind of source is not known.",
             found=f"a {type(native).__name__}",
             expected="a path, a pandas, polars or Arrow table, a DuckDB relation, or a database with query=",
+            parameter="source",
         ) from None
     except ImportError:
         raise needs_extra("pandas,duckdb", "reading this kind of table") from None
@@ -78,6 +79,7 @@ def _columns(native: Any, columns: Sequence[str], value: str | None) -> dict[str
             "the table cannot be used.",
             found=f"{type(error).__name__}",
             expected="a table whose columns have different names and plain types",
+            parameter="source",
         ) from None
 
 
@@ -97,7 +99,9 @@ def _is_missing(value: Any) -> bool:
 
 def _query(source: Any, query: str | None) -> pl.DataFrame:
     if query is None:
-        raise DataError("a database needs a query.", fix='pass query="SELECT patient, code, count FROM visits"')
+        raise DataError(
+            "a database needs a query.", fix=Set("query", "SELECT patient, code, count FROM visits"), parameter="query"
+        )
     connection = _engine(source) if _is_url(source) else source
     try:
         return pl.read_database(query, connection)
@@ -112,6 +116,7 @@ def _query(source: Any, query: str | None) -> pl.DataFrame:
             found=type(error).__name__,
             expected="a SQLAlchemy engine or URL, or an ADBC connection, and a query it can run",
             fix="run the query with the database's own client first",
+            parameter="query",
         ) from None
     finally:
         if connection is not source:
@@ -120,7 +125,9 @@ def _query(source: Any, query: str | None) -> pl.DataFrame:
 
 def _engine(url: str) -> Any:
     if url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///").split("?")[0]).is_file():
-        raise UnreadableSource("there is no such SQLite file.", fix="mind the path; SQLite would make an empty one")
+        raise UnreadableSource(
+            "there is no such SQLite file.", fix="mind the path; SQLite would make an empty one", parameter="source"
+        )
     try:
         import sqlalchemy
     except ModuleNotFoundError:
@@ -132,9 +139,10 @@ def _engine(url: str) -> Any:
             "this database URL cannot be used.",
             found=type(error).__name__,
             expected="dialect+driver://user@host/database, and its driver installed",
+            parameter="source",
         ) from None
 
 
 def needs_extra(extra: str, what: str) -> MissingExtra:
     """The error for an optional package that is not there."""
-    return MissingExtra(f"{what} needs an optional package.", fix=f"pip install 'twofold[{extra}]'")
+    return MissingExtra(f"{what} needs an optional package.", fix=f"pip install 'twofold[{extra}]'", parameter=extra)

@@ -135,7 +135,7 @@ def encode_model(model: Model) -> bytes:
     try:
         return pack_sealed({"content": content, "schema": SCHEMA}, arrays)
     except BadMessage as error:
-        raise BadModel(error.summary, found=error.found, expected=error.expected, fix=error.fix) from None
+        raise error.as_(BadModel) from None
 
 
 def decode_model(data: bytes, *, name: str = "the model") -> Model:

@@ -24,7 +24,7 @@ from twofold.data.federation import Federation, read_federation
 from twofold.data.read import DuplicateRule, UnknownRule
 from twofold.entity.model import Model
 from twofold.entity.recommend import Recommendation
-from twofold.errors import BadIdentifier, BadParameter, CatalogError, NotFitted, PlanMismatch, UnknownUser
+from twofold.errors import BadIdentifier, BadParameter, CatalogError, NotFitted, PlanMismatch, Set, UnknownUser
 from twofold.estimator.score import Columns, column_names, mean_gain, negative_error, predicted_rows
 from twofold.estimator.spending import ACCOUNT, refuse_stale
 from twofold.federation.plan import Plan
@@ -55,7 +55,9 @@ class Conventions:
         unknown = (set(inner) - {one.name for one in fields(Plan)}) | (set(outer) - set(self._names()))
         if unknown:
             names = ", ".join(self._names())
-            raise BadParameter("there is no such parameter.", found=", ".join(sorted(unknown)), expected=names)
+            raise BadParameter(
+                "there is no such parameter.", found=", ".join(sorted(unknown)), expected=names, parameter=min(unknown)
+            )
         if inner:
             outer["plan"] = outer.get("plan", self.get_params(deep=False)["plan"]).with_(**inner)
         for name, value in outer.items():
@@ -318,12 +320,14 @@ class FederatedRecommender(Conventions):
             raise CatalogError(
                 "the plan holds only the hash of its catalog, and the list itself is needed.",
                 fix='fit(frame, catalog=Catalog.read("items.csv"))',
+                parameter="catalog",
             )
         if found.hash != self.plan.catalog.hash:
             raise PlanMismatch(
                 "this is not the catalog of the plan.",
                 found=f"catalog {found.hash[:12]}",
                 expected=f"catalog {self.plan.catalog.hash[:12]}",
+                parameter="catalog",
             )
         return found
 
@@ -348,9 +352,16 @@ class FederatedRecommender(Conventions):
         else:
             candidates = [model for model in self.models_.values() if user in model.history.user_ids]
         if not candidates:
-            raise UnknownUser("no entity knows that user.", fix="a new person: recommend({item id: value}, entity=...)")
+            raise UnknownUser(
+                "no entity knows that user.",
+                fix="a new person: recommend({item id: value}, entity=...)",
+                parameter="user",
+            )
         if len(candidates) > 1:
             raise BadIdentifier(
-                "several entities could be meant.", expected="one entity", fix="recommend(..., entity=LABEL)"
+                "several entities could be meant.",
+                expected="one entity",
+                fix=Set("entity", "LABEL"),
+                parameter="entity",
             )
         return candidates[0]

@@ -22,7 +22,7 @@ from twofold.data.ratings import Ratings
 from twofold.data.read import DuplicateRule, UnknownRule
 from twofold.data.tables import open_table
 from twofold.entity.model import Model
-from twofold.errors import DataError, EmptyTable, UnknownItems
+from twofold.errors import DataError, EmptyTable, Set, UnknownItems
 from twofold.evaluate.ndcg import user_ndcg
 
 __all__ = ["Columns", "column_names", "list_gains", "mean_gain", "negative_error", "predicted", "predicted_rows"]
@@ -53,11 +53,11 @@ def predicted_rows(models: Models, frame: Any, columns: Columns) -> NDArray[np.f
 def negative_error(models: Models, frame: Any, columns: Columns) -> float:
     """Minus the root mean squared error over the rows of a frame."""
     if columns.value is None:
-        raise DataError("there are no ratings to compare with.", fix="fit(..., value=COLUMN)")
+        raise DataError("there are no ratings to compare with.", fix=Set("value", "COLUMN"), parameter="value")
     table = open_table(frame, ids=(), value=columns.value)
     values = table[columns.value].cast(pl.Float64).to_numpy()
     if values.size == 0:
-        raise EmptyTable("there is nothing to score.", expected="at least one row")
+        raise EmptyTable("there is nothing to score.", parameter="frame", expected="at least one row")
     return -float(np.sqrt(np.mean((predicted_rows(models, frame, columns) - values) ** 2)))
 
 
@@ -65,13 +65,17 @@ def mean_gain(models: Models, held_out: Federation) -> float:
     """Mean nDCG over all users with something new held out."""
     gains = np.concatenate([list_gains(_known(models, label), rows, TOP) for label, rows in held_out.items()])
     if gains.size == 0:
-        raise EmptyTable("there is nothing to score.", expected="items that their users did not have in the fit")
+        raise EmptyTable(
+            "there is nothing to score.", parameter="frame", expected="items that their users did not have in the fit"
+        )
     return float(gains.mean())
 
 
 def _known(models: Models, label: Any) -> Model:
     if label not in models:
-        raise DataError("an entity was not in the fit.", found=f"{label!r:.60}", expected="an entity that was")
+        raise DataError(
+            "an entity was not in the fit.", found=f"{label!r:.60}", expected="an entity that was", parameter="entity"
+        )
     return models[label]
 
 
@@ -88,7 +92,9 @@ def predicted(model: Model, users: pl.Series, items: pl.Series) -> NDArray[np.fl
     check_ids(users, "user")
     rows, columns = model.history.user_ids.encode(users), model.catalog.items.encode(items)
     if (columns < 0).any():
-        raise UnknownItems("the rows name items that are not in the catalog.", expected="items of the catalog")
+        raise UnknownItems(
+            "the rows name items that are not in the catalog.", expected="items of the catalog", parameter="item"
+        )
     people, place = np.unique(rows, return_inverse=True)
     order = np.argsort(place, kind="stable")
     result = np.empty(len(rows), dtype=np.float64)

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from twofold.data.federation import Federation
 from twofold.data.identifiers import Identifiers
 from twofold.data.ratings import Ratings
-from twofold.errors import SilentSpending
+from twofold.errors import Set, SilentSpending
 from twofold.federation.plan import Plan
 from twofold.privacy.ledger import Ledger
 from twofold.privacy.ledger.request import FIRST
@@ -86,7 +86,8 @@ class SpendingGuard:
         if multiprocessing.parent_process() is not None:
             raise SilentSpending(
                 "a worker process forgets what it spent, and the others do not see it; nothing was drawn.",
-                fix=f"n_jobs=None, or {_WAYS_OUT}",
+                fix=(Set("n_jobs", None), _WAYS_OUT),
+                parameter="n_jobs",
             )
         with self._lock:
             wanted = {label: self._wanted(names[label], federation[label], plan) for label in federation}
@@ -144,16 +145,18 @@ def _text(value: Any) -> str:
 
 def _refused(key: tuple[str, str, str], plan: Plan, concerned: list[_Paid], spent: float) -> SilentSpending:
     """Say in public words what is different from the releases there were; `spent` is the most of any one person."""
-    kinds = ("under another entity name", "with another plan", "with other data")
+    kinds = {"entity": "under another entity name", "plan": "with another plan", "data": "with other data"}
     other = [any(paid.key[at] != key[at] for paid in concerned) for at in range(3)]
     other[2] &= not any(other[:2])  # other data are news only where the rest is the same
-    what = " and ".join(kind for kind, differs in zip(kinds, other, strict=True) if differs)
+    differs = [name for name, is_other in zip(kinds, other, strict=True) if is_other]
+    what = " and ".join(kinds[name] for name in differs)
     return SilentSpending(
         f"entity {key[0]}: this process already released user ids of it {what}, and this fit would spend again. "
         "Nothing was drawn.",
         found=f"ε {spent:g} spent; ε {spent + float(plan.epsilon):g} after this fit",
         expected="one release per person, or a budget that somebody has agreed to",
         fix=_WAYS_OUT,
+        parameter=", ".join(differs),
     )
 
 
@@ -172,6 +175,7 @@ def refuse_stale(federation: Federation, plan: Plan, ledgers: Mapping[Any, Path]
                 "old release, or spend again. Nothing was drawn.",
                 expected="the data that were released, or another plan with room in the ledger",
                 fix="fit the same data, or release the new data knowingly: Entity(..., version='2').release()",
+                parameter="ledgers",
             )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from twofold.algorithms._checks import whole_number
 from twofold.errors import BadNumber, BadParameter, BadShape
 from twofold.evaluate import ranking
 from twofold.evaluate.ranking import Matches, as_entries, best_of_scores, match, ranks, relevant_entries, without
@@ -34,7 +35,6 @@ __all__ = [
     "measure_lists",
     "own_scores",
     "scorer_of_users",
-    "whole_number",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -107,7 +107,10 @@ class Measured:
     def _of(self, metric: str) -> tuple[Floats, Floats]:
         if metric not in self.totals:
             raise BadParameter(
-                "this metric was not measured per user.", found=repr(metric), expected=", ".join(self.totals)
+                "this metric was not measured per user.",
+                found=repr(metric),
+                expected=", ".join(self.totals),
+                parameter="metric",
             )
         return self.totals[metric], self.weights[metric]
 
@@ -116,7 +119,9 @@ class Measured:
         """The users of several parts, one after the other."""
         several = list(parts)
         if len({(part.metrics, part.n, part.n_items) for part in several}) != 1:
-            raise BadShape("the parts were not measured alike.", expected="equal metrics, n and number of items")
+            raise BadShape(
+                "the parts were not measured alike.", expected="equal metrics, n and number of items", parameter="parts"
+            )
         first = several[0]
         return cls(
             totals={name: np.concatenate([part.totals[name] for part in several]) for name in first.totals},
@@ -151,11 +156,15 @@ def scorer_of_users(system: Any, train: sparse.csr_array) -> Callable[[npt.NDArr
         U, V = (np.asarray(part) for part in system)
         if (len(U), len(V)) != train.shape:
             lines = f"one line per user and {train.shape[1]:,} lines of items"
-            raise BadShape("factors and entries do not fit.", expected=lines)
+            raise BadShape("factors and entries do not fit.", expected=lines, parameter="factors")
         return lambda users: U[users] @ V.T
     scores = np.asarray(system)
     if scores.shape != train.shape:
-        raise BadShape("scores and entries do not fit.", expected=f"one line per user and {train.shape[1]:,} columns")
+        raise BadShape(
+            "scores and entries do not fit.",
+            expected=f"one line per user and {train.shape[1]:,} columns",
+            parameter="scores",
+        )
     return lambda users: scores[users]
 
 
@@ -163,19 +172,27 @@ def own_scores(scores: Any, shape: tuple[int, int]) -> Scores:
     """A copy we may write to, checked."""
     given = np.asarray(scores)
     if given.shape != shape:
-        raise BadShape("the system returned another shape.", expected=f"one line per row and {shape[1]:,} columns")
+        raise BadShape(
+            "the system returned another shape.",
+            expected=f"one line per row and {shape[1]:,} columns",
+            parameter="system",
+        )
     own: npt.NDArray[np.floating[Any]] = np.array(
         given, dtype=np.float32 if given.dtype == np.float32 else np.float64, order="C"
     )
     if not (own < np.inf).all():  # NaN is not below anything
-        raise BadNumber("a score is NaN or infinite.", fix="-inf for an item that is not to be recommended")
+        raise BadNumber(
+            "a score is NaN or infinite.", fix="-inf for an item that is not to be recommended", parameter="scores"
+        )
     return own
 
 
 def check_weights(test: sparse.csr_array, chosen: tuple[str, ...]) -> None:
     """Refuse negative held-out values where they are weights."""
     if {"mean_rank", "mean_rank_unseen"} & set(chosen) and (test.data < 0).any():
-        raise BadNumber("mean rank weighs by held-out values, and one is negative.", expected="0 or more")
+        raise BadNumber(
+            "mean rank weighs by held-out values, and one is negative.", expected="0 or more", parameter="test"
+        )
 
 
 def chosen_metrics(metrics: Iterable[str], known: tuple[str, ...]) -> tuple[str, ...]:
@@ -184,15 +201,13 @@ def chosen_metrics(metrics: Iterable[str], known: tuple[str, ...]) -> tuple[str,
     unknown = [name for name in asked if name not in known]
     if unknown or not asked:
         found = ", ".join(map(repr, unknown)) or "no metric"
-        raise BadParameter("these are not metrics to measure.", found=found, expected="some of " + ", ".join(known))
+        raise BadParameter(
+            "these are not metrics to measure.",
+            found=found,
+            expected="some of " + ", ".join(known),
+            parameter="metrics",
+        )
     return asked
-
-
-def whole_number(n: int, name: str) -> int:
-    """Check a length or a size."""
-    if not isinstance(n, (int, np.integer)) or n < 1:
-        raise BadParameter(f"{name} is out of range.", found=repr(n), expected="a whole number, 1 or more")
-    return int(n)
 
 
 Scorer = Callable[[sparse.csr_array], Scores]
@@ -262,7 +277,7 @@ def measure(
     >>> measured.per_user("recall").tolist(), measured.overall("rmse")
     ([1.0, nan], 1.0)
     """
-    chosen, length = chosen_metrics(metrics, METRICS), whole_number(n, "n")
+    chosen, length = chosen_metrics(metrics, METRICS), whole_number("n", n)
     held = as_entries(test, "test")
     seen = as_entries(train, "train", (held.shape[0], held.shape[1]))
     check_weights(held, chosen)
@@ -270,7 +285,7 @@ def measure(
     sheet = _Sheet(chosen, held, relevant, without(seen, held), length, (lower, bound))
     score = scorer_of_users(system, seen)
     users = np.flatnonzero(np.diff(held.indptr))
-    size = whole_number(max(1, BLOCK_SCORES // max(held.shape[1], 1)) if block is None else block, "block")
+    size = whole_number("block", max(1, BLOCK_SCORES // max(held.shape[1], 1)) if block is None else block)
     for start in range(0, users.size, size):
         rows = users[start : start + size]
         sheet.fill(rows, own_scores(score(rows), (rows.size, held.shape[1])))
@@ -308,7 +323,7 @@ def measure_lists(
     """
     chosen = chosen_metrics(metrics, (*LIST_METRICS, COVERAGE))
     held = as_entries(test, "test")
-    matches = match(lists, relevant_entries(held, feedback=feedback), n=whole_number(n, "n"))
+    matches = match(lists, relevant_entries(held, feedback=feedback), n=whole_number("n", n))
     items = np.full((held.shape[0], n), -1, np.intp)
     given = np.asarray(lists)[:, :n]
     items[:, : given.shape[1]] = np.where(np.diff(held.indptr)[:, None] > 0, given, -1)
@@ -366,7 +381,11 @@ def _of_scores(
     pairs: Pairs = {}
     if "rmse" in chosen:
         if not np.isfinite(scores[owners, test.indices]).all():
-            raise BadNumber("a held-out item has no finite score, and RMSE needs one.", fix="leave rmse out of metrics")
+            raise BadNumber(
+                "a held-out item has no finite score, and RMSE needs one.",
+                fix="leave rmse out of metrics",
+                parameter="metrics",
+            )
         errors = squared_errors(scores, test, lower=limits[0], bound=limits[1])
         pairs["rmse"] = summed(errors), summed(np.ones(owners.size))
     asked = [name for name in ("mean_rank", "mean_rank_unseen") if name in chosen]

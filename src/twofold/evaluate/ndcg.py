@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from twofold.errors import BadParameter
+from twofold.algorithms._checks import choice, whole_number
 from twofold.evaluate import ranking
-from twofold.evaluate.measure import measure, own_scores, whole_number
+from twofold.evaluate.measure import measure, own_scores
 from twofold.evaluate.ranking import as_entries, best_of_scores, match, without
 
 __all__ = ["ndcg", "user_ndcg"]
@@ -99,7 +99,7 @@ def user_ndcg(
     [0.5]
     """
     _metric(gain)
-    length = whole_number(n, "n")
+    length = whole_number("n", n)
     shape = (len(scores), np.shape(scores)[1])
     held = as_entries(test, "test", shape)
     known = as_entries(sparse.csr_array(shape) if seen is None else seen, "seen", shape)
@@ -108,6 +108,4 @@ def user_ndcg(
 
 
 def _metric(gain: str) -> str:
-    if gain not in METRICS:
-        raise BadParameter("gain is unknown.", found=repr(gain), expected="'binary' or 'value'")
-    return METRICS[gain]
+    return METRICS[choice("gain", gain, tuple(METRICS))]

@@ -26,6 +26,7 @@ from twofold.algorithms import _reference as _rank_reference
 from twofold.algorithms import _reference as _top_items_reference
 from twofold.algorithms import _top_items_kernels
 from twofold.algorithms import _top_items_kernels as _rank_kernels
+from twofold.algorithms._checks import choice, whole_number
 from twofold.algorithms._jit import numba_enabled
 from twofold.algorithms.top_items import FEW
 from twofold.errors import BadNumber, BadParameter, BadShape
@@ -148,9 +149,7 @@ def ndcg(matches: Matches, *, gain: Literal["binary", "value"] = "binary") -> Fl
     >>> ndcg(match([[0, 3, 2, 1]], test), gain="value").round(4)  # (3 + 5/2) / (5 + 4 + 3/log2(3))
     array([0.5049])
     """
-    if gain not in ("binary", "value"):
-        raise BadParameter("unknown kind of gain.", found=repr(gain), expected="gain='binary' or gain='value'")
-    graded = gain == "value"
+    graded = choice("gain", gain, ("binary", "value")) == "value"
     realized = (matches.gains if graded else matches.hits) @ _discounts(matches.hits.shape[1])
     return _ratio(realized, _graded_ideal(matches) if graded else _binary_ideal(matches))
 
@@ -246,8 +245,8 @@ def match(lists: npt.ArrayLike, test: Any, *, n: int | None = None) -> Matches:
     >>> matches.hits.tolist(), matches.lengths.tolist(), matches.relevant.tolist()
     ([[True, False], [False, False]], [2, 1], [2, 0])
     """
-    if n is not None and (not isinstance(n, (int, np.integer)) or n < 1):
-        raise BadParameter("n is out of range.", found=repr(n), expected="a whole number, 1 or more, or None")
+    if n is not None:
+        whole_number("n", n)
     entries = as_entries(test, "test")
     items = _as_lists(lists, entries.shape)[:, :n]
     hits, gains = _look_up(items, entries)
@@ -259,17 +258,27 @@ def match(lists: npt.ArrayLike, test: Any, *, n: int | None = None) -> Matches:
 def _as_lists(lists: npt.ArrayLike, shape: tuple[int, ...]) -> npt.NDArray[np.int64]:
     items = np.asarray(lists)
     if items.ndim != 2 or len(items) != shape[0]:
-        raise BadShape("the lists do not fit the held-out entries.", expected="one line of item numbers per user")
+        raise BadShape(
+            "the lists do not fit the held-out entries.",
+            expected="one line of item numbers per user",
+            parameter="lists",
+        )
     if items.dtype.kind not in "iu":
-        raise BadParameter("the lists do not hold item numbers.", found=f"dtype {items.dtype}")
+        raise BadParameter("the lists do not hold item numbers.", found=f"dtype {items.dtype}", parameter="lists")
     items = items.astype(np.int64, copy=False)
     if items.size and (items.min() < -1 or items.max() >= shape[1]):
-        raise BadParameter("a list names an unknown item.", expected=f"-1 (no item) to {shape[1] - 1}")
+        raise BadParameter(
+            "a list names an unknown item.", expected=f"-1 (no item) to {shape[1] - 1}", parameter="lists"
+        )
     if (np.diff((items >= 0).astype(np.int8), axis=1) > 0).any():
-        raise BadParameter("a list has a gap.", expected="items first, then -1 to the end of the line")
+        raise BadParameter(
+            "a list has a gap.", expected="items first, then -1 to the end of the line", parameter="lists"
+        )
     ordered = np.sort(items, axis=1)
     if ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any():
-        raise BadParameter("a list names an item twice.", expected="every item at most once per user")
+        raise BadParameter(
+            "a list names an item twice.", expected="every item at most once per user", parameter="lists"
+        )
     return items
 
 
@@ -313,20 +322,27 @@ def as_entries(matrix: Any, name: str, shape: tuple[int, int] | None = None) -> 
     """Check a sparse matrix of entries and sort its rows, leaving the caller's matrix alone."""
     if not hasattr(matrix, "tocsr"):
         raise BadParameter(
-            f"{name} is not a sparse matrix.", found=type(matrix).__name__, fix=f"scipy.sparse.csr_array({name})"
+            "{parameter} is not a sparse matrix.",
+            found=type(matrix).__name__,
+            fix=f"scipy.sparse.csr_array({name})",
+            parameter=name,
         )
     csr = sparse.csr_array(matrix.tocsr())
     if shape is not None and csr.shape != shape:
         # The number of users is theirs to keep, so it is not repeated here.
-        raise BadShape(f"{name} does not fit.", expected=f"one row per user and {shape[1]:,} columns")
+        raise BadShape(
+            "{parameter} does not fit.", expected=f"one row per user and {shape[1]:,} columns", parameter=name
+        )
     if not csr.has_canonical_format:
         stored = csr.nnz
         csr = csr.copy()
         csr.sum_duplicates()
         if csr.nnz != stored:
-            raise BadParameter(f"{name} holds an entry twice.", fix=f"{name}.sum_duplicates()")
+            raise BadParameter("{parameter} holds an entry twice.", fix=f"{name}.sum_duplicates()", parameter=name)
     if csr.dtype.kind not in "biuf" or not np.isfinite(csr.data).all():
-        raise BadNumber(f"{name} holds something that is not a finite number.", expected="finite values")
+        raise BadNumber(
+            "{parameter} holds something that is not a finite number.", expected="finite values", parameter=name
+        )
     return csr
 
 
@@ -339,9 +355,7 @@ def relevant_entries(test: sparse.csr_array, *, feedback: str) -> sparse.csr_arr
     >>> relevant_entries(test, feedback="ratings").nnz, relevant_entries(test, feedback="counts").nnz
     (2, 1)
     """
-    if feedback not in ("ratings", "counts"):
-        raise BadParameter("unknown kind of feedback.", expected="feedback='ratings' or feedback='counts'")
-    if feedback == "ratings" or (test.data != 0).all():
+    if choice("feedback", feedback, ("ratings", "counts")) == "ratings" or (test.data != 0).all():
         return test
     kept = test.copy()
     kept.eliminate_zeros()
@@ -428,10 +442,15 @@ def _as_scores(scores: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Lines in memory order, float32 or float64."""
     block = np.asarray(scores)
     if block.ndim != 2:
-        raise BadShape("the scores are not a matrix.", found=f"{block.ndim} dimensions", expected="(users, items)")
+        raise BadShape(
+            "the scores are not a matrix.",
+            found=f"{block.ndim} dimensions",
+            expected="(users, items)",
+            parameter="scores",
+        )
     block = np.ascontiguousarray(block, dtype=np.float32 if block.dtype == np.float32 else np.float64)
     if np.isnan(block).any():
-        raise BadNumber("a score is NaN.", fix="-inf for an item that is not to be recommended")
+        raise BadNumber("a score is NaN.", fix="-inf for an item that is not to be recommended", parameter="scores")
     return block
 
 

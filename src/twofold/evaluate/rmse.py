@@ -55,7 +55,9 @@ def rmse(
     """
     if test.shape != (len(user_factors), len(item_factors)):
         raise BadShape(
-            "test entries and factors do not fit.", expected=f"one row per user, {len(item_factors):,} columns"
+            "test entries and factors do not fit.",
+            expected=f"one row per user, {len(item_factors):,} columns",
+            parameter="test",
         )
     parts = [
         squared_errors(
@@ -86,7 +88,11 @@ def squared_errors(
     [4.0, 0.0]
     """
     if test.shape != scores.shape:
-        raise BadShape("scores and entries do not fit.", expected="a score for every user and item of the entries")
+        raise BadShape(
+            "scores and entries do not fit.",
+            expected="a score for every user and item of the entries",
+            parameter="scores",
+        )
     owners = np.repeat(np.arange(test.shape[0]), np.diff(test.indptr))
     predicted = np.clip(scores[owners, test.indices].astype(np.float64), lower, bound)
     return np.asarray((predicted - test.data) ** 2)
@@ -157,7 +163,9 @@ def rmse_per_entity_mean(squares: npt.ArrayLike, entries: npt.ArrayLike) -> floa
 def _parts(squares: npt.ArrayLike, entries: npt.ArrayLike) -> tuple[Floats_rmse_of_parts, Floats_rmse_of_parts]:
     S, N = np.asarray(squares, dtype=np.float64), np.asarray(entries, dtype=np.float64)
     if S.shape != N.shape or S.ndim < 1:
-        raise BadShape("squares and entries do not fit.", found=f"{S.ndim} and {N.ndim} dimensions")
+        raise BadShape(
+            "squares and entries do not fit.", found=f"{S.ndim} and {N.ndim} dimensions", parameter="squares"
+        )
     return S, N
 
 
@@ -197,7 +205,9 @@ def covered_items(lists: npt.ArrayLike, n_items: int) -> npt.NDArray[np.bool_]:
     """
     items = np.asarray(lists, dtype=np.int64)
     if n_items < 1 or (items.size and (items.min() < -1 or items.max() >= n_items)):
-        raise BadParameter("a list names an unknown item.", expected=f"-1 (no item) to {n_items - 1}")
+        raise BadParameter(
+            "a list names an unknown item.", expected=f"-1 (no item) to {n_items - 1}", parameter="lists"
+        )
     covered = np.zeros(n_items, np.bool_)
     covered[items[items >= 0]] = True
     return covered

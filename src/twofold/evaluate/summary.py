@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from twofold.algorithms._checks import whole_number
 from twofold.errors import BadParameter, EmptyTable
 from twofold.evaluate.measure import COVERAGE, LIST_METRICS, Measured, finish
 from twofold.evaluate.rmse import covered_items
@@ -164,6 +165,7 @@ def _check_same_users(one: Measured | Mapping[Any, Measured], other: Measured | 
         raise BadParameter(
             "the two systems were not measured on the same users.",
             expected="the same entities in the same order, held-out entries, metrics and n",
+            parameter="other",
         )
 
 
@@ -296,17 +298,22 @@ def _parts(scopes: Mapping[Any, Scope], quarter: Mapping[Any, int]) -> Iterator[
 def _alike_groups(entities: Mapping[Any, Measured]) -> Measured:
     """Any one of the entities, if all were measured the same way."""
     if not entities:
-        raise EmptyTable("nothing was measured.", expected="at least one entity")
+        raise EmptyTable("nothing was measured.", expected="at least one entity", parameter="measured")
     if len({(one.metrics, one.n, one.n_items) for one in entities.values()}) > 1:
-        raise BadParameter("the entities were not measured alike.", expected="equal metrics, n and number of items")
+        raise BadParameter(
+            "the entities were not measured alike.",
+            expected="equal metrics, n and number of items",
+            parameter="measured",
+        )
     return next(iter(entities.values()))
 
 
 def _check(level: float, resamples: int) -> None:
     if not 0 < level < 1:
-        raise BadParameter("level is out of range.", found=repr(level), expected="0 < level < 1")
-    if not isinstance(resamples, (int, np.integer)) or resamples < 0:
-        raise BadParameter("resamples is out of range.", found=repr(resamples), expected="a whole number, 0 or more")
+        raise BadParameter(
+            "{parameter} is out of range.", found=repr(level), expected="0 < level < 1", parameter="level"
+        )
+    whole_number("resamples", resamples, least=0)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidato
 from pydantic.fields import FieldInfo
 
 from twofold.checks import LARGEST
-from twofold.errors import BadPlan, Run, TwofoldError
+from twofold.errors import BadPlan, TwofoldError
 from twofold.privacy.budget import positive, read_delta
 from twofold.storage.strict_json import printable
 
@@ -151,7 +151,7 @@ def check_names(given: Iterable[object], known: Iterable[str], *, optional: Iter
         raise BadPlan(
             "the plan is not complete.",
             found=f"missing {', '.join(missing)}",
-            fix=("add them", Run("plan new"), "which writes a file with every field and what it means"),
+            fix="add them; twofold plan new writes a file with every field and what it means",
             parameter=missing[0],
         )
 
@@ -272,7 +272,8 @@ def _refusal(table: type[FieldTable], error: ValidationError) -> TwofoldError:
     name = str(first["loc"][0]) if first["loc"] else ""
     inner = first.get("ctx", {}).get("error")
     if isinstance(inner, TwofoldError):
-        return BadPlan(**{**inner.parts, "parameter": table.prefix + name})
+        own = inner.parameter not in (None, name)  # a part of the value, such as one entity's name
+        return inner.as_(BadPlan) if own else BadPlan(**{**inner.parts, "parameter": table.prefix + name})
     return BadPlan(
         "{parameter} is out of range.",
         found=re.sub(r"\s+", " ", f"{first['input']!r:.40}"),

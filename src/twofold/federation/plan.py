@@ -444,7 +444,10 @@ def _check_together(plan: Plan) -> None:
             "the quorum can never be reached.",
             found=f"{plan.quorum}",
             expected=f"at most {plan.expected_entities}",
-            fix="lower quorum, or name more entities" if plan.entities else "lower quorum, or raise n_entities",
+            fix=(
+                Set("quorum", plan.expected_entities),
+                "name more entities" if plan.entities else Set("n_entities", plan.quorum),
+            ),
             parameter="quorum",
         )
     if plan.regularization < 0:
@@ -465,7 +468,7 @@ def _check_together(plan: Plan) -> None:
             "this mechanism is not private.",
             found=plan.mechanism,
             expected="a mechanism with a proof",
-            fix=(Set("mechanism", "auto"), 'simulation=True, which marks everything "not private"'),
+            fix=(Set("mechanism", "auto"), Set("simulation", True)),
             parameter="mechanism",
         )
     if len(plan.canonical()) > _LONGEST_RECORD:
@@ -519,7 +522,7 @@ def _check_alone(plan: Plan) -> None:
         "one entity's message seen alone would promise less than the plan demands.",
         found=f"ε = {stated.alone_epsilon:.3g} alone, should all others collude",
         expected=f"at most {float(plan.secure.most_alone):g}",
-        fix="lower epsilon, take fewer survivors, or raise most_alone",
+        fix=("a smaller ε", "fewer survivors", Set("secure.most_alone", f"{stated.alone_epsilon:.3g}")),
         parameter="secure.most_alone",
     )
 

@@ -206,7 +206,7 @@ def parse_plan(record: Mapping[str, Any]) -> Plan:
     twofold.errors.BadPlan: the plan has a field that is not known.
       Found: max_itemz
       Expected: perhaps max_items
-      See docs/errors.md#bad-plan
+      More: twofold errors bad-plan
     """
     if record.get("schema") == SCHEMA:  # any other is refused further on
         check_names(record, [*Plan.model_fields, "schema"], optional=_OPTIONAL)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from pydantic import Field, PlainValidator, PrivateAttr
 
 from twofold.checks import is_hash
-from twofold.errors import BadPlan
+from twofold.errors import BadPlan, Set
 from twofold.federation.fields import FieldTable, Time, described
 from twofold.privacy.budget import positive
 
@@ -167,7 +167,7 @@ class SecureSum(FieldTable):
                 "more survivors are asked for than there are entities.",
                 parameter="secure.survivors",
                 found=f"{self.survivors} of {entities}",
-                fix="lower survivors",
+                fix=Set("secure.survivors", entities),
             )
         if self.keys is not None and len(self.keys) != entities:
             raise BadPlan(
@@ -194,7 +194,7 @@ class SecureSum(FieldTable):
                 parameter="secure.survivors",
                 found=f"threshold {self.answers}, survivors {self.survivors}, present {present}",
                 expected=f"{least} <= threshold <= survivors <= present <= {entities}",
-                fix=f"survivors of at least {least}, or fewer colluders",
+                fix=(Set("secure.survivors", max(least, self.answers)), "fewer colluders"),
             )
         if self.honest(entities) < 1:
             raise BadPlan(
@@ -202,5 +202,5 @@ class SecureSum(FieldTable):
                 parameter="secure.threshold",
                 found=f"threshold {self.answers}, survivors {self.survivors}, present {present} of {entities}",
                 expected="numbers closer to all entities",
-                fix="threshold = 0 and present = 0, and more survivors",
+                fix="as many as there are for threshold and present (0), and more survivors",
             )

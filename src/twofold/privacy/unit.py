@@ -62,11 +62,13 @@ class Unit:
                 "nobody said whose presence is hidden.",
                 found=repr(self.holder),
                 expected="'person' or 'visit'",
+                parameter="unit",
             )
         if not isinstance(self.entities, int) or isinstance(self.entities, bool) or self.entities < 1:
             raise BadPrivacyParameter(
                 "the number of entities that may hold one person is a whole number from 1.",
                 found=repr(self.entities),
+                parameter="unit.entities",
             )
 
     @classmethod

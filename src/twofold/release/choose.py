@@ -6,7 +6,7 @@ import importlib
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from twofold.errors import BadParameter
+from twofold.errors import BadParameter, Set
 from twofold.release.balcan import Balcan
 from twofold.release.bilinear.layout import MOST_NUMBERS
 from twofold.release.bilinear.mechanism import Bilinear, clear_share
@@ -211,7 +211,8 @@ def mechanism(name: str, **options: Any) -> Mechanism:
             found=repr(name),
             expected=f"{', '.join(sorted((*PRIVATE, *BILINEAR, 'auto')))}; "
             f"not private, for comparison: {', '.join(NOT_PRIVATE)}",
-            fix='mechanism="auto"',
+            fix=Set("mechanism", "auto"),
+            parameter="mechanism",
         )
     module, _, kind = _HOMES[name].partition(":")
     try:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Literal, Protocol
 
-from twofold.errors import BadParameter
+from twofold.errors import BadParameter, Set
 from twofold.features import Features
 from twofold.privacy.budget import ZCDP, ApproxDP, Number, PureDP, exact, positive, read_delta
 from twofold.privacy.events import Event, ParallelEvent, Released, SequentialEvent
@@ -299,20 +299,35 @@ def _check(public: ReleaseParameters) -> None:
             "the table of features does not fit the catalog.",
             found=f"{public.features.n_items:,} items",
             expected=f"{public.n_items:,} items",
+            parameter="features",
         )
     if public.feedback not in ("counts", "ratings"):
-        raise BadParameter("feedback is unknown.", found=repr(public.feedback), expected="'counts' or 'ratings'")
+        raise BadParameter(
+            "{parameter} is unknown.",
+            found=repr(public.feedback),
+            expected="'counts' or 'ratings'",
+            parameter="feedback",
+        )
     for name in ("bound", "lower", "centre"):
         exact(getattr(public, name), name=name)  # NaN and infinity are refused
     if not public.lower <= public.centre <= public.bound or public.lower == public.bound:
-        raise BadParameter("the values have no room.", expected="lower <= centre <= bound, and lower < bound")
+        raise BadParameter(
+            "the values have no room.", expected="lower <= centre <= bound, and lower < bound", parameter="centre"
+        )
     if public.feedback == "counts" and public.centre != 0:
-        raise BadParameter("counts are not centred: absent is zero.", found="centre other than 0", fix="centre=0")
+        raise BadParameter(
+            "counts are not centred: absent is zero.",
+            found="another centre than 0",
+            fix=Set("centre", 0),
+            parameter="centre",
+        )
     for name in ("l1_cap", "l2_cap"):
         if getattr(public, name) is not None:
             positive(getattr(public, name), name=name)
     if not isinstance(public.unit, Unit):
-        raise BadParameter("unit says whose presence is hidden.", expected="Unit.person() or Unit.visit()")
+        raise BadParameter(
+            "{parameter} says whose presence is hidden.", expected="Unit.person() or Unit.visit()", parameter="unit"
+        )
 
 
 def check_whole(name: str, value: object, *, least: int = 1) -> None:
@@ -325,4 +340,5 @@ def check_whole(name: str, value: object, *, least: int = 1) -> None:
     twofold.errors.BadParameter: steps is out of range...
     """
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise BadParameter(f"{name} is out of range.", found=repr(value), expected=f"a whole number from {least}")
+        expected = f"a whole number from {least}"
+        raise BadParameter("{parameter} is out of range.", found=repr(value), expected=expected, parameter=name)

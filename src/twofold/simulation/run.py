@@ -278,7 +278,7 @@ def _phase(name: str, seconds: dict[str, float], tell: Progress, total: int) -> 
 def refuse_what_is_not_real(plan: Plan, rng: object, *, accounted: bool) -> None:
     """Refuse a seed, and a release nobody counts, in a plan that is not a simulation."""
     if not isinstance(plan, Plan):
-        raise BadPlan("not a plan.", found=f"a {type(plan).__name__}", fix='Plan.read("plan.toml")')
+        raise BadPlan("not a plan.", found=f"a {type(plan).__name__}", fix='Plan.read("plan.toml")', parameter="plan")
     if rng is not None and (isinstance(rng, bool) or not isinstance(rng, int) or rng < 0):
         raise BadParameter("rng is no seed.", found=f"a {type(rng).__name__}", expected="a whole number from 0")
     if plan.simulation:
@@ -287,6 +287,7 @@ def refuse_what_is_not_real(plan: Plan, rng: object, *, accounted: bool) -> None
         raise NotForRealUse(
             "repeatable noise protects nobody, and this plan is not a simulation; nothing was drawn.",
             fix="leave rng out, or Plan(..., simulation=True), which marks everything 'not private'",
+            parameter="rng",
         )
     if not accounted:
         raise NotForRealUse(
@@ -344,7 +345,10 @@ class Simulated:
         """Give the local model of one entity."""
         if entity not in self.models:
             raise DataError(
-                "there is no such entity.", found=f"{entity!r:.60}", expected=f"one of {len(self.models):,} labels"
+                "there is no such entity.",
+                found=f"{entity!r:.60}",
+                expected=f"one of {len(self.models):,} labels",
+                parameter="entity",
             )
         return self.models[entity]
 

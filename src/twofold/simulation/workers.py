@@ -123,7 +123,6 @@ def _named(failed: Mapping[str, Exception], *, first: str) -> Exception:
     if not isinstance(error, TwofoldError):
         error.add_note(f"in entity {first}{more}")
         return error
-    summary = f"entity {first}: {error.summary}{more}"
-    named = type(error)(summary, found=error.found, expected=error.expected, fix=error.fix)
+    named = error.as_(type(error), summary=f"entity {first}: {error.parts['summary']}{more}")
     named.__cause__ = error
     return named

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from tests.data.sources.eicu_example import write_example
+from tests.refused import refused
 from twofold import Catalog, Federation, TwofoldError
 from twofold.data.sources import eicu
 from twofold.errors import CatalogError, DataError, MissingColumn, MissingDataset, UnreadableSource
@@ -177,7 +178,7 @@ def test_a_table_without_rows(folder: Path, table: str) -> None:
 
 @pytest.mark.parametrize("catalog", [Catalog([1, 2]), Catalog(["creatinine", "heparin"])])
 def test_a_catalog_of_something_else(folder: Path, catalog: Catalog) -> None:
-    with pytest.raises(CatalogError, match="labs and drugs"):
+    with refused(CatalogError, "catalog"):
         eicu.load(folder, catalog=catalog)
 
 
@@ -211,7 +212,7 @@ def test_damaged_tables(folder: Path, table: str, old: str, new: str, kind: type
 def test_a_patient_table_without_rows(folder: Path) -> None:
     path = folder / "patient.csv"
     path.write_text(path.read_text().splitlines()[0] + "\n")
-    with pytest.raises(UnreadableSource, match="no stays"):
+    with refused(UnreadableSource, "patient"):
         eicu.load(folder, catalog=Catalog(["lab:creatinine"]))
 
 

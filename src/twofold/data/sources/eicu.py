@@ -111,7 +111,9 @@ def load(
     {'lab:creatinine': 2.0, 'drug:acetaminophen': 2.0}
     """
     if row not in ROWS or entity not in ENTITIES:
-        raise DataError("unknown row or entity.", expected="row='person' or 'stay', entity='hospital' or 'region'")
+        raise DataError(
+            "unknown row or entity.", expected="row='person' or 'stay', entity='hospital' or 'region'", parameter="row"
+        )
     path = find_folder(EICU, folder)
     table = _lab_table(path, labs)
     catalog = _default_catalog(table) if catalog is None else catalog
@@ -217,7 +219,7 @@ def _visits(folder: Path, row: Row, entity: Entity) -> pl.DataFrame:
         stays = stays.join(read_regions(folder, stays["hospital"]), on="hospital", how="left")
         stays = stays.with_columns(pl.col("region").fill_null("unknown"))
     if stays.height == 0:
-        raise UnreadableSource("the patient table has no stays.", expected="at least one")
+        raise UnreadableSource("the patient table has no stays.", expected="at least one", parameter="patient")
     visits = stays.select("stay", user=row, entity=entity)
     pairs = visits.select("entity", "user").unique().sort("entity", "user").with_row_index("row")
     return visits.join(pairs, on=["entity", "user"])
@@ -286,7 +288,12 @@ def demo_catalog(folder: str | Path | None = None, *, min_people: int = 1, labs:
     """
     path = find_folder(EICU, folder)
     if min_people < 1:
-        raise DataError("min_people is not usable.", found=f"min_people={min_people}", expected="min_people >= 1")
+        raise DataError(
+            "{parameter} is not usable.",
+            found=f"{min_people}",
+            expected="a whole number from 1",
+            parameter="min_people",
+        )
     stays = read_stays(path)
     if stays.height > DEMO_STAYS:
         raise CatalogError(
@@ -294,6 +301,7 @@ def demo_catalog(folder: str | Path | None = None, *, min_people: int = 1, labs:
             found="a patient table with more stays than the demo has",
             expected=f"at most {DEMO_STAYS:,} stays",
             fix="make the catalog from the demo: eicu.demo_catalog(folder of the demo)",
+            parameter="patient",
         )
     table, _ = choose_labs(path, labs)
     lab_rows = read_labs(path, table).with_columns(item=pl.lit("lab:") + pl.col("name"), code=pl.lit(None, pl.Int64))
@@ -311,6 +319,7 @@ def check_catalog(catalog: Catalog) -> None:
             "this is not a list of labs and drugs.",
             expected="ids such as 'lab:creatinine' and 'drug:heparin'",
             fix="catalog=eicu.demo_catalog(folder of the demo), or a list of such ids",
+            parameter="catalog",
         )
 
 

@@ -48,7 +48,7 @@ def choose_labs(folder: Path, labs: LabTable | None) -> tuple[LabTable, bool]:
     """Which table of labs to read, and whether it is a stand-in that nobody asked for."""
     if labs is not None:
         if labs not in LAB_TABLES:
-            raise DataError("unknown table of labs.", expected="labs=" + " or ".join(map(repr, LAB_TABLES)))
+            raise DataError("{parameter} is unknown.", expected=" or ".join(map(repr, LAB_TABLES)), parameter="labs")
         need_table(EICU, folder, labs)
         return labs, False
     if find_table(folder, "lab") is None and find_table(folder, "lab_hourly") is not None:
@@ -67,6 +67,7 @@ def read_stays(folder: Path) -> pl.DataFrame:
             found="stays that repeat, or have no person or hospital",
             expected="one line per unit stay, as published",
             fix="fetch or export the table again",
+            parameter="patient",
         )
     return stays
 
@@ -95,7 +96,9 @@ def read_drugs(folder: Path) -> pl.DataFrame:
     kept = frame.filter(pl.col("drugordercancelled").cast(pl.String).str.to_lowercase().ne_missing("yes"))
     counts = kept.group_by(STAY, "drugname", "drughiclseqno").len("n")
     if frame.height and frame["drughiclseqno"].dtype == pl.String and frame["drughiclseqno"].count():
-        raise UnreadableSource("the medication table is not the published one.", found="text in drughiclseqno")
+        raise UnreadableSource(
+            "the medication table is not the published one.", found="text in drughiclseqno", parameter="medication"
+        )
     code = pl.col("drughiclseqno").cast(pl.Int64, strict=False)
     usable = (code > 0) & (code != CATCH_ALL)
     return counts.select(stay=STAY, name=_each(counts["drugname"], drug_name), code=pl.when(usable).then(code), n="n")

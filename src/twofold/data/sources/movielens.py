@@ -81,7 +81,7 @@ def load(folder: str | Path | None = None, *, entity: Entity = "zip1") -> Federa
     (['0', '4'], {2: 5.0})
     """
     if entity not in DIGITS:
-        raise DataError("unknown kind of entity.", expected="entity='zip1' or entity='zip3'")
+        raise DataError("{parameter} is unknown.", expected="'zip1' or 'zip3'", parameter="entity")
     path = find_folder(MOVIELENS, folder)
     archive = Archive.find(path)
     ratings, users = _from_tables(path) if archive is None else _from_archive(archive)
@@ -117,6 +117,7 @@ def features(catalog: Catalog, *, decades: bool = True) -> Features:
             "the catalog does not say what its items are.",
             expected="columns title and genres",
             fix='movielens.load()["0"].catalog has them; for other tables: read_features(path, catalog)',
+            parameter="catalog",
         )
     words = [text.split("|") for text in table["genres"].to_list()]
     if decades:
@@ -165,6 +166,7 @@ def _damaged(found: str) -> UnreadableSource:
         found=found,
         expected="one line per user who rated, each with a ZIP code",
         fix="fetch the data set again",
+        parameter="users",
     )
 
 
@@ -260,4 +262,5 @@ def _damaged_dat(name: str, found: str) -> UnreadableSource:
         found=found,
         expected="the publisher's file, fields separated by '::'",
         fix=f"fetch {ZIP_NAME} again; nothing was changed",
+        parameter=name,
     )

@@ -103,6 +103,7 @@ def _missing(published: Published, found: str) -> MissingDataset:
     return MissingDataset(
         f"{published.title} is not there.",
         found=found,
+        parameter=published.folder,
         expected=f"a folder with {', '.join(published.files)}",
         fix=(
             f"read the licence ({published.licence}) and fetch it from {published.page}, then put it in "

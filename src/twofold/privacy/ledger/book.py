@@ -184,9 +184,10 @@ class Ledger:
         check_names(plan=plan, data=data, version=version)
         if not callable(draw):
             raise BadPrivacyParameter(
-                "draw is not a function.",
+                "{parameter} is not a function.",
                 found=f"a {type(draw).__name__}",
                 fix="draw=lambda: ... , which returns bytes",
+                parameter="draw",
             )
         keyed = takes_source(draw)
         if (entry := self.state().released(plan, version)) is not None:

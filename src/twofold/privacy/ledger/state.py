@@ -291,6 +291,13 @@ class StaleRelease(UserWarning):
     see the same bytes either way, so this warning must not be sent on.
     """
 
+    def __init__(self, needs: str = "a new public version: release(version=...)") -> None:
+        super().__init__(
+            "the data changed since this release; the stored bytes are handed out again and nothing is spent. "
+            f"A release of the data as they are now needs {needs}. "
+            "Keep this message inside: that private data changed is private."
+        )
+
 
 def warn_if_stale(entry: Entry, data: str) -> None:
     """Warn if a stored release was drawn from other data than the caller holds now.
@@ -302,10 +309,4 @@ def warn_if_stale(entry: Entry, data: str) -> None:
     >>> warn_if_stale(entry, "0" * 64)
     """
     if entry.request["data"] != data:
-        warnings.warn(
-            "the data changed since this release; the stored bytes are handed out again and nothing is spent. "
-            "A release of the data as they are now needs a new public version: release(version=...). "
-            "Keep this message inside: that private data changed is private.",
-            StaleRelease,
-            stacklevel=4,
-        )
+        warnings.warn(StaleRelease(), stacklevel=4)

@@ -1,10 +1,10 @@
-"""`twofold release`: an entity's one release, round 1."""
+"""`twofold release`, `factorize` and `personalize`: the single steps of the two rounds, one command each."""
 
 from __future__ import annotations
 
 import json as jsonlib
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, cast
 
 import typer
 
@@ -15,8 +15,10 @@ from twofold.cli.options import (
     EntityName,
     ItemColumn,
     Json,
+    Local,
     PlanOption,
     Separator,
+    Strength,
     UnknownItems,
     UserColumn,
     ValueColumn,
@@ -26,18 +28,21 @@ from twofold.cli.options import (
     read_catalog,
     read_table,
     refuse_output,
+    strength_of,
 )
 from twofold.cli.render import shell_words
 from twofold.entity.agent import Entity
-from twofold.errors import PlanMismatch
+from twofold.errors import PlanMismatch, Run
+from twofold.federation.factors import ItemFactors
 from twofold.federation.folder import EntityFolder
-from twofold.federation.messages import Content, ReleaseMessage
+from twofold.federation.messages import Content, ReleaseMessage, save_factors
 from twofold.federation.plan import Plan
 from twofold.privacy.ledger import Ledger, words
 from twofold.privacy.ledger.state import cost_of
 from twofold.release.content import BilinearSums, Prototypes
+from twofold.server.factorize import Server
 
-__all__ = ["release"]
+__all__ = ["factorize", "personalize", "release"]
 
 
 def release(
@@ -74,7 +79,8 @@ def release(
     if agreed.secure is not None:
         raise PlanMismatch(
             "this plan has a secure sum, which takes more steps than one message; nothing was drawn.",
-            fix="twofold join --keys ... --outbox ... --inbox ..., or Entity.share, release(roll) and answer",
+            fix=Run("join --keys ... --outbox ... --inbox ..."),
+            parameter="secure",
         )
     items = read_catalog(agreed, plan, catalog)
     if entity is None and output.is_dir():
@@ -90,10 +96,10 @@ def release(
         EntityFolder(output, output, agreed).submit(message.data, entity=name)
     else:
         message.save(output)
-    _print(message, agreed, book, output, json=json)
+    _print_release(message, agreed, book, output, json=json)
 
 
-def _print(message: ReleaseMessage, plan: Plan, book: Ledger, output: Path, *, json: bool) -> None:
+def _print_release(message: ReleaseMessage, plan: Plan, book: Ledger, output: Path, *, json: bool) -> None:
     record: dict[str, Any] = {
         "file": output.name,
         "entity": message.entity,
@@ -122,3 +128,76 @@ def _content(made: Content) -> str:
     if isinstance(made, Prototypes):
         return f"{made.n_prototypes} prototypes"
     return f"{made.numbers.size:,} numbers" if isinstance(made, BilinearSums) else "masked numbers"
+
+
+def factorize(
+    messages: Annotated[list[Path], typer.Argument(help="The entities' messages, as *.round1, in any order.")],
+    plan: PlanOption,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where the item factors go, as items.round2.")],
+    json: Json = False,
+) -> None:
+    """Combine the messages that arrived into shared item factors. Sees no data; the order does not matter."""
+    refuse_output(output, (*messages, plan))
+    agreed = read_agreed(plan)
+    factors = Server(agreed).factorize(messages)
+    save_factors(factors, output, agreed)
+    _print_factors(factors, output, json=json)
+
+
+def _print_factors(factors: ItemFactors, output: Path, *, json: bool) -> None:
+    record = {
+        "file": output.name,
+        "bytes": output.stat().st_size,
+        "entities": factors.entities,
+        "items": factors.n_items,
+        "rank": factors.rank,
+        "private": factors.private,
+        "hash": factors.hash,
+        "note": factors.note,
+    }
+    if json:
+        typer.echo(jsonlib.dumps(record, indent=2))
+        return
+    typer.echo(f"{output}: {factors.rank} factors of {factors.n_items:,} items from {factors.entities} entities")
+    if factors.note:
+        typer.echo(f"  {factors.note}")
+    if not factors.private:
+        typer.echo("  NOT PRIVATE: made in a simulation, or without a proof")
+
+
+def personalize(
+    factors: Annotated[
+        Path, typer.Argument(help="The shared item factors, as items.round2, or the folder in which they arrive.")
+    ],
+    plan: PlanOption,
+    data: DataOption,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where the model goes, as st-anna.model.")],
+    entity: EntityName = None,
+    catalog: CatalogOption = None,
+    user: UserColumn = "user",
+    item: ItemColumn = "item",
+    value: ValueColumn = "value",
+    duplicates: Duplicates = "error",
+    unknown_items: UnknownItems = "error",
+    local: Local = "auto",
+    strength: Strength = "auto",
+    separator: Separator = ",",
+    json: Json = False,
+) -> None:
+    """Fit this entity's own model, drawn to the shared factors as far as its own validation says. Costs nothing."""
+    refuse_output(output, (factors, plan, data, catalog))
+    agreed = read_agreed(plan)
+    name = agreed_name(entity, output, agreed)
+    items = read_catalog(agreed, plan, catalog)
+    columns = {"user": user, "item": item, "value": value, "separator": separator}
+    table = read_table(data, agreed, items, duplicates=duplicates, unknown_items=unknown_items, **columns)
+    chosen = cast(Literal["auto", "factors", "item-item", "patterns", "features"], local)
+    agent = Entity(name, table, agreed)
+    shared = EntityFolder(factors, factors, agreed).fetch() if factors.is_dir() else factors
+    model = agent.personalize(shared, local=chosen, strength=strength_of(strength))
+    model.save(output)
+    if json:
+        record = {"file": output.name, "kind": model.scorer.kind, "strength": str(model.strength), "note": model.note}
+        typer.echo(jsonlib.dumps(record, indent=2))
+    else:
+        typer.echo(f"{output}: {model.summary()}")

@@ -1,0 +1,53 @@
+"""`twofold errors`: what an error or an exit code means and what to do about it."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import re
+from difflib import get_close_matches
+from importlib.resources import files
+from typing import Annotated
+
+import typer
+
+from twofold.cli.options import Json
+from twofold.errors import BadParameter
+
+__all__ = ["errors", "pages"]
+
+
+def errors(
+    name: Annotated[
+        str | None, typer.Argument(help="As missing-column, MissingColumn or exit-code-3; without one, all names.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Explain an error, or list the names of all.
+
+    Every message of twofold ends with the command that prints its page.
+
+    Examples: twofold errors, twofold errors bad-plan, twofold errors exit-code-3.
+    """
+    found = pages()
+    if name is None:
+        typer.echo(jsonlib.dumps(found, indent=2) if json else "\n".join(found))
+        return
+    key = re.sub(r"(?<=[a-z])(?=[A-Z])|[ _]", "-", name.strip()).lower()
+    if key not in found:
+        near = get_close_matches(key, found, n=1)
+        expected = f"perhaps {near[0]}" if near else "a name that twofold errors lists"
+        raise BadParameter("there is no such page.", found=f"{name:.40}", expected=expected, parameter="name")
+    typer.echo(jsonlib.dumps({"name": key, "text": found[key]}, indent=2) if json else f"{key}\n\n{found[key]}")
+
+
+def pages() -> dict[str, str]:
+    """Read the page of every error and exit code from the file that comes with the package.
+
+    Examples
+    --------
+    >>> pages()["unit-missing"]
+    'Nobody said whose presence is hidden. Name the unit: a person, or a visit.'
+    """
+    sections = files("twofold").joinpath("errors.md").read_text(encoding="utf-8").split("\n## ")[1:]
+    split = [section.partition("\n") for section in sections]
+    return {heading.strip().lower().replace(" ", "-"): text.strip() for heading, _, text in split}
