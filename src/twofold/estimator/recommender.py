@@ -11,7 +11,6 @@ import inspect
 import sys
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
-from dataclasses import fields
 from os import PathLike
 from pathlib import Path
 from typing import Any, Self
@@ -45,14 +44,14 @@ class Conventions:
         found = {name: getattr(self, name) for name in self._names()}
         plan = found.get("plan")
         if deep and isinstance(plan, Plan):
-            found |= {_PLAN + one.name: getattr(plan, one.name) for one in fields(plan)}
+            found |= {_PLAN + name: getattr(plan, name) for name in Plan.model_fields}
         return found
 
     def set_params(self, **parameters: Any) -> Self:
         """Change parameters; unknown names are refused before anything is changed."""
         inner = {name.removeprefix(_PLAN): value for name, value in parameters.items() if name.startswith(_PLAN)}
         outer = {name: value for name, value in parameters.items() if not name.startswith(_PLAN)}
-        unknown = (set(inner) - {one.name for one in fields(Plan)}) | (set(outer) - set(self._names()))
+        unknown = (set(inner) - set(Plan.model_fields)) | (set(outer) - set(self._names()))
         if unknown:
             names = ", ".join(self._names())
             raise BadParameter(
