@@ -12,6 +12,7 @@ from scipy import sparse
 
 from studies._frontier_settings import DataSetting
 from studies.data import jester
+from twofold.csr import with_data
 from twofold.data.bounds import Bounds
 from twofold.data.federation import Federation
 from twofold.data.ratings import Ratings
@@ -154,8 +155,7 @@ def _federation(setting: DataSetting, seed: int) -> Federation:
 
 def _watched(ratings: Ratings) -> Ratings:
     """Every rating becomes a 1: watched."""
-    ones: Any = (np.ones_like(ratings.matrix.data), ratings.matrix.indices, ratings.matrix.indptr)
-    return ratings.replace(sparse.csr_array(ones, shape=ratings.matrix.shape)).as_feedback("counts")
+    return ratings.replace(with_data(ratings.matrix, np.ones_like(ratings.matrix.data))).as_feedback("counts")
 
 
 def _split(federation: Federation, setting: DataSetting, seed: int) -> Split[Federation]:

@@ -1,8 +1,6 @@
-r"""Numbers of the privacy layer: exact fractions, read from what people type.
+"""Checks that need nothing but the value: exact numbers, whole numbers, names, hashes.
 
-A float is taken by its shortest decimal text, so that ``0.1`` means exactly 1/10.
-
-Checks that need nothing but the value: names, whole numbers, hashes.
+A float is taken by its shortest decimal text, so that ``0.1`` means exactly 1/10. Every refusal names the parameter.
 """
 
 from __future__ import annotations
@@ -11,14 +9,19 @@ import math
 import re
 from decimal import Decimal
 from fractions import Fraction
-from numbers import Rational
+from numbers import Integral, Rational
 
-from twofold.errors import BadPlan, BadPrivacyParameter
+from twofold.errors import BadPlan, BadPrivacyParameter, TwofoldError
 
 __all__ = ["Number", "check_entity_name", "exact", "is_hash", "number", "positive", "read_delta", "whole"]
 
 Number = Fraction | int | float | str | Decimal
 _DIGITS = 5000
+#: Also a file name on every system, and safe to print.
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_HASH = re.compile("[0-9a-f]{64}")
+#: Size of any other number: its square is still a finite one.
+LARGEST = 1e100
 
 
 def exact(number: Number, *, name: str = "number") -> Fraction:
@@ -86,15 +89,8 @@ def _read(number: Number) -> Fraction:
     return Fraction(number)
 
 
-#: Also a file name on every system, and safe to print.
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-_HASH = re.compile("[0-9a-f]{64}")
-#: Size of any other number: its square is still a finite one.
-LARGEST = 1e100
-
-
-def check_entity_name(name: object) -> str:
-    """Refuse a name that is no plain file name; it stands in headers and paths.
+def check_entity_name(name: object, *, error: type[TwofoldError] = BadPlan) -> str:
+    """Refuse a name that is not a plain file name, since names stand in headers and paths.
 
     Examples
     --------
@@ -105,7 +101,7 @@ def check_entity_name(name: object) -> str:
     twofold.errors.BadPlan: an entity's name is not usable...
     """
     if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise BadPlan(
+        raise error(
             "an entity's name is not usable.",
             expected="1 to 64 letters, digits, '-', '_' or '.', the first a letter or digit",
             parameter="entity",
@@ -113,12 +109,43 @@ def check_entity_name(name: object) -> str:
     return name
 
 
-def whole(name: str, value: object, *, least: int = 1, most: int | None = None) -> None:
-    """Refuse what is not a whole number in its range."""
-    fits = isinstance(value, int) and not isinstance(value, bool) and value >= least
-    if not fits or (most is not None and value > most):  # type: ignore[operator]
-        limits = f"a whole number from {least}" + (f" to {most:,}" if most else "")
-        raise BadPlan("{parameter} is out of range.", found=f"{value!r:.40}", expected=limits, parameter=name)
+def whole(
+    name: str,
+    value: object,
+    *,
+    least: int | None = 1,
+    most: int | None = None,
+    kind: type[Integral] | type[int] = int,
+    error: type[TwofoldError] = BadPlan,
+) -> int:
+    """Refuse what is not a whole number in its range; a bool is none.
+
+    Parameters
+    ----------
+    name : str
+        The parameter that holds the value.
+    value : object
+        What was given.
+    least, most : int, optional
+        The range, ends included.
+    kind : type
+        ``numbers.Integral`` takes numpy's whole numbers, too.
+    error : type
+        What to raise.
+
+    Examples
+    --------
+    >>> whole("rank", 20)
+    20
+    >>> whole("rank", True)
+    Traceback (most recent call last):
+    twofold.errors.BadPlan: rank is out of range...
+    """
+    fits = isinstance(value, kind) and not isinstance(value, bool)
+    if fits and (least is None or value >= least) and (most is None or value <= most):  # type: ignore[operator]
+        return int(value)  # type: ignore[call-overload,no-any-return]
+    limits = "a whole number" + (f" from {least}" if least is not None else "") + (f" to {most:,}" if most else "")
+    raise error("{parameter} is out of range.", found=f"{value!r:.40}", expected=limits, parameter=name)
 
 
 def number(name: str, value: object) -> float:

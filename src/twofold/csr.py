@@ -1,27 +1,48 @@
-r"""Sparse rows, entry by entry: keep some, change values, without sorting or checking again.
-
-Counts damped by a power: five orders of a drug are more than one, but not five times as telling.
-"""
+"""Sparse rows built from their three arrays, and rows made from others by keeping entries or changing values."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from numpy.typing import NDArray
 from scipy import sparse
 
-__all__ = ["damped", "damped_rows", "keep_entries", "with_data"]
+__all__ = ["csr_rows", "damped", "damped_rows", "keep_entries", "row_range", "summed", "with_data"]
 
-Floats = npt.NDArray[np.floating[Any]]
+Numbers = NDArray[Any]
 
 
-def keep_entries(
-    matrix: sparse.csr_array, chosen: npt.NDArray[np.bool_], data: Floats | None = None
-) -> sparse.csr_array:
-    """Only the chosen entries of a canonical matrix, with other values if given.
+def csr_rows(data: Numbers, indices: Numbers, indptr: Numbers, shape: tuple[int, int]) -> sparse.csr_array:
+    """Build a matrix from its values, their columns and the starts of its rows; nothing is sorted or summed.
 
+    Examples
+    --------
+    >>> csr_rows(np.ones(2), np.array([1, 0]), np.array([0, 1, 2]), (2, 2)).toarray().tolist()
+    [[0.0, 1.0], [1.0, 0.0]]
+    """
+    parts: Any = (data, indices, indptr)  # SciPy's stubs do not know this form
+    return sparse.csr_array(parts, shape=shape)
+
+
+def with_data(matrix: sparse.csr_array, data: Numbers) -> sparse.csr_array:
+    """Give the same entries other values.
+
+    Examples
+    --------
+    >>> with_data(sparse.csr_array(np.eye(2)), np.array([3.0, 4.0])).toarray().tolist()
+    [[3.0, 0.0], [0.0, 4.0]]
+    """
+    made = csr_rows(data, matrix.indices, matrix.indptr, matrix.shape)
+    made.has_canonical_format = matrix.has_canonical_format
+    return made
+
+
+def keep_entries(matrix: sparse.csr_array, chosen: NDArray[np.bool_], data: Numbers | None = None) -> sparse.csr_array:
+    """Keep only the chosen entries of a canonical matrix, with other values if given.
+
+    Examples
+    --------
     >>> keep_entries(sparse.csr_array(np.eye(2)), np.array([False, True])).toarray().tolist()
     [[0.0, 0.0], [0.0, 1.0]]
     """
@@ -29,28 +50,45 @@ def keep_entries(
     if chosen.all():
         return with_data(matrix, values)
     counts = np.concatenate([[0], np.cumsum(chosen)])
-    indptr = counts[matrix.indptr].astype(matrix.indptr.dtype)
-    return _canonical(values[chosen], matrix.indices[chosen], indptr, matrix.shape)
+    made = csr_rows(
+        values[chosen], matrix.indices[chosen], counts[matrix.indptr].astype(matrix.indptr.dtype), matrix.shape
+    )
+    made.has_canonical_format = True
+    return made
 
 
-def with_data(matrix: sparse.csr_array, data: Floats) -> sparse.csr_array:
-    """The same entries with other values."""
-    return _canonical(data, matrix.indices, matrix.indptr, matrix.shape)
+def row_range(matrix: sparse.csr_array, start: int, stop: int) -> sparse.csr_array:
+    """Take neighbouring rows; their values and columns are not copied.
+
+    Examples
+    --------
+    >>> row_range(sparse.csr_array(np.eye(3)), 1, 3).toarray().tolist()
+    [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    """
+    starts = matrix.indptr[start : stop + 1]
+    entries = slice(starts[0], starts[-1])
+    return csr_rows(
+        matrix.data[entries], matrix.indices[entries], starts - starts[0], (len(starts) - 1, matrix.shape[1])
+    )
 
 
-def _canonical(
-    data: Floats, indices: npt.NDArray[Any], indptr: npt.NDArray[Any], shape: tuple[int, int]
-) -> sparse.csr_array:
-    matrix = sparse.csr_array((data, indices, indptr), shape=shape)
-    matrix.has_canonical_format = True
-    return matrix
+def summed(matrix: sparse.csr_array) -> sparse.csr_array:
+    """Sum repeated cells, which is what they mean to SciPy, in a copy; return a matrix without any as it is.
+
+    Examples
+    --------
+    >>> summed(csr_rows(np.ones(2), np.array([0, 0]), np.array([0, 2]), (1, 1))).toarray().tolist()
+    [[2.0]]
+    """
+    if matrix.has_canonical_format:
+        return matrix
+    copy = matrix.copy()
+    copy.sum_duplicates()
+    return copy
 
 
-Floats_damping = NDArray[np.floating[Any]]
-
-
-def damped(values: Floats_damping, power: float) -> NDArray[np.float64]:
-    """Raise values to a power, keeping their sign.
+def damped(values: Numbers, power: float) -> NDArray[np.float64]:
+    """Raise values to a power, keeping their sign: five orders of a drug say more than one, but not five times as much.
 
     Examples
     --------
@@ -62,12 +100,11 @@ def damped(values: Floats_damping, power: float) -> NDArray[np.float64]:
 
 
 def damped_rows(rows: sparse.csr_array, power: float) -> sparse.csr_array:
-    """Do the same to the stored entries of sparse rows, in single precision; the rows given stay as they are.
+    """Damp the entries of sparse rows, in single precision; the given rows stay as they are.
 
     Examples
     --------
     >>> damped_rows(sparse.csr_array(np.array([[4.0, 0.0]])), 0.5).toarray().tolist()
     [[2.0, 0.0]]
     """
-    parts: Any = (damped(rows.data, power).astype(np.float32), rows.indices, rows.indptr)
-    return sparse.csr_array(parts, shape=rows.shape)
+    return with_data(rows, damped(rows.data, power).astype(np.float32))

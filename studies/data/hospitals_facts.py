@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg, sparse
 
+from twofold.csr import with_data
 from twofold.errors import MissingExtra
 
 __all__ = [
@@ -200,7 +201,7 @@ def _hold_out(counts: sparse.csr_array, rng: np.random.Generator) -> tuple[spars
 
 def _presence(counts: sparse.csr_array) -> sparse.csr_array:
     """One where there is an entry."""
-    return sparse.csr_array((np.ones(counts.nnz), counts.indices, counts.indptr), shape=counts.shape)
+    return with_data(counts, np.ones(counts.nnz))
 
 
 def _basis(rows: sparse.csr_array, rank: int, *, around: Floats | None = None) -> Floats:

@@ -10,17 +10,26 @@ import numpy.typing as npt
 import polars as pl
 from scipy import sparse
 
+from twofold.csr import csr_rows
 from twofold.data.catalog import Catalog
 from twofold.data.federation import Federation
 from twofold.data.files import read_file, require_columns
 from twofold.data.identifiers import Identifiers
 from twofold.data.ratings import Ratings
-from twofold.data.sources.published import JESTER, find_folder, need_table
+from twofold.data.sources.published import Published, find_folder, need_table
 from twofold.data.split import Seed
 from twofold.errors import BadValue, DataError, EmptyTable, UnreadableSource
 
-__all__ = ["JOKES", "load"]
+__all__ = ["JESTER", "JOKES", "load"]
 
+JESTER: Final = Published(
+    title="Jester, data set 1, first part",
+    page="https://eigentaste.berkeley.edu/dataset/",
+    licence="free for research when cited",
+    citation="Goldberg, Roeder, Gupta and Perkins, Information Retrieval 4(2), 2001",
+    folder="jester-1",
+    files=("ratings_wide.csv (columns n_ratings, joke1, ..., joke100)",),
+)
 N_JOKES: Final = 100
 JOKES: Final = tuple(f"joke{number}" for number in range(1, N_JOKES + 1))
 BOUND: Final = 10.0
@@ -104,7 +113,7 @@ def _sparse(grid: npt.NDArray[np.float64]) -> sparse.csr_array:
     rated = grid != NOT_RATED
     indptr = np.concatenate([[0], np.cumsum(rated.sum(axis=1))]).astype(np.int32)
     columns = np.nonzero(rated)[1].astype(np.int32)
-    matrix = sparse.csr_array((grid[rated].astype(np.float32), columns, indptr), shape=grid.shape)
+    matrix = csr_rows(grid[rated].astype(np.float32), columns, indptr, grid.shape)
     matrix.has_canonical_format = True
     return matrix
 

@@ -11,6 +11,7 @@ from scipy import linalg, sparse
 
 from studies.systems.base import Feedback, Score
 from twofold.algorithms.fold_in import FoldIn
+from twofold.csr import with_data
 
 __all__ = ["Covariance", "Directions", "covariance_score", "leading"]
 
@@ -133,7 +134,6 @@ def _of_ratings(
     scores = means + offsets[:, None]
     if ready is None or not rows.shape[0]:
         return np.asarray(scores)
-    parts: Any = ((above - offsets[owners]).astype(np.float32), rows.indices, rows.indptr)
-    own = sparse.csr_array(sparse.csr_array(parts, shape=rows.shape)[:, kept])
+    own = sparse.csr_array(with_data(rows, (above - offsets[owners]).astype(np.float32))[:, kept])
     scores[:, kept] += ready.rows(own) @ found.vectors.T
     return np.asarray(scores)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from twofold.csr import with_data
 from twofold.privacy.budget import ZCDP, PureDP, exact
 from twofold.privacy.events import Released
 from twofold.privacy.grid import Grid, Integers, cap_l1, cap_l2
@@ -92,7 +93,7 @@ class PairSums:
         starts = vectors.indptr.astype(np.int64)
         capped = cap_l1(self.grid.put(vectors.data), starts, limit=most)
         capped = cap_l2(capped, starts, limit_squared=square)
-        whole = sparse.csr_array((capped, vectors.indices, vectors.indptr), shape=vectors.shape)
+        whole = with_data(vectors, capped)
         products = (whole.T @ whole).toarray()
         return np.asarray(products[np.triu_indices(vectors.shape[1])], dtype=np.int64)
 

@@ -13,6 +13,7 @@ from studies.systems._adam import Adam
 from studies.systems.base import Feedback, Fitted, Score, Traffic, read_as
 from studies.systems.factorization import Factorization, factor_bytes
 from twofold.algorithms.fold_in import FoldIn
+from twofold.csr import with_data
 from twofold.data.federation import Federation
 
 __all__ = ["FederatedALS", "item_gradient"]
@@ -150,8 +151,7 @@ def _weighted_errors(rows: sparse.csr_array, U: Floats, V: Floats, absent: float
     for start in range(0, rows.nnz, _BLOCK):
         own = slice(start, start + _BLOCK)
         fitted[own] = np.einsum("er,er->e", U[owners[own]], V[rows.indices[own]])
-    parts: Any = ((1 - absent) * fitted - rows.data, rows.indices, rows.indptr)
-    return sparse.csr_array(parts, shape=rows.shape)
+    return with_data(rows, (1 - absent) * fitted - rows.data)
 
 
 def _folding(V: Floats, factorization: Factorization, feedback: Feedback) -> FoldIn:

@@ -14,6 +14,7 @@ from studies.systems._pair_sums import PairSums
 from studies.systems.base import Feedback, Fitted, Traffic, read_as
 from studies.systems.exchange import Release, entity_seed
 from studies.systems.factorization import rows_bytes
+from twofold.csr import with_data
 from twofold.data.federation import Federation
 from twofold.entity.agent import bounded
 from twofold.federation.plan import Plan
@@ -161,8 +162,7 @@ class McSherryMironov:
         owners = np.repeat(np.arange(lengths.size), lengths)
         offsets = np.bincount(owners, weights=above, minlength=lengths.size) / (lengths + self.damping)
         values = np.clip(above - offsets[owners], -self.clamp, self.clamp) / np.sqrt(lengths[owners])
-        parts: Any = (values, own.indices, own.indptr)
-        return sparse.csr_array(parts, shape=own.shape)
+        return with_data(own, values)
 
     def _part(self, plan: Plan, name: str) -> Any:
         return plan.parameters.budget.split(**_SHARES[plan.feedback])[name]
@@ -186,8 +186,7 @@ def _common(means: WeightedRows, count: int) -> NDArray[np.intp]:
 def _evened(vectors: sparse.csr_array) -> sparse.csr_array:
     """One over the root of the length at every entry of a person."""
     lengths = np.diff(vectors.indptr)
-    parts: Any = (1 / np.sqrt(np.repeat(lengths, lengths)), vectors.indices, vectors.indptr)
-    return sparse.csr_array(parts, shape=vectors.shape)
+    return with_data(vectors, 1 / np.sqrt(np.repeat(lengths, lengths)))
 
 
 def _total(

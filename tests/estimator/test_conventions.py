@@ -30,7 +30,7 @@ from tests.refused import refused
 from twofold.data.catalog import Catalog
 from twofold.errors import BadParameter, NotFitted, SilentSpending
 from twofold.estimator import FederatedRecommender
-from twofold.estimator.spending import ACCOUNT
+from twofold.estimator.spending import GUARD
 from twofold.federation.plan import Plan
 
 pytest.importorskip("sklearn")
@@ -59,9 +59,9 @@ APPLICABLE = (
 
 @pytest.fixture(autouse=True)
 def _fresh_account() -> Iterator[None]:
-    ACCOUNT.forget()
+    GUARD.forget()
     yield
-    ACCOUNT.forget()
+    GUARD.forget()
 
 
 def make_plan(**changes: Any) -> Plan:

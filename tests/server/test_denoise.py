@@ -1,4 +1,4 @@
-"""Known noise edges and optimal shrinkage."""
+"""Known noise edges, optimal shrinkage, and one form for factors that mean the same."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from twofold.server.denoise import (
+    canonical,
     keep_sketch,
     keep_symmetric,
     shrink_sketch,
     shrink_symmetric,
-    sketch_edge,
     symmetric_edge,
 )
 
@@ -33,6 +33,11 @@ def test_pure_noise_stays_below_in_at_least_95_of_100_draws(kind):
             largest = np.linalg.svd(rng.normal(scale=NOISE, size=(ITEMS, COLUMNS)), compute_uv=False)[:1]
             risen += bool(shrink_sketch(largest, NOISE, ITEMS, COLUMNS)[0] > 0)
     assert risen <= 10
+
+
+def sketch_edge(noise, items, columns):
+    """Where the largest singular value of rectangular noise lies: see the head of `twofold.server.denoise`."""
+    return noise * (np.sqrt(items) + np.sqrt(columns))
 
 
 def test_the_edge_is_where_the_largest_value_of_noise_lies():
@@ -87,3 +92,31 @@ def test_shrunk_sizes_of_a_sketch_are_as_good_as_the_best_there_are():
         )
     assert ours <= 1.03 * best
     assert ours < raw
+
+
+def test_scale_and_order_do_not_matter() -> None:
+    rng = np.random.default_rng(0)
+    V, U = rng.random((9, 4)), rng.random((30, 4))
+    first = canonical(V, U.T @ U / 30)
+    order, scale = rng.permutation(4), rng.random(4) * 5 + 0.1
+    W, T = (V * scale)[:, order], (U / scale)[:, order]
+    second = canonical(W, T.T @ T / 30)
+    for one, two in zip(first, second, strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-12)
+    np.testing.assert_allclose(first[0] @ first[1] @ first[0].T, V @ (U.T @ U / 30) @ V.T, rtol=1e-12)
+
+
+def test_both_sides_have_the_same_mean_square() -> None:
+    rng = np.random.default_rng(1)
+    U = rng.random((30, 3)) * [1, 5, 9]
+    V, moments = canonical(rng.random((7, 3)), U.T @ U / 30)
+    np.testing.assert_allclose((V**2).mean(axis=0), np.diag(moments), rtol=1e-12)
+    assert (np.diff(np.diag(moments)) <= 0).all()
+
+
+def test_dead_factors_are_left_out() -> None:
+    V, moments = canonical(np.array([[1.0, 0.0, 2.0]]), np.diag([1.0, 1.0, 0.0]))
+    assert V.shape == (1, 1)
+    assert moments.shape == (1, 1)
+    nothing = canonical(np.zeros((3, 2)), np.zeros((2, 2)))
+    assert [part.shape for part in nothing] == [(3, 1), (1, 1)]

@@ -55,7 +55,7 @@ def test_streaming_and_memory_reach_the_same_objective(make_plan: MakePlan, feed
     inside = fit_items(rows, scale, rank=usable_rank(plan, seen), seed=0, threads=1)
     start = streaming._start(lambda: iter(parts), scale, plan, 3, 20, 1)
     looks = lambda V: streaming._look(lambda: iter(parts), V, scale, plan, 1)  # noqa: E731
-    passed = descend(looks, start, most=streaming.MOST_PASSES, tolerance=streaming.TOLERANCE)
+    passed = descend(looks, start, most=streaming.MOST_PASSES, tolerance=streaming.PASS_TOLERANCE)
     one, two, before = (objective(rows, V, scale) for V in (inside, passed, start))
     assert two == pytest.approx(one, rel=2e-3)
     assert two <= before

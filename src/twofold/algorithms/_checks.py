@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from twofold.checks import whole
 from twofold.errors import BadNumber, BadParameter, BadShape, Set
 
 if TYPE_CHECKING:
@@ -31,21 +32,14 @@ __all__ = [
 
 
 def whole_number(name: str, value: object, *, least: int = 1) -> int:
-    """Return an integer of at least `least`.
+    """Return a whole number of at least `least`; numpy's are welcome.
 
     Examples
     --------
     >>> whole_number("rank", 3)
     3
     """
-    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
-        raise BadParameter(
-            f"{{parameter}} must be a whole number, {least} or more.",
-            found=repr(value),
-            fix=Set(name, least),
-            parameter=name,
-        )
-    return int(value)
+    return whole(name, value, least=least, kind=Integral, error=BadParameter)
 
 
 def non_negative_number(name: str, value: object) -> float:

@@ -1,4 +1,4 @@
-r"""Kernels: plain Python functions that numba compiles when first called, and blocks of work over threads.
+"""Kernels: plain Python functions that numba compiles when first called, and blocks of work over threads.
 
 Rules a kernel file keeps:
 
@@ -10,11 +10,8 @@ Rules a kernel file keeps:
   results are bit for bit the same on one thread and on many;
 * every kernel has a NumPy reference of the same signature; callers ask `numba_enabled` which one to use.
 
-Keep the matrix products of NumPy and the factorizations of SciPy on the thread that asks for them.
-
-Our own threads each work on a block of rows. If BLAS starts threads too, they fight for the same processors, and a
-product may be cut differently on another machine. So a job holds BLAS at one thread while it runs. The wheels of NumPy
-and of SciPy bring a BLAS each, so there are two to hold.
+BLAS threads would compete with ours for the processors and may cut a product differently on another machine, so a job
+holds BLAS at one thread while it runs. The wheels of NumPy and of SciPy bring a BLAS each: there are two to hold.
 """
 
 from __future__ import annotations
@@ -52,12 +49,24 @@ __all__ = [
 ENVIRONMENT_SWITCH = "TWOFOLD_NO_NUMBA"
 NOTICE = "twofold: compiling numeric kernels for this processor; later runs load them from a cache."
 
+# The OpenBLAS inside NumPy's wheels has a prefix and a suffix of its own; builds by distributions have none.
+_SPELLINGS = (
+    "scipy_openblas_{}_num_threads64_",
+    "openblas_{}_num_threads64_",
+    "scipy_openblas_{}_num_threads",
+    "openblas_{}_num_threads",
+)
+
 _logger = logging.getLogger("twofold")
 _reference_only: ContextVar[bool] = ContextVar("twofold_reference_only", default=False)
 _most_threads: ContextVar[int | None] = ContextVar("twofold_most_threads", default=None)
-_lock = threading.RLock()
+_compiling = threading.RLock()
 _announced = False
+_switching = threading.Lock()
+_holders = 0
+_before: list[int] = []
 
+Switch = tuple[Callable[[], int], Callable[[int], object]]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -148,7 +157,7 @@ class Kernel:
 
     def dispatcher(self) -> Any:
         """Return numba's dispatcher of this kernel, made once."""
-        with _lock:
+        with _compiling:
             if self._dispatcher is None:
                 self._dispatcher = self._build()
             return self._dispatcher
@@ -299,20 +308,6 @@ def _announce() -> None:
         _logger.info(NOTICE)
 
 
-# The OpenBLAS inside NumPy's wheels has a prefix and a suffix of its own; builds by distributions have none.
-_SPELLINGS = (
-    "scipy_openblas_{}_num_threads64_",
-    "openblas_{}_num_threads64_",
-    "scipy_openblas_{}_num_threads",
-    "openblas_{}_num_threads",
-)
-_lock_blas_threads = threading.Lock()
-_holders = 0
-_before: list[int] = []
-
-Switch = tuple[Callable[[], int], Callable[[int], object]]
-
-
 @contextlib.contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Hold BLAS at one thread inside the ``with`` block; do nothing where it offers no such switch.
@@ -335,7 +330,7 @@ def one_blas_thread() -> Iterator[None]:
 
 def _enter() -> None:
     global _holders
-    with _lock_blas_threads:
+    with _switching:
         _holders += 1
         if _holders == 1:
             for reader, setter in _switches():
@@ -345,7 +340,7 @@ def _enter() -> None:
 
 def _leave() -> None:
     global _holders
-    with _lock_blas_threads:
+    with _switching:
         _holders -= 1
         if _holders == 0:
             for _, setter in reversed(_switches()):  # backwards: both may be one library

@@ -1,12 +1,9 @@
-r"""The compiled half of the Lloyd step; `_kmeans_reference` says the same in NumPy.
+"""Compiled steps of k-means and of local search by swaps; `_reference` says the same in NumPy.
 
-Names: `table` holds minus twice the shifted centers, one column per cluster, padded with empty columns to a
-multiple of 16 whose `bias` is infinite; a row's score for a cluster is its product with that column plus the
-bias, and the smallest score is the nearest center (see `_kmeans_scores.scorer`).
-
-The compiled half of a swap step; `_localswap_reference` says the same in NumPy.
-
-All numbers are whole and below 2^53 in size, so float64 holds them exactly and no order of addition changes a sum.
+In a Lloyd step `table` holds minus twice the shifted centers, one column per cluster, padded with empty columns to a
+multiple of 16 whose `bias` is infinite. A row's score for a cluster is its product with that column plus the bias, and
+the smallest score is the nearest center (see `_kmeans_step.scorer`). In a swap step all numbers are whole and below
+2^53 in size, so float64 holds them exactly and no order of addition changes a sum.
 """
 
 from __future__ import annotations

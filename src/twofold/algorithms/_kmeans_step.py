@@ -1,10 +1,7 @@
-r"""One pass over the rows: nearest centers, sums, counts and inertia, in blocks that do not depend on threads.
+"""One pass over the rows: nearest centers, sums, counts and inertia, in blocks that do not depend on threads.
 
-Distance bounds that spare sparse rows the comparison with all centers, move after move.
-
-Nearest centers: a product of rows and centers, then the smallest score of each row.
-
-Rows as the k-means kernels want them: contiguous, one floating type, sparse or dense.
+A matrix product of rows and centers scores each pair; the smallest score of a row is its nearest center. From one
+move of the centers to the next, distance bounds spare most sparse rows the comparison with all of them.
 """
 
 from __future__ import annotations
@@ -19,39 +16,39 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from twofold.algorithms import _kmeans_kernels
-from twofold.algorithms import _reference as _kmeans_reference
+from twofold.algorithms import _kmeans_kernels, _reference
 from twofold.algorithms._jit import Workers, numba_enabled, one_blas_thread
+from twofold.csr import csr_rows, summed
 from twofold.errors import BadNumber, BadParameter, BadShape
 
 __all__ = [
     "Bounds",
+    "LloydStep",
     "Rows",
-    "Scorer",
-    "Step",
     "as_centers",
     "as_rows",
     "as_weights",
-    "cuts",
-    "kernels",
-    "label_sparse",
-    "labelled_chunks",
     "nearest",
-    "over_sparse_blocks",
     "require_finite",
-    "require_in_range",
     "scorer",
     "squared_distances",
     "step",
 ]
 
 PARTS = 8  # most blocks a pass over dense rows, or over clusters, is cut into
+PADDING = 16  # one AVX-512 register of float32; matrix products and the sparse kernel like full registers
+CHUNK_BYTES = 1 << 19  # rows scored together stay in a second-level cache until they are added up
+FAR = 4.0  # an offset this many times the spread of the centers is taken off first
+ENTRIES_PER_BLOCK = 1 << 16  # sparse entries labelled by one call of a kernel
+SETTLED = 0.1  # while more rows than this change their label, bounds cost more than they spare
+MOST_BYTES = 1 << 26  # bounds may always take this much, and more only if the rows do
 
+Floats = NDArray[Any]
 Labels = NDArray[np.int32]
 Doubles = NDArray[np.float64]
 
 
-class Step(NamedTuple):
+class LloydStep(NamedTuple):
     """What one pass over the rows gives: labels, weighted sums and counts per cluster, inertia."""
 
     labels: Labels
@@ -60,7 +57,7 @@ class Step(NamedTuple):
     inertia: float
 
 
-def step(rows: Rows, weights: Doubles, centers: Doubles, workers: Workers, bounds: Bounds | None = None) -> Step:
+def step(rows: Rows, weights: Doubles, centers: Doubles, workers: Workers, bounds: Bounds | None = None) -> LloydStep:
     """Label the rows and add them up per cluster; `bounds` of the same run make it quicker, not different."""
     rounded = centers.astype(rows.dtype).astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"), one_blas_thread():
@@ -103,7 +100,7 @@ def squared_distances(rows: Rows, centers: Doubles, labels: Labels) -> Doubles:
     return result
 
 
-def _sparse_step(rows: Rows, weights: Doubles, centers: Doubles, workers: Workers, bounds: Bounds | None) -> Step:
+def _sparse_step(rows: Rows, weights: Doubles, centers: Doubles, workers: Workers, bounds: Bounds | None) -> LloydStep:
     labels = _sparse_labels(rows, centers, workers, bounds)
     sums, counts = np.zeros(centers.shape), np.zeros(len(centers))
     borders = cuts(len(centers), PARTS)
@@ -117,7 +114,7 @@ def _sparse_step(rows: Rows, weights: Doubles, centers: Doubles, workers: Worker
 
     workers.run(add_part, squares.size)
     inertia = squares.sum() - 2.0 * np.vdot(centers, sums) + counts @ (centers**2).sum(axis=1)
-    return Step(labels, sums, counts, _never_negative(inertia))
+    return LloydStep(labels, sums, counts, _never_negative(inertia))
 
 
 def _sparse_labels(rows: Rows, centers: Doubles, workers: Workers, bounds: Bounds | None) -> Labels:
@@ -131,7 +128,7 @@ def _sparse_labels(rows: Rows, centers: Doubles, workers: Workers, bounds: Bound
     return labels
 
 
-def _dense_step(rows: Rows, weights: Doubles, centers: Doubles, workers: Workers) -> Step:
+def _dense_step(rows: Rows, weights: Doubles, centers: Doubles, workers: Workers) -> LloydStep:
     n_rows, n_clusters = rows.shape[0], len(centers)
     scores = scorer(centers, rows.dtype)
     labels = np.zeros(n_rows, np.int32)
@@ -150,16 +147,12 @@ def _dense_step(rows: Rows, weights: Doubles, centers: Doubles, workers: Workers
 
     workers.run(add_part, n_parts)
     require_in_range(rows, int(broken.sum()))
-    return Step(labels, sums.sum(axis=0), counts.sum(axis=0), _never_negative(inertia.sum()))
+    return LloydStep(labels, sums.sum(axis=0), counts.sum(axis=0), _never_negative(inertia.sum()))
 
 
 def _never_negative(inertia: Any) -> float:
     """Rounding may leave a hair below zero; numbers whose squares overflow have infinite inertia."""
     return float(inertia) if inertia >= 0 else (0.0 if np.isfinite(inertia) else float("inf"))
-
-
-SETTLED = 0.1  # while more rows than this change their label, bounds cost more than they spare
-MOST_BYTES = 1 << 26  # bounds may always take this much, and more only if the rows do
 
 
 class Bounds:
@@ -227,14 +220,6 @@ class Bounds:
         return moved
 
 
-PADDING = 16  # one AVX-512 register of float32; matrix products and the sparse kernel like full registers
-CHUNK_BYTES = 1 << 19  # rows scored together stay in a second-level cache until they are added up
-FAR = 4.0  # an offset this many times the spread of the centers is taken off first
-ENTRIES_PER_BLOCK = 1 << 16  # sparse entries labelled by one call of a kernel
-
-Floats = NDArray[Any]
-
-
 class Scorer(NamedTuple):
     """Centers as the kernels want them, and the kernels: asked for once, since other threads have other settings."""
 
@@ -247,7 +232,7 @@ class Scorer(NamedTuple):
 
 def kernels() -> ModuleType:
     """Return the kernels, or their references where numba is switched off."""
-    return _kmeans_kernels if numba_enabled() else _kmeans_reference
+    return _kmeans_kernels if numba_enabled() else _reference
 
 
 def cuts(length: int, n_parts: int) -> NDArray[np.intp]:
@@ -357,8 +342,7 @@ class Rows:
         """Something `@` and indexing work on."""
         if self.indices is None or self.indptr is None:
             return self.values
-        parts: Any = (self.values, self.indices, self.indptr)
-        return sp.csr_array(parts, shape=self.shape)
+        return csr_rows(self.values, self.indices, self.indptr, self.shape)
 
     def take(self, chosen: NDArray[np.intp]) -> NDArray[np.float64]:
         """Return a few rows, dense, in double precision."""
@@ -436,10 +420,7 @@ def _working_type(found: np.dtype[Any], asked: DTypeLike | None) -> np.dtype[Any
 
 
 def _sparse_rows(X: Any, dtype: DTypeLike | None) -> Rows:
-    csr = X.tocsr()
-    if not csr.has_canonical_format:  # repeated entries would be squared one by one
-        csr = csr.copy()
-        csr.sum_duplicates()
+    csr = summed(X.tocsr())  # repeated entries would be squared one by one
     return Rows(
         shape=(csr.shape[0], csr.shape[1]),
         values=np.ascontiguousarray(csr.data, dtype=_working_type(csr.dtype, dtype)),

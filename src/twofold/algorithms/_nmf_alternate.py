@@ -1,15 +1,13 @@
-r"""The loop of `masked_nmf`: exact solves of both sides in turn, with lengthened steps.
+"""The loop of `masked_nmf`: both sides of the problem solved exactly in turn, with lengthened steps.
 
 Going on in the direction of the last change saves about a third of the iterations [1]_. A lengthened step is
 kept only if the objective falls; otherwise the plain one is taken, which cannot raise it.
 
+Values and weights are scaled by powers of two, which changes no digit and keeps squares of very large or very small
+input inside the range of float32.
+
 .. [1] A. M. S. Ang and N. Gillis, Accelerating nonnegative matrix factorization algorithms using extrapolation,
    Neural Computation 31(2), 2019.
-
-From what a caller has to the two sides of a factorization, with numbers brought near 1.
-
-Scaling is by powers of two, so it changes no digit: it only keeps squares of very large or very small input
-inside the range of float32.
 """
 
 from __future__ import annotations
@@ -22,10 +20,10 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from twofold.algorithms import _checks
-from twofold.algorithms._checks import is_sparse
 from twofold.algorithms._jit import Workers
 from twofold.algorithms._nmf_entries import Entries, Settings, observed
 from twofold.algorithms._nmf_sides import DenseSide, SparseSide, padded, solve
+from twofold.csr import csr_rows
 from twofold.errors import BadNumber, Set
 
 __all__ = ["Problem", "Stop", "alternate", "in_range", "near_one", "read_problem", "unscaled"]
@@ -124,7 +122,7 @@ def _begin(
 def _random_items(problem: Problem, rank: int, rng: np.random.Generator) -> Array:
     """Draw factors whose products are about as large as the data: uniform, mean sqrt(mean |x| / rank)."""
     values: Any = problem.cells if problem.entries is None else problem.entries.values
-    values = values.data if is_sparse(values) else values
+    values = values.data if _checks.is_sparse(values) else values
     size = float(np.abs(values).mean(dtype=np.float64)) if values.size else 0.0
     return np.asarray(2 * np.sqrt(size / rank) * rng.random((problem.shape[1], rank)))
 
@@ -262,7 +260,8 @@ def read_problem(
     row_scale, value_scale, entry_scale = near_one(own), near_one(source), 1.0
     own = own / row_scale
     if entries is not None and settings.absent == 1 and entries.weights.size == 0:
-        cells, entries = _as_matrix(entries), None  # zeros weigh as much as the rest: one Gram matrix for all
+        # Zeros weigh as much as the rest: one Gram matrix for all.
+        cells, entries = csr_rows(entries.values, entries.columns, entries.starts, entries.shape), None
     if entries is not None:
         entry_scale = near_one(entries.weights)
         values = _divided(entries.values, value_scale).astype(kind, copy=False)
@@ -293,9 +292,3 @@ def _weights(entries: Entries, rows: Array, plain: bool, scale: float, kind: np.
 
 def _divided(values: Any, scale: float) -> Any:
     return values if scale == 1.0 else values.astype(np.float64) / scale
-
-
-def _as_matrix(entries: Entries) -> Any:
-    from scipy.sparse import csr_array
-
-    return csr_array((entries.values, entries.columns, entries.starts), shape=entries.shape)

@@ -1,12 +1,8 @@
-r"""Exact least squares for many rows: a Gram matrix per row, eight rows solved side by side.
+"""Exact least squares for many rows: a Gram matrix per row, eight rows solved side by side.
 
-Row r minimises ``sum_e w_e (x_e - u . v_e)^2 + ridge_r |u|^2``, over u >= 0 or over all u.
-
-Sums of outer products over one row's entries, in tiles whose totals stay in registers.
-
-Factors are flat and padded: `width` columns, the rank rounded up to a multiple of eight lanes.
-
-Entries in compressed rows, turned into compressed columns by a counting sort.
+Row r minimises ``sum_e w_e (x_e - u . v_e)^2 + ridge_r |u|^2``, over u >= 0 or over all u. Its Gram matrix is summed
+in tiles whose totals stay in registers. Factors are flat and padded: `width` columns, the rank rounded up to a multiple
+of eight lanes. `transpose` turns compressed rows into compressed columns by a counting sort.
 """
 
 from __future__ import annotations
@@ -21,6 +17,7 @@ from twofold.algorithms._lanes import LANES, add, fill, load, multiply, multiply
 from twofold.algorithms._nmf_pivot import solve_lanes
 
 Array = NDArray[Any]
+CHUNK = 128  # entries of one row gathered at a time: they stay in the first-level cache
 
 
 @kernel()
@@ -157,9 +154,6 @@ def solve_rows(
                 u = x[i * LANES + lane]
                 out[row * width + i] = u if signed or u > 0 else 0
                 energy[row] -= out[row * width + i] * system[(rank * rank + i) * LANES + lane]
-
-
-CHUNK = 128  # entries of one row gathered at a time: they stay in the first-level cache
 
 
 @kernel()

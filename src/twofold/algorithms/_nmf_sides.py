@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twofold.algorithms import _nmf_kernels
-from twofold.algorithms import _reference as _nmf_reference
+from twofold.algorithms import _nmf_kernels, _reference
 from twofold.algorithms._checks import is_sparse
 from twofold.algorithms._jit import Workers, numba_enabled, one_blas_thread
 from twofold.algorithms._lanes import LANES
@@ -160,11 +159,11 @@ def solve_block(
     energy: Array,
     failed: Array,
 ) -> None:
-    """Run the kernel on some rows, then mend the rows whose pivoting did not settle."""
+    """Run the kernel on some rows, then solve again the rows whose pivoting did not settle."""
     rank = head[5]
     numbers = _numbers(head[4].dtype, rank)
     arguments = (*head, *tail, signed, warm, *numbers, out.reshape(-1), energy, failed)
-    reference: Any = _nmf_reference.solve_rows
+    reference: Any = _reference.solve_rows
     if not numba_enabled():
         reference(first, last, *arguments)
         return

@@ -1,16 +1,7 @@
-r"""The Lloyd step in plain NumPy: slow, short, and what the compiled kernels are tested against.
+"""The kernels in plain NumPy: slow, short, and what the compiled ones are tested against.
 
-Each function has the signature of its namesake in `_kmeans_kernels`.
-
-The slow, plain versions of the kernels: what tests compare with, and what mends a row that would not settle.
-
-Selection of the largest scores in plain NumPy: slow, short, and what the compiled kernels are tested against.
-
-Each function has the signature of its namesake in `_top_items_kernels`.
-
-The swap step in plain NumPy: slow, short, and what the compiled kernels are tested against.
-
-Places of held-out items in plain NumPy: slow, short, and what the compiled kernel is tested against.
+Each function has the signature of its namesake in `_kmeans_kernels`, `_nmf_kernels` or `_top_items_kernels`.
+`solve_rows` also solves the rows whose compiled pivoting did not settle.
 """
 
 from __future__ import annotations
@@ -18,8 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
+
+from twofold.csr import csr_rows
 
 __all__ = [
     "add_dense_rows",
@@ -38,7 +30,8 @@ __all__ = [
     "solve_rows",
 ]
 
-Array = Any
+Array = NDArray[Any]
+_SWAPS = 64  # candidates of a swap step compared at once
 
 
 def nearest_of_scores(scores: Array, bias: Array, labels: Array) -> int:
@@ -52,7 +45,7 @@ def nearest_sparse(indptr: Array, indices: Array, data: Array, table: Array, bia
     """Label sparse rows."""
     span = slice(indptr[0], indptr[-1])
     shape = (labels.size, table.shape[0])
-    rows = sp.csr_array((data[span], indices[span], indptr - indptr[0]), shape=shape)
+    rows = csr_rows(data[span], indices[span], indptr - indptr[0], shape)
     return nearest_of_scores(rows @ table, bias, labels)
 
 
@@ -92,21 +85,18 @@ def add_dense_rows(rows: Array, weights: Array, labels: Array, centers: Array, s
     return float(weights @ ((wide - centers[labels]) ** 2).sum(axis=1))
 
 
-Array_nmf_reference = NDArray[Any]
-
-
 def row_system(
     row: int,
-    starts: Array_nmf_reference,
-    columns: Array_nmf_reference,
-    values: Array_nmf_reference,
-    weights: Array_nmf_reference,
-    factors: Array_nmf_reference,
-    base: Array_nmf_reference,
-    absent_row: Array_nmf_reference,
-    absent_column: Array_nmf_reference,
-    given: Array_nmf_reference,
-) -> tuple[Array_nmf_reference, Array_nmf_reference, float]:
+    starts: Array,
+    columns: Array,
+    values: Array,
+    weights: Array,
+    factors: Array,
+    base: Array,
+    absent_row: Array,
+    absent_column: Array,
+    given: Array,
+) -> tuple[Array, Array, float]:
     """Gram matrix, right-hand side and weighted squares of one row, in float64."""
     rank = factors.shape[1]
     gram, rhs = np.zeros((rank, rank)), np.zeros(rank)
@@ -126,26 +116,26 @@ def row_system(
 def solve_rows(
     first: int,
     last: int,
-    starts: Array_nmf_reference,
-    columns: Array_nmf_reference,
-    values: Array_nmf_reference,
-    weights: Array_nmf_reference,
-    factors: Array_nmf_reference,
+    starts: Array,
+    columns: Array,
+    values: Array,
+    weights: Array,
+    factors: Array,
     rank: int,
     width: int,
-    base: Array_nmf_reference,
-    absent_row: Array_nmf_reference,
-    absent_column: Array_nmf_reference,
-    given: Array_nmf_reference,
-    ridge: Array_nmf_reference,
+    base: Array,
+    absent_row: Array,
+    absent_column: Array,
+    given: Array,
+    ridge: Array,
     signed: bool,
     warm: bool,  # noqa: ARG001
     limit: int,  # noqa: ARG001
     tiny: float,  # noqa: ARG001
     slack: float,  # noqa: ARG001
-    out: Array_nmf_reference,
-    energy: Array_nmf_reference,
-    failed: Array_nmf_reference,
+    out: Array,
+    energy: Array,
+    failed: Array,
 ) -> None:
     """Do what the kernel of the same name does, a row at a time."""
     tall = factors.reshape(-1, width)[:, :rank]
@@ -163,7 +153,7 @@ def solve_rows(
         failed[row] = False
 
 
-def non_negative_quadratic(gram: Array_nmf_reference, rhs: Array_nmf_reference) -> Array_nmf_reference:
+def non_negative_quadratic(gram: Array, rhs: Array) -> Array:
     """Minimise ``x.gram.x / 2 - rhs.x`` over x >= 0 by Lawson and Hanson's active set method.
 
     Parameters
@@ -195,14 +185,14 @@ def non_negative_quadratic(gram: Array_nmf_reference, rhs: Array_nmf_reference) 
 
 
 def _enter(
-    gram: Array_nmf_reference,
-    rhs: Array_nmf_reference,
-    x: Array_nmf_reference,
-    passive: Array_nmf_reference,
-    order: Array_nmf_reference,
-    gain: Array_nmf_reference,
+    gram: Array,
+    rhs: Array,
+    x: Array,
+    passive: Array,
+    order: Array,
+    gain: Array,
     tolerance: float,
-) -> tuple[Array_nmf_reference, Array_nmf_reference] | None:
+) -> tuple[Array, Array] | None:
     """Let the first column in that gets a positive value, then walk back inside; None when there is none."""
     for j in order:
         if gain[j] <= tolerance:
@@ -214,9 +204,7 @@ def _enter(
     return None
 
 
-def _walk(
-    gram: Array_nmf_reference, rhs: Array_nmf_reference, x: Array_nmf_reference, passive: Array_nmf_reference
-) -> tuple[Array_nmf_reference, Array_nmf_reference]:
+def _walk(gram: Array, rhs: Array, x: Array, passive: Array) -> tuple[Array, Array]:
     """Move towards the passive set's solution, dropping columns that would turn negative."""
     while True:
         target = _solve_passive(gram, rhs, passive)
@@ -229,9 +217,7 @@ def _walk(
         passive = passive & (x > 0)
 
 
-def _solve_passive(
-    gram: Array_nmf_reference, rhs: Array_nmf_reference, passive: Array_nmf_reference
-) -> Array_nmf_reference:
+def _solve_passive(gram: Array, rhs: Array, passive: Array) -> Array:
     x = np.zeros(rhs.size)
     x[passive] = np.linalg.lstsq(gram[np.ix_(passive, passive)], rhs[passive], rcond=1e-14)[0]
     return x
@@ -263,9 +249,6 @@ def collect(scores: Array, floors: Array, items: Array, values: Array) -> None:
         who[: chosen.size], best[: chosen.size] = chosen, row[chosen]
 
 
-_BLOCK = 64
-
-
 def nearest_two(points: Array, centers: Array, far: float, near: Array, first: Array, second: Array) -> None:
     """Nearest center of each point, its squared distance, and that of the second nearest."""
     distances = ((points[:, None, :] - centers[None, :, :]) ** 2).sum(axis=2)
@@ -280,8 +263,8 @@ def add_swap_losses(
     points: Array, table: Array, near: Array, first: Array, second: Array, base: Array, extra: Array
 ) -> None:
     """Add what each point loses when a candidate joins, and more when its own center leaves."""
-    for start in range(0, table.shape[1], _BLOCK):
-        block = slice(start, start + _BLOCK)
+    for start in range(0, table.shape[1], _SWAPS):
+        block = slice(start, start + _SWAPS)
         distances = ((points[:, :, None] - table[None, :, block]) ** 2).sum(axis=1)
         kept = np.minimum(distances, first[:, None])
         base[block] += kept.sum(axis=0)

@@ -1,9 +1,7 @@
-r"""Compiled selection of the largest scores; `_top_items_reference` says the same in NumPy.
+"""Compiled selection of the largest scores, and places of held-out items; `_reference` says the same in NumPy.
 
-`scores` is a block, users x items, that the kernels may overwrite. A score of minus infinity is no candidate.
+`scores` is a block, users x items, that a selection may overwrite. A score of minus infinity is never chosen.
 Outputs are filled with item -1 and score minus infinity where candidates run out.
-
-Compiled places of held-out items; `_rank_reference` says the same in NumPy.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-r"""k-means for sparse and dense rows: Lloyd's algorithm, its single step, and assignment to given centers.
-
-Starting centers drawn from the rows: k-means++ with a few tries per center.
-"""
+"""k-means for sparse and dense rows: k-means++ starts, Lloyd's algorithm, its single step, and assignment."""
 
 from __future__ import annotations
 
@@ -16,8 +13,8 @@ from twofold.algorithms._checks import non_negative_number, whole_number
 from twofold.algorithms._jit import Workers, one_blas_thread
 from twofold.algorithms._kmeans_step import (
     Bounds,
+    LloydStep,
     Rows,
-    Step,
     as_centers,
     as_rows,
     as_weights,
@@ -28,9 +25,8 @@ from twofold.algorithms._kmeans_step import (
 )
 from twofold.errors import BadParameter, BadShape, Set
 
-__all__ = ["KMeansResult", "LloydStep", "assign", "kmeans", "lloyd_step", "plus_plus"]
+__all__ = ["KMeansResult", "LloydStep", "assign", "kmeans", "lloyd_step"]
 
-LloydStep = Step
 Doubles = NDArray[np.float64]
 
 
@@ -211,7 +207,7 @@ def _run(rows: Rows, weights: Doubles, centers: Doubles, max_iter: int, tol: flo
     return KMeansResult(centers=centers, labels=now.labels, inertia=now.inertia, n_iter=n_iter)
 
 
-def _moved(rows: Rows, weights: Doubles, centers: Doubles, now: Step) -> Doubles:
+def _moved(rows: Rows, weights: Doubles, centers: Doubles, now: LloydStep) -> Doubles:
     """Means of the clusters; empty ones go where `kmeans` says."""
     empty = np.flatnonzero(now.counts <= 0)
     counts = np.where(now.counts > 0, now.counts, 1.0)
@@ -301,7 +297,7 @@ class _Distances:
         self._rows = rows
         # Sparse rows hold zeros, so they cannot all lie far from zero and need no common offset.
         self._offset = np.zeros(rows.shape[1]) if rows.sparse else rows.values.mean(axis=0, dtype=np.float64)
-        self._squares = self._squared_norms()
+        self._squares = squared_distances(rows, self._offset[None, :], np.zeros(rows.shape[0], np.int32))
 
     def to(self, chosen: NDArray[np.intp]) -> Doubles:
         """Return one line of distances per chosen row; exactly 0 from a row to itself."""
@@ -313,15 +309,6 @@ class _Distances:
         np.maximum(distances, 0.0, out=distances)
         distances[np.arange(chosen.size), chosen] = 0.0
         return distances
-
-    def _squared_norms(self) -> Doubles:
-        n_rows = self._rows.shape[0]
-        result = np.empty(n_rows)
-        size = max(1, (1 << 20) // max(1, self._rows.shape[1]))
-        for start in range(0, n_rows, size):
-            span = np.arange(start, min(n_rows, start + size))
-            result[span] = ((self._rows.take(span) - self._offset) ** 2).sum(axis=1)
-        return result
 
 
 def _draw(mass: Doubles, size: int, rng: np.random.Generator) -> NDArray[np.intp]:

@@ -1,9 +1,4 @@
-r"""The best items of every user, exactly, in blocks of bounded memory.
-
-The best items of every user when the scores are already there.
-
-Factors, filters and seen items as the selection of top items wants them.
-"""
+"""The best items of every user, exactly: from factors in blocks of bounded memory, or from scores."""
 
 from __future__ import annotations
 
@@ -14,13 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from twofold.algorithms import _reference as _top_items_reference
-from twofold.algorithms import _top_items_kernels
+from twofold.algorithms import _reference, _top_items_kernels
 from twofold.algorithms._checks import whole_number
 from twofold.algorithms._jit import Workers, numba_enabled, one_blas_thread
 from twofold.errors import BadNumber, BadParameter, BadShape
 
-__all__ = ["Seen", "TopItems", "allowed_items", "as_factors", "as_seen", "scores_in_range", "top_items", "top_scores"]
+__all__ = ["TopItems", "best_of_block", "kernels", "top_items", "top_scores"]
 
 SCORE_BYTES = 1 << 20  # scores of one block; more leave the second-level cache before they are read
 FEW = 48  # up to here a sorted list of the best so far beats a partition of all scores
@@ -88,11 +82,11 @@ def top_items(
     >>> items.tolist(), scores.tolist()
     ([[2, 1], [0, -1]], [[3.0, 1.0], [3.0, -inf]])
     """
-    whole_number("n", n)
+    n = whole_number("n", n)
     U, V, exponent = as_factors(user_factors, item_factors)
     chosen, positions = allowed_items(allowed, len(V))
     columns = np.ascontiguousarray((V if chosen is None else V[chosen]).T)
-    selection = _Selection(U, columns, as_seen(exclude, (len(U), len(V)), positions), n, _kernels())
+    selection = _Selection(U, columns, as_seen(exclude, (len(U), len(V)), positions), n, kernels())
     items = np.full((len(U), n), -1, np.intp)
     scores = np.full((len(U), n), -np.inf, U.dtype)
     if columns.shape[1]:
@@ -160,8 +154,9 @@ def _sort_packed(items: NDArray[np.intp], scores: NDArray[Any]) -> None:
     scores[:] = 0 - (high ^ ((high >> 31) & 0x7FFFFFFF)).view(np.float32)
 
 
-def _kernels() -> ModuleType:
-    return _top_items_kernels if numba_enabled() else _top_items_reference
+def kernels() -> ModuleType:
+    """Return the kernels, or their references where numba is switched off."""
+    return _top_items_kernels if numba_enabled() else _reference
 
 
 def _block(asked: int | None, columns: NDArray[Any]) -> int:
@@ -172,7 +167,7 @@ def _block(asked: int | None, columns: NDArray[Any]) -> int:
 
 
 def top_scores(scores: ArrayLike, n: int = 10, *, exclude: Any = None, allowed: ArrayLike | None = None) -> TopItems:
-    """Return for each line of scores its `n` best items; what `top_items` does for scores that are no product.
+    """Return for each line of scores its `n` best items; what `top_items` does with products of factors.
 
     Parameters
     ----------
@@ -195,7 +190,7 @@ def top_scores(scores: ArrayLike, n: int = 10, *, exclude: Any = None, allowed: 
     >>> top_scores(np.array([[1.0, 3.0, 3.0], [2.0, 0.0, 1.0]]), 2).items.tolist()
     [[1, 2], [0, 2]]
     """
-    whole_number("n", n)
+    n = whole_number("n", n)
     given = np.asarray(scores)
     if given.ndim != 2 or given.dtype.kind != "f":
         raise BadShape(
@@ -207,32 +202,21 @@ def top_scores(scores: ArrayLike, n: int = 10, *, exclude: Any = None, allowed: 
         raise BadNumber("the scores hold NaN or infinity.", expected="finite numbers", parameter="scores")
     chosen, positions = allowed_items(allowed, given.shape[1])
     block = np.array(given if chosen is None else given[:, chosen], order="C")
-    _hide(block, exclude, (given.shape[0], given.shape[1]), positions)
-    found = _select(block, n)
+    seen = as_seen(exclude, (given.shape[0], given.shape[1]), positions)
+    if seen is not None and block.size:
+        kernels().hide(block, seen.indptr, seen.indices, seen.positions)
+    found = best_of_block(block, n)
     if chosen is not None and chosen.size:
         return TopItems(np.where(found.items >= 0, chosen[found.items], -1), found.scores)
     return found
 
 
-def _hide(block: NDArray[Any], exclude: Any, shape: tuple[int, int], positions: NDArray[np.intp]) -> None:
-    seen = as_seen(exclude, shape, positions)
-    if seen is not None and block.size:
-        kernels = _top_items_kernels if numba_enabled() else _top_items_reference
-        kernels.hide(block, seen.indptr, seen.indices, seen.positions)
-
-
-def _select(block: NDArray[Any], n: int) -> TopItems:
+def best_of_block(block: NDArray[Any], n: int) -> TopItems:
+    """Return the `n` best of each line; a score of minus infinity is never listed."""
     items = np.full((len(block), n), -1, np.intp)
     values = np.full((len(block), n), -np.inf, block.dtype)
-    if not block.size:
-        return TopItems(items, values)
-    if n <= FEW:
-        (_top_items_kernels if numba_enabled() else _top_items_reference).select_few(block, items, values)
-        return TopItems(items, values)
-    wide = min(n, block.shape[1])
-    order = np.argsort(-block, axis=1, kind="stable")[:, :wide]
-    values[:, :wide] = np.take_along_axis(block, order, axis=1)
-    items[:, :wide] = np.where(np.isneginf(values[:, :wide]), -1, order)
+    if block.size:  # the compiled insertion is made for short lists
+        (kernels() if n <= FEW else _reference).select_few(block, items, values)
     return TopItems(items, values)
 
 

@@ -1,7 +1,4 @@
-r"""Federation: several entities' ratings in one process, for simulation and evaluation only.
-
-From one table with an entity column to a federation.
-"""
+"""Federation: several entities' ratings in one process, for simulation and evaluation only."""
 
 from __future__ import annotations
 
@@ -63,11 +60,7 @@ class Federation(Mapping[Any, Ratings]):
         column = pl.Series(np.asarray(labels))
         if len(column) != ratings.n_users:
             raise DataError("the labels do not fit the users.", expected="one label per user", parameter="labels")
-        codes, names = factorize(column)
-        order = np.argsort(codes, kind="stable")
-        cuts = np.cumsum(np.bincount(codes, minlength=len(names)))[:-1]
-        parts = np.split(order, cuts)
-        return cls({name: ratings.take(rows) for name, rows in zip(names.to_list(), parts, strict=True)})
+        return cls({name: ratings.take(rows) for name, rows in _groups(column)})
 
     def __getitem__(self, name: Any) -> Ratings:
         found: Ratings = self._entities[name]
@@ -181,18 +174,17 @@ def read_federation(
     if len(labels) == 0:
         raise EmptyTable("the table has no rows.", expected="at least one row per user", parameter="source")
     check_ids(labels, entity)
-    codes, names = factorize(labels)
-    order = np.argsort(codes, kind="stable")
-    parts = np.split(order, np.cumsum(np.bincount(codes, minlength=len(names)))[:-1])
     rules: dict[str, Any] = {"user": user, "item": item, "value": value, "feedback": feedback}
     rules |= {"duplicates": duplicates, "unknown_items": unknown_items, "value_range": value_range}
-    return Federation(
-        {
-            name: read_ratings(_rows(table, rows), catalog, **rules)
-            for name, rows in zip(names.to_list(), parts, strict=True)
-        }
-    )
+    return Federation({name: read_ratings(_rows(table, rows), catalog, **rules) for name, rows in _groups(labels)})
 
 
-def _rows(table: dict[str, pl.Series], rows: np.ndarray[Any, np.dtype[np.int64]]) -> pl.DataFrame:
+def _rows(table: dict[str, pl.Series], rows: npt.NDArray[np.int64]) -> pl.DataFrame:
     return pl.DataFrame({name: column.gather(pl.Series(rows)) for name, column in table.items()})
+
+
+def _groups(labels: pl.Series) -> Iterator[tuple[Any, npt.NDArray[np.int64]]]:
+    """Each label, sorted, with the positions that have it."""
+    codes, names = factorize(labels)
+    cuts = np.cumsum(np.bincount(codes, minlength=len(names)))[:-1]
+    return zip(names.to_list(), np.split(np.argsort(codes, kind="stable"), cuts), strict=True)

@@ -1,12 +1,10 @@
-r"""Identifiers: ordered, unique ids of any one type, and their positions.
+"""Identifiers: ordered, unique ids of any one type, and their positions.
 
 Ids come in as people hold them (integers, text, dates, bytes, UUIDs, tuples) and go out the same. Inside, everything
 is a position. Two columns of ids of different types never match silently: ``1`` is not ``"1"``.
 
-From columns of ids to positions: the hot part of reading.
-
-Integers in a narrow range go through a table of positions, everything else through a hash join; both are linear in
-the number of rows. Columns polars has no type for fall back to a dictionary.
+Finding positions is the hot part of reading: integers in a narrow range go through a table of positions, everything
+else through a hash join, both linear in the number of rows. Columns polars has no type for fall back to a dictionary.
 """
 
 from __future__ import annotations
@@ -21,9 +19,12 @@ import polars as pl
 
 from twofold.errors import BadIdentifier, UnknownUser
 
-__all__ = ["NESTED", "Identifiers", "factorize", "kind_of", "lookup"]
+__all__ = ["Identifiers", "check_ids", "factorize", "id_column", "kind_of", "lookup"]
 
 Codes = npt.NDArray[np.int32]
+NESTED: Final = (pl.List, pl.Array, pl.Struct)
+#: Cells per row a table of positions may have before hashing is the better use of memory.
+TABLE_SLACK: Final = 8
 
 
 class Identifiers(Sequence[Any]):
@@ -142,7 +143,13 @@ def id_column(values: list[Any], name: str = "id") -> pl.Series:
     values = [value.item() if isinstance(value, np.generic) else value for value in values]
     types = {type(value) for value in values if value is not None}
     if len(types) > 1:
-        raise mixed_types(name, sorted(kind.__name__ for kind in types))
+        raise BadIdentifier(
+            f"the {name} column mixes types.",
+            found=", ".join(sorted(kind.__name__ for kind in types)),
+            expected="ids of one type",
+            fix=f"convert the {name} column to text or to integers before reading it",
+            parameter=name,
+        )
     plain = not types or next(iter(types)) in (int, str, bytes, float, bool)
     try:
         return pl.Series(values, strict=True) if plain else pl.Series(values, dtype=pl.Object)
@@ -172,17 +179,6 @@ def check_ids(column: pl.Series, name: str) -> None:
         )
 
 
-def mixed_types(name: str, types: list[str]) -> BadIdentifier:
-    """The error for a column whose ids are of several types."""
-    return BadIdentifier(
-        f"the {name} column mixes types.",
-        found=", ".join(types),
-        expected="ids of one type",
-        fix=f"convert the {name} column to text or to integers before reading it",
-        parameter=name,
-    )
-
-
 def _has_duplicates(series: pl.Series) -> bool:
     if series.dtype == pl.Object:
         return len(set(series.to_list())) < len(series)
@@ -194,12 +190,6 @@ def _same_type(value: object, example: object) -> bool:
     if isinstance(value, np.generic):
         value = value.item()
     return type(value) is type(example)
-
-
-NESTED: Final = (pl.List, pl.Array, pl.Struct)
-TABLE_SLACK: Final = (
-    8  # a table of positions may hold this many cells per row before hashing is the better use of memory
-)
 
 
 def kind_of(column: pl.Series) -> str:

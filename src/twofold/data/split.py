@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from twofold.checks import whole
 from twofold.csr import keep_entries
 from twofold.data.federation import Federation
 from twofold.data.ratings import Ratings
@@ -203,7 +205,4 @@ def _check_share(name: str, share: float) -> None:
 
 
 def _check_count(name: str, count: Any) -> None:
-    if not isinstance(count, (int, np.integer)) or count < 1:
-        raise DataError(
-            "{parameter} is not usable.", found=f"{count}", expected="a whole number from 1", parameter=name
-        )
+    whole(name, count, kind=Integral, error=DataError)

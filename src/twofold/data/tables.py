@@ -73,7 +73,7 @@ def _columns(native: Any, columns: Sequence[str], value: str | None) -> dict[str
             parameter="source",
         ) from None
     except ImportError:
-        raise needs_extra("pandas,duckdb", "reading this kind of table") from None
+        raise _needs_extra("pandas,duckdb", "reading this kind of table") from None
     except (nw.exceptions.NarwhalsError, pl.exceptions.PolarsError) as error:
         raise UnreadableSource(
             "the table cannot be used.",
@@ -108,7 +108,7 @@ def _query(source: Any, query: str | None) -> pl.DataFrame:
     except TwofoldError:
         raise
     except ModuleNotFoundError:
-        raise needs_extra("sql", "reading from this database") from None
+        raise _needs_extra("sql", "reading from this database") from None
     except Exception as error:
         # The driver's own text may quote rows or the password of a URL, so only its type is shown.
         raise UnreadableSource(
@@ -131,7 +131,7 @@ def _engine(url: str) -> Any:
     try:
         import sqlalchemy
     except ModuleNotFoundError:
-        raise needs_extra("sql", "a database URL") from None
+        raise _needs_extra("sql", "a database URL") from None
     try:
         return sqlalchemy.create_engine(url)
     except Exception as error:
@@ -143,6 +143,6 @@ def _engine(url: str) -> Any:
         ) from None
 
 
-def needs_extra(extra: str, what: str) -> MissingExtra:
+def _needs_extra(extra: str, what: str) -> MissingExtra:
     """The error for an optional package that is not there."""
     return MissingExtra(f"{what} needs an optional package.", fix=f"pip install 'twofold[{extra}]'", parameter=extra)

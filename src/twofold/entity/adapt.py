@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from twofold.algorithms._jit import one_blas_thread
+from twofold.csr import summed, with_data
 from twofold.entity.candidates import Judged, Losses, beyond_measure, candidates, fitted, judge, paired, unusable
 from twofold.entity.models.blend import Scorer
 from twofold.errors import BadNumber, BadParameter, BadShape
@@ -204,12 +204,8 @@ def _checked(rows: Any, shared: ItemFactors | None, rank: int) -> sparse.csr_arr
         raise BadNumber("rows hold NaN or infinity.", expected="finite numbers")
     if isinstance(rank, bool) or not isinstance(rank, (int, np.integer)) or rank < 1:
         raise BadParameter("rank is out of range.", found=repr(rank), expected="a whole number from 1")
-    if not matrix.has_canonical_format:
-        matrix = matrix.copy()
-        matrix.sum_duplicates()
-    values: NDArray[np.float32] = matrix.data.astype(np.float32)
-    parts: Any = (values, matrix.indices, matrix.indptr)
-    return sparse.csr_array(parts, shape=matrix.shape)
+    matrix = summed(matrix)
+    return with_data(matrix, matrix.data.astype(np.float32))
 
 
 def _check_features(features: Features | None, n_items: int) -> None:

@@ -24,9 +24,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from scipy import sparse
 
 import twofold
+from twofold.csr import csr_rows
 from twofold.data.catalog import Catalog
 from twofold.data.identifiers import Identifiers
 from twofold.data.ratings import Feedback, Ratings
@@ -425,8 +425,7 @@ def restore_history(
     if len(ends) != len(users) or (np.diff(starts) < 0).any() or not starts[-1] == len(columns) == len(values):
         raise _unsound()
     _check_columns(starts, columns, len(catalog))
-    parts: Any = (values, columns, starts)
-    return Ratings(sparse.csr_array(parts, shape=(len(users), len(catalog))), users, catalog, feedback)
+    return Ratings(csr_rows(values, columns, starts, (len(users), len(catalog))), users, catalog, feedback)
 
 
 def _check_columns(starts: NDArray[np.int64], columns: NDArray[np.int64], n_items: int) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from twofold.csr import keep_entries
 from twofold.entity.models.blend import Scorer
 from twofold.entity.models.factors import FactorFit
 from twofold.entity.models.item_item import MAX_ITEMS, ItemItemFit, ItemItemScorer, residual_rows
@@ -465,8 +466,8 @@ def folds(rows: sparse.csr_array, *, rounds: int, rng: np.random.Generator) -> l
         users = np.flatnonzero(np.bincount(owners[held], minlength=rows.shape[0]))
         if users.size > MOST_JUDGED:
             users = np.sort(rng.choice(users, MOST_JUDGED, replace=False))
-        train = _kept(rows, ~held)
-        made.append(Fold(train=train, users=users, history=train[users], held=_kept(rows, held)[users]))
+        train = keep_entries(rows, ~held)
+        made.append(Fold(train=train, users=users, history=train[users], held=keep_entries(rows, held)[users]))
     return made
 
 
@@ -491,12 +492,6 @@ def _parts(lengths: NDArray[Any], owners: NDArray[np.intp], rng: np.random.Gener
     part = np.empty(owners.size, np.intp)
     part[order] = (places + np.repeat(rng.integers(PARTS, size=lengths.size), lengths)) % PARTS
     return part
-
-
-def _kept(rows: sparse.csr_array, mask: NDArray[np.bool_]) -> sparse.csr_array:
-    pointers = np.concatenate([[0], np.cumsum(mask)])[rows.indptr].astype(rows.indptr.dtype)
-    parts: Any = (rows.data[mask], rows.indices[mask], pointers)
-    return sparse.csr_array(parts, shape=rows.shape)
 
 
 def _clustered_error(values: Floats, owners: NDArray[np.intp]) -> float:

@@ -22,6 +22,7 @@ from scipy import sparse
 
 from twofold.algorithms._jit import Workers, one_blas_thread
 from twofold.algorithms.top_items import TopItems, top_items, top_scores
+from twofold.csr import row_range
 from twofold.data.identifiers import Identifiers
 from twofold.entity.models.blend import Scorer
 from twofold.entity.models.factors import FactorScorer
@@ -165,10 +166,7 @@ def row_block(rows: sparse.csr_array, users: Positions) -> sparse.csr_array:
     """
     if users.size == 0 or users[-1] - users[0] != users.size - 1 or (np.diff(users) != 1).any():
         return sparse.csr_array(rows[users])
-    starts = rows.indptr[users[0] : users[-1] + 2]
-    entries = slice(starts[0], starts[-1])
-    parts: Any = (rows.data[entries], rows.indices[entries], starts - starts[0])
-    return sparse.csr_array(parts, shape=(users.size, rows.shape[1]))
+    return row_range(rows, users[0], users[-1] + 1)
 
 
 def id_series(ids: Identifiers) -> pl.Series:

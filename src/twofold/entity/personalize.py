@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from scipy import sparse
 
 from twofold.algorithms._nmf_entries import COUNT_SCALING, REGULARIZATION, ZERO_WEIGHT
 from twofold.algorithms.fold_in import FoldIn
+from twofold.csr import row_range
 from twofold.data.bounds import Bounds
 from twofold.data.ratings import Ratings
 from twofold.entity.adapt import Local, adapt
@@ -98,17 +99,9 @@ def user_factors(
     )
     result = np.empty((rows.shape[0], factors.rank), np.float32)
     for start in range(0, rows.shape[0], block):
-        result[start : start + block] = ready.rows(_rows(rows, start, start + block), threads=threads)
+        result[start : start + block] = ready.rows(row_range(rows, start, start + block), threads=threads)
     factors.check_unchanged(before)
     return result
-
-
-def _rows(rows: sparse.csr_array, start: int, stop: int) -> sparse.csr_array:
-    """Some users' rows without copying their entries, as slicing the matrix would."""
-    starts = rows.indptr[start : stop + 1]
-    entries = slice(starts[0], starts[-1])
-    parts: Any = (rows.data[entries], rows.indices[entries], starts - starts[0])
-    return sparse.csr_array(parts, shape=(len(starts) - 1, rows.shape[1]))
 
 
 def read_factors(factors: ItemFactors | bytes | str | PathLike[str], plan: Plan) -> ItemFactors:

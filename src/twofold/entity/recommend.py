@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from twofold.csr import with_data
 from twofold.data.catalog import Catalog
 from twofold.data.identifiers import Identifiers
 from twofold.data.ratings import Ratings
@@ -289,8 +290,7 @@ class UserHistories:
         """Histories cut to the plan's bounds."""
         matrix = self.history.matrix
         values = np.clip(matrix.data, self.plan.lower, self.plan.bound).astype(np.float32, copy=False)
-        parts: Any = (values, matrix.indices, matrix.indptr)
-        return sparse.csr_array(parts, shape=matrix.shape)
+        return with_data(matrix, values)
 
     @cached_property
     def usual(self) -> NDArray[np.float32]:

@@ -1,8 +1,7 @@
-r"""What scikit-learn expects of an estimator, without importing it.
+"""FederatedRecommender: the two rounds and the local models behind fit and recommend.
 
-Asked too early: an error that scikit-learn's own handlers know, without importing scikit-learn.
-
-FederatedRecommender: the two rounds and the local models behind fit and recommend.
+It keeps the conventions of scikit-learn without importing it: parameters by name, cloning, tags, and an error that
+scikit-learn's own handlers know.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from twofold.entity.model import Model
 from twofold.entity.recommend import Recommendation
 from twofold.errors import BadIdentifier, BadParameter, CatalogError, NotFitted, PlanMismatch, Set, UnknownUser
 from twofold.estimator.score import Columns, column_names, mean_gain, negative_error, predicted_rows
-from twofold.estimator.spending import ACCOUNT, refuse_stale
+from twofold.estimator.spending import GUARD, refuse_stale
 from twofold.federation.plan import Plan
 from twofold.simulation.members import Local, Strength, ledger_paths
 from twofold.simulation.run import SimulationOptions, plan_names, refuse_what_is_not_real, run_members
@@ -244,9 +243,9 @@ class FederatedRecommender(Conventions):
         names = plan_names(federation)
         how = SimulationOptions(
             executor=self.executor, rng=self.rng, local=self.local, strength=self.strength, threads=self.threads,
-            new_ledgers=True if self.ledgers is None else None,  # those of the account are new by nature
+            new_ledgers=True if self.ledgers is None else None,  # those of the guard are new by nature
         )  # fmt: skip
-        done = run_members(federation, self.plan, names, self._accounts(federation, names), how)
+        done = run_members(federation, self.plan, names, self._ledgers(federation, names), how)
         self.simulated_, self.models_, self.factors_ = done, done.models, done.factors
         self.entities_, self.private_, self.columns_ = tuple(federation), done.private, columns
         self.feature_names_in_ = np.array(column_names(X, columns), dtype=object)
@@ -301,7 +300,7 @@ class FederatedRecommender(Conventions):
 
         Privacy
         -------
-        Computed from private rows: for whoever holds them.
+        Computed from private rows: keep it where they are.
         """
         self._check_fitted()
         if self.plan.feedback == "ratings":
@@ -333,14 +332,14 @@ class FederatedRecommender(Conventions):
     def _read(self, X: Any, columns: Columns, catalog: Catalog) -> Federation:
         return read_federation(X, catalog, feedback=self.plan.feedback, **columns.as_keywords())
 
-    def _accounts(self, federation: Federation, names: Mapping[Any, str]) -> Mapping[Any, Path | None]:
+    def _ledgers(self, federation: Federation, names: Mapping[Any, str]) -> Mapping[Any, Path | None]:
         if self.ledgers is not None:
             paths = ledger_paths(self.ledgers, names)
             refuse_stale(federation, self.plan, paths)
             return paths
         if self.plan.simulation:
             return dict.fromkeys(names)
-        return ACCOUNT.ledgers(federation, self.plan, names)
+        return GUARD.ledgers(federation, self.plan, names)
 
     def _model(self, user: Any, entity: Any) -> Model:
         self._check_fitted()

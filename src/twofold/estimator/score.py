@@ -1,7 +1,4 @@
-r"""How well fitted models meet rows that were held out.
-
-Which column of a frame means what, remembered from fit to score.
-"""
+"""How well fitted models meet rows that were held out, and which column of a frame means what."""
 
 from __future__ import annotations
 
@@ -16,6 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy import sparse
 
+from twofold.csr import csr_rows, with_data
 from twofold.data.federation import Federation
 from twofold.data.identifiers import check_ids, factorize
 from twofold.data.ratings import Ratings
@@ -32,6 +30,46 @@ Models = Mapping[Any, Model]
 TOP = 10
 #: Bytes of scores held at once.
 SCORE_BYTES = 1 << 25
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """Names of the columns, and the rules for odd rows.
+
+    Examples
+    --------
+    >>> Columns(entity="hospital").named
+    ['hospital', 'user', 'item', 'value']
+    """
+
+    entity: str = "entity"
+    user: str = "user"
+    item: str = "item"
+    value: str | None = "value"
+    duplicates: DuplicateRule = "error"
+    unknown_items: UnknownRule = "error"
+
+    @property
+    def named(self) -> list[str]:
+        """The columns that are read."""
+        return [self.entity, self.user, self.item, *([] if self.value is None else [self.value])]
+
+    def as_keywords(self) -> dict[str, Any]:
+        """Give the arguments of `read_federation`."""
+        return asdict(self)
+
+
+def column_names(frame: Any, columns: Columns) -> list[str]:
+    """All columns of a frame; of a file or a database those that were read.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> column_names(pl.DataFrame({"a": [1], "b": [2]}), Columns())
+    ['a', 'b']
+    """
+    found = nw.from_native(frame, pass_through=True)
+    return list(found.collect_schema().names()) if isinstance(found, nw.DataFrame | nw.LazyFrame) else columns.named
 
 
 def predicted_rows(models: Models, frame: Any, columns: Columns) -> NDArray[np.float64]:
@@ -131,8 +169,8 @@ def _blocks(people: int, model: Model) -> list[int]:
 def _histories(model: Model, people: NDArray[Any]) -> sparse.csr_array:
     """Rows of some users; an empty one for each that is not known, at -1."""
     matrix = model.history.matrix
-    parts: Any = (matrix.data, matrix.indices, np.append(matrix.indptr, matrix.indptr[-1]))
-    with_nobody = sparse.csr_array(parts, shape=(matrix.shape[0] + 1, matrix.shape[1]))
+    starts = np.append(matrix.indptr, matrix.indptr[-1])
+    with_nobody = csr_rows(matrix.data, matrix.indices, starts, (matrix.shape[0] + 1, matrix.shape[1]))
     return sparse.csr_array(with_nobody[np.where(people < 0, matrix.shape[0], people)])
 
 
@@ -146,52 +184,7 @@ def _usual(model: Model) -> NDArray[np.float32]:
 
 def _without(entries: sparse.csr_array, seen: sparse.csr_array) -> sparse.csr_array:
     """Entries that are not among those seen, each worth 1."""
-    there = _ones(entries)
-    left = sparse.csr_array(there - there.multiply(_ones(seen)))
+    there, known = (with_data(matrix, np.ones(matrix.nnz)) for matrix in (entries, seen))
+    left = sparse.csr_array(there - there.multiply(known))
     left.eliminate_zeros()
     return left
-
-
-def _ones(matrix: sparse.csr_array) -> sparse.csr_array:
-    parts: Any = (np.ones(matrix.nnz), matrix.indices, matrix.indptr)
-    return sparse.csr_array(parts, shape=matrix.shape)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Columns:
-    """Names of the columns, and the rules for odd rows.
-
-    Examples
-    --------
-    >>> Columns(entity="hospital").named
-    ['hospital', 'user', 'item', 'value']
-    """
-
-    entity: str = "entity"
-    user: str = "user"
-    item: str = "item"
-    value: str | None = "value"
-    duplicates: DuplicateRule = "error"
-    unknown_items: UnknownRule = "error"
-
-    @property
-    def named(self) -> list[str]:
-        """The columns that are read."""
-        return [self.entity, self.user, self.item, *([] if self.value is None else [self.value])]
-
-    def as_keywords(self) -> dict[str, Any]:
-        """Give the arguments of `read_federation`."""
-        return asdict(self)
-
-
-def column_names(frame: Any, columns: Columns) -> list[str]:
-    """All columns of a frame; of a file or a database those that were read.
-
-    Examples
-    --------
-    >>> import polars as pl
-    >>> column_names(pl.DataFrame({"a": [1], "b": [2]}), Columns())
-    ['a', 'b']
-    """
-    found = nw.from_native(frame, pass_through=True)
-    return list(found.collect_schema().names()) if isinstance(found, nw.DataFrame | nw.LazyFrame) else columns.named

@@ -1,4 +1,4 @@
-"""Who pays for a fit: ledgers the caller names, or an account that lives as long as this process.
+"""Who pays for a fit: ledgers the caller names, or a guard that lives as long as this process.
 
 `fit` looks harmless, and a search over parameters calls it again and again. So a fit in a federation that is not a
 simulation is paid for once per plan, data and entity name; anything that would spend a second time is refused with the
@@ -32,7 +32,7 @@ from twofold.federation.plan import Plan
 from twofold.privacy.ledger import Ledger
 from twofold.privacy.ledger.request import FIRST
 
-__all__ = ["ACCOUNT", "SpendingGuard", "refuse_stale"]
+__all__ = ["GUARD", "SpendingGuard", "refuse_stale"]
 
 _WAYS_OUT = (
     'FederatedRecommender(..., ledgers="ledgers") to spend knowingly, or Plan(..., simulation=True) to try things'
@@ -64,7 +64,7 @@ class _Paid:
 
 @dataclass
 class SpendingGuard:
-    """Ledgers in a folder that vanishes with the process.
+    """Gives entities ledgers in a folder that vanishes with the process, and refuses to spend twice.
 
     Privacy
     -------
@@ -179,5 +179,5 @@ def refuse_stale(federation: Federation, plan: Plan, ledgers: Mapping[Any, Path]
             )
 
 
-#: The one account of this process.
-ACCOUNT = SpendingGuard()
+#: The one guard of this process.
+GUARD = SpendingGuard()

@@ -1,8 +1,6 @@
-r"""Measured: every metric of every user, as a total and a weight, so that any group of users can be averaged.
+"""Measure any system by the same code: scores or lists in, every metric of every user out.
 
-What `measure` is given, checked: a system of any kind, its scores, the names of metrics.
-
-Measure any system by the same code: scores in, every metric of every user out.
+`Measured` keeps a total and a weight per user and metric, so that any group of users can be averaged.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from twofold.algorithms._checks import whole_number
 from twofold.errors import BadNumber, BadParameter, BadShape
 from twofold.evaluate import ranking
 from twofold.evaluate.ranking import Matches, as_entries, best_of_scores, match, ranks, relevant_entries, without
-from twofold.evaluate.rmse import coverage, squared_errors
+from twofold.evaluate.rmse import coverage, ratio, squared_errors
 
 __all__ = [
     "COVERAGE",
@@ -38,7 +36,20 @@ __all__ = [
 ]
 
 Floats = npt.NDArray[np.float64]
-LIST_METRICS: Final = ("ndcg", "ndcg_graded", "recall", "precision", "average_precision", "reciprocal_rank", "hit")
+Scores = npt.NDArray[Any]
+Scorer = Callable[[sparse.csr_array], Scores]
+Pairs = dict[str, tuple[Floats, Floats]]
+BLOCK_SCORES: Final = 1 << 20  # scores of one block: 8 MB
+LIST_FUNCTIONS: Final[dict[str, Callable[[Matches], Floats]]] = {
+    "ndcg": ranking.ndcg,
+    "ndcg_graded": lambda matches: ranking.ndcg(matches, gain="value"),
+    "recall": ranking.recall,
+    "precision": ranking.precision,
+    "average_precision": ranking.average_precision,
+    "reciprocal_rank": ranking.reciprocal_rank,
+    "hit": ranking.hit,
+}
+LIST_METRICS: Final = tuple(LIST_FUNCTIONS)
 SCORE_METRICS: Final = ("rmse", "mean_rank", "mean_rank_unseen")
 COVERAGE: Final = "coverage"
 METRICS: Final = (*LIST_METRICS, COVERAGE, *SCORE_METRICS)
@@ -141,11 +152,8 @@ def finish(metric: str, totals: npt.ArrayLike, weights: npt.ArrayLike) -> Floats
     [2.0, nan]
     """
     above, below = np.asarray(totals, dtype=np.float64), np.asarray(weights, dtype=np.float64)
-    ratio = np.divide(above, below, out=np.full(below.shape, np.nan), where=below > 0)
-    return np.asarray(np.sqrt(ratio) if metric == "rmse" else ratio)
-
-
-Scores = npt.NDArray[Any]
+    found = ratio(above, below)
+    return np.asarray(np.sqrt(found) if metric == "rmse" else found)
 
 
 def scorer_of_users(system: Any, train: sparse.csr_array) -> Callable[[npt.NDArray[np.intp]], Scores]:
@@ -210,21 +218,6 @@ def chosen_metrics(metrics: Iterable[str], known: tuple[str, ...]) -> tuple[str,
     return asked
 
 
-Scorer = Callable[[sparse.csr_array], Scores]
-Pairs = dict[str, tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]]
-BLOCK_SCORES = 1 << 20  # scores of one block: 8 MB
-
-LIST_FUNCTIONS: dict[str, Callable[[Matches], npt.NDArray[np.float64]]] = {
-    "ndcg": ranking.ndcg,
-    "ndcg_graded": lambda matches: ranking.ndcg(matches, gain="value"),
-    "recall": ranking.recall,
-    "precision": ranking.precision,
-    "average_precision": ranking.average_precision,
-    "reciprocal_rank": ranking.reciprocal_rank,
-    "hit": ranking.hit,
-}
-
-
 def measure(
     system: Scorer | Scores | tuple[Scores, Scores],
     train: Any,
@@ -285,7 +278,7 @@ def measure(
     sheet = _Sheet(chosen, held, relevant, without(seen, held), length, (lower, bound))
     score = scorer_of_users(system, seen)
     users = np.flatnonzero(np.diff(held.indptr))
-    size = whole_number("block", max(1, BLOCK_SCORES // max(held.shape[1], 1)) if block is None else block)
+    size = max(1, BLOCK_SCORES // max(held.shape[1], 1)) if block is None else whole_number("block", block)
     for start in range(0, users.size, size):
         rows = users[start : start + size]
         sheet.fill(rows, own_scores(score(rows), (rows.size, held.shape[1])))
@@ -375,7 +368,7 @@ def _of_scores(
 ) -> Pairs:
     owners, values = np.repeat(np.arange(len(scores)), np.diff(test.indptr)), test.data.astype(np.float64)
 
-    def summed(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    def summed(numbers: Floats) -> Floats:
         return np.asarray(np.bincount(owners, weights=numbers, minlength=len(scores)), dtype=np.float64)
 
     pairs: Pairs = {}

@@ -1,16 +1,9 @@
-r"""Metrics of top-n lists, one number per user, defined as LensKit 2025 defines them.
+"""Metrics of top-n lists, one number per user, defined as LensKit 2025 defines them.
 
-All take `Matches` and return NaN where a metric says nothing about a user: without held-out items (precision alone is
-0 then), and for precision and average precision also where the list is empty. Means over users are the business of
-`measure`. Formulas and edge cases: docs/reference/metrics.md.
-
-Matches: where users' top-n lists meet their held-out items. Every list metric starts from here.
-
-Top-n lists from a block of scores.
-
-Held-out and seen entries as the metrics want them: sorted rows, no entry twice, real numbers.
-
-Where held-out items stand in their users' rankings, over all items and over unseen items.
+Every list metric starts from `Matches`: where users' lists meet their held-out items. All return NaN where a metric
+says nothing about a user: without held-out items (precision alone is 0 then), and for precision and average precision
+also where the list is empty. `ranks` says where held-out items stand among all items and among the unseen ones. Means
+over users are the business of `measure`. Formulas and edge cases: docs/reference/metrics.md.
 """
 
 from __future__ import annotations
@@ -22,13 +15,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from twofold.algorithms import _reference as _rank_reference
-from twofold.algorithms import _reference as _top_items_reference
-from twofold.algorithms import _top_items_kernels
-from twofold.algorithms import _top_items_kernels as _rank_kernels
 from twofold.algorithms._checks import choice, whole_number
-from twofold.algorithms._jit import numba_enabled
-from twofold.algorithms.top_items import FEW
+from twofold.algorithms.top_items import best_of_block, kernels
+from twofold.csr import keep_entries, summed
 from twofold.errors import BadNumber, BadParameter, BadShape
 
 __all__ = [
@@ -56,8 +45,6 @@ def precision(matches: Matches) -> Floats:
 
     Examples
     --------
-    >>> from scipy import sparse
-    >>> from twofold.evaluate.ranking import match
     >>> test = sparse.csr_array(np.array([[0, 5.0, 0, 3.0, 4.0]]))
     >>> precision(match([[0, 3, 2, 1]], test))
     array([0.5])
@@ -70,8 +57,6 @@ def recall(matches: Matches) -> Floats:
 
     Examples
     --------
-    >>> from scipy import sparse
-    >>> from twofold.evaluate.ranking import match
     >>> test = sparse.csr_array(np.array([[0, 5.0, 0, 3.0, 4.0]]))
     >>> recall(match([[0, 3, 2, 1]], test)).round(3)
     array([0.667])
@@ -84,8 +69,6 @@ def hit(matches: Matches) -> Floats:
 
     Examples
     --------
-    >>> from scipy import sparse
-    >>> from twofold.evaluate.ranking import match
     >>> test = sparse.csr_array(np.array([[0, 5.0, 0, 3.0, 4.0]]))
     >>> hit(match([[0, 3, 2, 1]], test))
     array([1.])
@@ -98,8 +81,6 @@ def reciprocal_rank(matches: Matches) -> Floats:
 
     Examples
     --------
-    >>> from scipy import sparse
-    >>> from twofold.evaluate.ranking import match
     >>> test = sparse.csr_array(np.array([[0, 5.0, 0, 3.0, 4.0]]))
     >>> reciprocal_rank(match([[0, 3, 2, 1]], test))
     array([0.5])
@@ -116,8 +97,6 @@ def average_precision(matches: Matches) -> Floats:
 
     Examples
     --------
-    >>> from scipy import sparse
-    >>> from twofold.evaluate.ranking import match
     >>> test = sparse.csr_array(np.array([[0, 5.0, 0, 3.0, 4.0]]))
     >>> average_precision(match([[0, 3, 2, 1]], test)).round(3)  # (1/2 + 2/4) / 3
     array([0.333])
@@ -141,8 +120,6 @@ def ndcg(matches: Matches, *, gain: Literal["binary", "value"] = "binary") -> Fl
 
     Examples
     --------
-    >>> from scipy import sparse
-    >>> from twofold.evaluate.ranking import match
     >>> test = sparse.csr_array(np.array([[0, 5.0, 0, 3.0, 4.0]]))
     >>> ndcg(match([[0, 3, 2, 1]], test)).round(4)  # (1 + 1/2) / (1 + 1 + 1/log2(3))
     array([0.5701])
@@ -245,8 +222,7 @@ def match(lists: npt.ArrayLike, test: Any, *, n: int | None = None) -> Matches:
     >>> matches.hits.tolist(), matches.lengths.tolist(), matches.relevant.tolist()
     ([[True, False], [False, False]], [2, 1], [2, 0])
     """
-    if n is not None:
-        whole_number("n", n)
+    n = None if n is None else whole_number("n", n)
     entries = as_entries(test, "test")
     items = _as_lists(lists, entries.shape)[:, :n]
     hits, gains = _look_up(items, entries)
@@ -287,9 +263,8 @@ def _look_up(items: npt.NDArray[np.int64], test: sparse.csr_array) -> tuple[npt.
     hits, gains = np.zeros(items.shape, np.bool_), np.zeros(items.shape)
     if test.nnz == 0:
         return hits, gains
-    users, n_items = np.arange(len(items), dtype=np.int64), test.shape[1]
-    held = np.repeat(users, np.diff(test.indptr)) * n_items + test.indices
-    listed = users[:, None] * n_items + items
+    held = _pairs(test)
+    listed = np.arange(len(items), dtype=np.int64)[:, None] * test.shape[1] + items
     places = np.minimum(np.searchsorted(held, listed), held.size - 1)
     hits[:] = (held[places] == listed) & (items >= 0)
     gains[hits] = test.data[places[hits]]
@@ -307,15 +282,9 @@ def best_of_scores(scores: npt.NDArray[Any], seen: sparse.csr_array, n: int) -> 
     >>> best_of_scores(np.array([[9.0, 1.0, 5.0, 5.0]]), seen, 2)
     array([[2, 3]])
     """
-    kernels = _top_items_kernels if numba_enabled() else _top_items_reference
     columns = np.arange(scores.shape[1])
-    kernels.hide(scores, seen.indptr.astype(np.int64), np.ascontiguousarray(seen.indices), columns)
-    items = np.empty((len(scores), n), np.intp)
-    best = np.empty((len(scores), n), scores.dtype)
-    if n > FEW:  # the compiled insertion is made for short lists
-        kernels = _top_items_reference
-    kernels.select_few(scores, items, best)
-    return items
+    kernels().hide(scores, seen.indptr.astype(np.int64), np.ascontiguousarray(seen.indices), columns)
+    return best_of_block(scores, n).items
 
 
 def as_entries(matrix: Any, name: str, shape: tuple[int, int] | None = None) -> sparse.csr_array:
@@ -334,9 +303,7 @@ def as_entries(matrix: Any, name: str, shape: tuple[int, int] | None = None) -> 
             "{parameter} does not fit.", expected=f"one row per user and {shape[1]:,} columns", parameter=name
         )
     if not csr.has_canonical_format:
-        stored = csr.nnz
-        csr = csr.copy()
-        csr.sum_duplicates()
+        stored, csr = csr.nnz, summed(csr)
         if csr.nnz != stored:
             raise BadParameter("{parameter} holds an entry twice.", fix=f"{name}.sum_duplicates()", parameter=name)
     if csr.dtype.kind not in "biuf" or not np.isfinite(csr.data).all():
@@ -380,8 +347,7 @@ def without(seen: sparse.csr_array, held: sparse.csr_array) -> sparse.csr_array:
         return seen
     kept = np.ones(pairs.size, np.bool_)
     kept[both] = False
-    indptr = np.concatenate([[0], np.cumsum(kept)])[seen.indptr]
-    return sparse.csr_array((seen.data[kept], seen.indices[kept], indptr), shape=seen.shape)
+    return keep_entries(seen, kept)
 
 
 def _pairs(entries: sparse.csr_array) -> npt.NDArray[np.int64]:
@@ -433,8 +399,7 @@ def ranks(scores: npt.NDArray[Any], test: Any, *, seen: Any = None) -> Ranks:
     held = as_entries(test, "test", (len(block), block.shape[1]))
     known = as_entries(sparse.csr_array(held.shape) if seen is None else seen, "seen", (len(block), block.shape[1]))
     out = np.empty((held.nnz, 2))
-    kernels = _rank_kernels if numba_enabled() else _rank_reference
-    kernels.places(block, *_pointers(held), *_pointers(known), out)
+    kernels().places(block, *_pointers(held), *_pointers(known), out)
     return Ranks(np.ascontiguousarray(out[:, 0]), np.ascontiguousarray(out[:, 1]))
 
 

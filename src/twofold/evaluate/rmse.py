@@ -1,9 +1,4 @@
-r"""RMSE: how far predicted values are from the held-out ones.
-
-Root mean square errors from sums of squares: pooled, and the paper's mean over entities.
-
-Coverage: how much of the catalog is recommended to anybody.
-"""
+"""Errors of predicted values (RMSE, pooled or as the mean over entities), and coverage of the catalog by lists."""
 
 from __future__ import annotations
 
@@ -15,9 +10,10 @@ from scipy import sparse
 
 from twofold.errors import BadParameter, BadShape
 
-__all__ = ["coverage", "covered_items", "rmse", "rmse_per_entity_mean", "rmse_pooled", "squared_errors"]
+__all__ = ["coverage", "covered_items", "ratio", "rmse", "rmse_per_entity_mean", "rmse_pooled", "squared_errors"]
 
 Floats = npt.NDArray[np.floating[Any]]
+Doubles = npt.NDArray[np.float64]
 
 
 def rmse(
@@ -68,9 +64,7 @@ def rmse(
     return float(rmse_pooled([part.sum() for part in parts], [part.size for part in parts]))
 
 
-def squared_errors(
-    scores: Floats, test: sparse.csr_array, *, lower: float = -np.inf, bound: float = np.inf
-) -> npt.NDArray[np.float64]:
+def squared_errors(scores: Floats, test: sparse.csr_array, *, lower: float = -np.inf, bound: float = np.inf) -> Doubles:
     """Squared error of each held-out entry of a block of users, in the order of the entries.
 
     Parameters
@@ -98,10 +92,7 @@ def squared_errors(
     return np.asarray((predicted - test.data) ** 2)
 
 
-Floats_rmse_of_parts = npt.NDArray[np.float64]
-
-
-def rmse_pooled(squares: npt.ArrayLike, entries: npt.ArrayLike) -> float | Floats_rmse_of_parts:
+def rmse_pooled(squares: npt.ArrayLike, entries: npt.ArrayLike) -> float | Doubles:
     r"""Root of the mean squared error over all test entries: $\sqrt{\sum_h S_h / \sum_h N_h}$.
 
     Parameters
@@ -122,10 +113,10 @@ def rmse_pooled(squares: npt.ArrayLike, entries: npt.ArrayLike) -> float | Float
     1.4142
     """
     S, N = _parts(squares, entries)
-    return _plain(np.sqrt(_ratio(S.sum(axis=-1), N.sum(axis=-1))))
+    return _plain(np.sqrt(ratio(S.sum(axis=-1), N.sum(axis=-1))))
 
 
-def rmse_per_entity_mean(squares: npt.ArrayLike, entries: npt.ArrayLike) -> float | Floats_rmse_of_parts:
+def rmse_per_entity_mean(squares: npt.ArrayLike, entries: npt.ArrayLike) -> float | Doubles:
     r"""Mean of the entities' own RMSEs, weighted by test entries: $\sum_h N_h \sqrt{S_h / N_h} / \sum_h N_h$.
 
     Paper
@@ -157,10 +148,10 @@ def rmse_per_entity_mean(squares: npt.ArrayLike, entries: npt.ArrayLike) -> floa
     """
     S, N = _parts(squares, entries)
     weighted = np.sqrt(S * N)  # N sqrt(S / N), without a division by zero
-    return _plain(_ratio(weighted.sum(axis=-1), N.sum(axis=-1)))
+    return _plain(ratio(weighted.sum(axis=-1), N.sum(axis=-1)))
 
 
-def _parts(squares: npt.ArrayLike, entries: npt.ArrayLike) -> tuple[Floats_rmse_of_parts, Floats_rmse_of_parts]:
+def _parts(squares: npt.ArrayLike, entries: npt.ArrayLike) -> tuple[Doubles, Doubles]:
     S, N = np.asarray(squares, dtype=np.float64), np.asarray(entries, dtype=np.float64)
     if S.shape != N.shape or S.ndim < 1:
         raise BadShape(
@@ -169,11 +160,12 @@ def _parts(squares: npt.ArrayLike, entries: npt.ArrayLike) -> tuple[Floats_rmse_
     return S, N
 
 
-def _ratio(above: Floats_rmse_of_parts, below: Floats_rmse_of_parts) -> Floats_rmse_of_parts:
+def ratio(above: Doubles, below: Doubles) -> Doubles:
+    """Divide; NaN where there is nothing to divide by."""
     return np.asarray(np.divide(above, below, out=np.full(below.shape, np.nan), where=below > 0))
 
 
-def _plain(numbers: Floats_rmse_of_parts) -> float | Floats_rmse_of_parts:
+def _plain(numbers: Doubles) -> float | Doubles:
     return float(numbers) if numbers.ndim == 0 else numbers
 
 

@@ -1,12 +1,7 @@
-r"""Summary: per-user measures to a tidy table, per entity, by quarter of entity size, and overall.
+"""Per-user measures to tidy tables: one system, or the difference of two measured on the same users.
 
-Difference of two systems measured on the same users, with paired intervals.
-
-Sums over users drawn again and again with replacement, in blocks of bounded memory.
-
-All users, quarters of the entities and single entities, each with its bootstrap replicates.
-
-Sums of a group of users and of its bootstrap replicates; groups of entities are sums of entities.
+Rows are all users, quarters of the entities by size, and single entities. Intervals come from a bootstrap over users:
+groups of entities are sums of entities, and so are their replicates.
 """
 
 from __future__ import annotations
@@ -28,17 +23,13 @@ from twofold.evaluate.rmse import covered_items
 
 __all__ = ["Group", "Scope", "Seed", "difference", "groups", "quarters", "resampled_sums", "summarize", "with_interval"]
 
-SCHEMA = {
-    "scope": pl.String,
-    "name": pl.String,
-    "metric": pl.String,
-    "n": pl.Int64,
-    "value": pl.Float64,
-    "low": pl.Float64,
-    "high": pl.Float64,
-    "users": pl.Int64,
-    "entities": pl.Int64,
-}
+Floats = npt.NDArray[np.float64]
+Seed = int | np.random.Generator | np.random.SeedSequence | None
+BLOCK_DRAWS = 1 << 20  # drawn users held at once
+_LABELS = {"scope": pl.String, "name": pl.String, "metric": pl.String, "n": pl.Int64}
+_INTERVAL = {"value": pl.Float64, "low": pl.Float64, "high": pl.Float64}
+SUMMARY = {**_LABELS, **_INTERVAL, "users": pl.Int64, "entities": pl.Int64}
+DIFFERENCE = {**_LABELS, **_INTERVAL, "one": pl.Float64, "other": pl.Float64}
 
 
 def summarize(
@@ -92,20 +83,7 @@ def summarize(
         for group in groups(measured, level=level, resamples=resamples, rng=rng)
         for metric, values in group.values().items()
     ]
-    return pl.DataFrame(rows, schema=SCHEMA)
-
-
-SCHEMA_difference = {
-    "scope": pl.String,
-    "name": pl.String,
-    "metric": pl.String,
-    "n": pl.Int64,
-    "value": pl.Float64,
-    "low": pl.Float64,
-    "high": pl.Float64,
-    "one": pl.Float64,
-    "other": pl.Float64,
-}
+    return pl.DataFrame(rows, schema=SUMMARY)
 
 
 def difference(
@@ -156,12 +134,12 @@ def difference(
             own = {"one": values[0], "other": theirs[metric][0]}
             shown = {name: None if np.isnan(value) else float(value) for name, value in own.items()}
             rows.append(first.labels(metric) | with_interval(values - theirs[metric], level) | shown)
-    return pl.DataFrame(rows, schema=SCHEMA_difference)
+    return pl.DataFrame(rows, schema=DIFFERENCE)
 
 
 def _check_same_users(one: Measured | Mapping[Any, Measured], other: Measured | Mapping[Any, Measured]) -> None:
     first, second = (each if isinstance(each, Mapping) else {None: each} for each in (one, other))
-    if list(first) != list(second) or not all(_alike(first[name], second[name]) for name in first):
+    if list(first) != list(second) or not all(_same_users(first[name], second[name]) for name in first):
         raise BadParameter(
             "the two systems were not measured on the same users.",
             expected="the same entities in the same order, held-out entries, metrics and n",
@@ -169,14 +147,10 @@ def _check_same_users(one: Measured | Mapping[Any, Measured], other: Measured | 
         )
 
 
-def _alike(one: Measured, other: Measured) -> bool:
+def _same_users(one: Measured, other: Measured) -> bool:
     if (one.metrics, one.lists.shape, one.n_items) != (other.metrics, other.lists.shape, other.n_items):
         return False
     return all(np.array_equal(one.weights[name], other.weights[name]) for name in one.weights)
-
-
-Floats = npt.NDArray[np.float64]
-BLOCK_DRAWS = 1 << 20  # drawn users held at once
 
 
 def resampled_sums(
@@ -232,9 +206,6 @@ def with_interval(values: Floats, level: float) -> dict[str, float | None]:
     return {name: None if np.isnan(number) else number for name, number in numbers.items()}
 
 
-Seed = int | np.random.Generator | np.random.SeedSequence | None
-
-
 @dataclass(frozen=True, kw_only=True)
 class Group:
     """A scope with its name, and how its users were measured."""
@@ -251,7 +222,7 @@ class Group:
         length = self.n if metric in (*LIST_METRICS, COVERAGE) else None
         return {"scope": self.scope, "name": self.name, "metric": metric, "n": length}
 
-    def values(self) -> dict[str, npt.NDArray[np.float64]]:
+    def values(self) -> dict[str, Floats]:
         """Of each metric the truth and then its replicates."""
         return self.part.values(self.metrics, several=self.several and self.scope != "entity")
 
@@ -261,7 +232,7 @@ def groups(measured: Measured | Mapping[Any, Measured], *, level: float, resampl
     _check(level, resamples)
     several = isinstance(measured, Mapping)
     entities = measured if isinstance(measured, Mapping) else {"all": measured}
-    first = _alike_groups(entities)
+    first = _measured_alike(entities)
     generators = np.random.default_rng(rng).spawn(len(entities))
     scopes = {
         name: Scope.of_entity(one, resamples, generator)
@@ -295,7 +266,7 @@ def _parts(scopes: Mapping[Any, Scope], quarter: Mapping[Any, int]) -> Iterator[
         yield "entity", str(name), scope
 
 
-def _alike_groups(entities: Mapping[Any, Measured]) -> Measured:
+def _measured_alike(entities: Mapping[Any, Measured]) -> Measured:
     """Any one of the entities, if all were measured the same way."""
     if not entities:
         raise EmptyTable("nothing was measured.", expected="at least one entity", parameter="measured")

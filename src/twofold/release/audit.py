@@ -25,6 +25,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from twofold.csr import csr_rows
 from twofold.features import Features
 from twofold.privacy.audit.lower_bound import repeat
 from twofold.privacy.audit.subjects import Subject
@@ -245,8 +246,7 @@ def _subject_audit(kind: Kind, public: ReleaseParameters, canaries: int, compare
 
 
 def _canaries(items: int) -> sp.csr_array:
-    parts: Any = (np.ones(items), np.arange(items), np.arange(0, items + 1, _OWN))
-    return sp.csr_array(parts, shape=(items // _OWN, items))
+    return csr_rows(np.ones(items), np.arange(items), np.arange(0, items + 1, _OWN), (items // _OWN, items))
 
 
 def _own_places(layout: BilinearLayout) -> Integers:

@@ -33,6 +33,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from twofold.csr import csr_rows, summed, with_data
 from twofold.errors import BadNumber, BadShape
 from twofold.privacy.budget import exact
 from twofold.privacy.grid import Grid, cap_l1, cap_l2
@@ -120,8 +121,7 @@ class Block:
 
     def products(self, directions: Integers) -> Integers:
         """Exact inner products of every user's values with every direction (rows), in 64-bit integers."""
-        parts: Any = (self.values, self.columns, self.starts)
-        matrix = sp.csr_array(parts, shape=(self.n_users, self.n_items))
+        matrix = csr_rows(self.values, self.columns, self.starts, (self.n_users, self.n_items))
         return np.asarray(matrix @ np.ascontiguousarray(directions.T), dtype=np.int64)
 
 
@@ -153,15 +153,11 @@ def check_rows(rows: Any, public: ReleaseParameters) -> sp.csr_array:
         raise BadShape("the rows do not fit the catalog.", expected=f"a matrix of {public.n_items} columns")
     if np.dtype(rows.dtype).kind not in "biuf":
         raise BadNumber("the rows are not real numbers.", found=f"dtype {rows.dtype}")
-    matrix = sp.csr_array(rows)
-    if not matrix.has_canonical_format:
-        matrix = matrix.copy()
-        matrix.sum_duplicates()
+    matrix = summed(sp.csr_array(rows))
     sound = np.isfinite(matrix.data)
     if sound.all():
         return matrix
-    parts: Any = (np.where(sound, matrix.data, public.centre), matrix.indices, matrix.indptr)
-    return sp.csr_array(parts, shape=matrix.shape)
+    return with_data(matrix, np.where(sound, matrix.data, public.centre))
 
 
 def blocks(rows: sp.csr_array, public: ReleaseParameters, plan: RecordPlan) -> Iterator[Block]:
@@ -216,8 +212,7 @@ def centred_rows(rows: sp.csr_array, public: ReleaseParameters) -> sp.csr_array:
     plan = RecordPlan.of(public)
     made = list(blocks(rows, public, plan))
     values = np.concatenate([block.values for block in made]) * plan.units.values if made else np.zeros(0)
-    parts: Any = (values, rows.indices, rows.indptr)
-    return sp.csr_array(parts, shape=rows.shape)
+    return with_data(rows, values)
 
 
 def directions(*, count: int, n_items: int, seed: int) -> Integers:

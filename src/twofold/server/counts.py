@@ -1,15 +1,12 @@
-r"""Shared factors from noisy second moments of counts.
+"""Shared factors from noisy second moments of counts.
 
 A user's row is x, the roots of the counts, shortened to a public length. The mean of x xᵀ over users says how items go
 together, and its diagonal the mean of the counts themselves, since x² is the count. Rows longer than the cap were
 shortened, which weighs users of many counts less: directions stay as they are, but all mean squares and means are too
 small by the same unknown factor for such users. An entity that uses them brings them to the scale of its own items.
 
-Common patterns of all users from noisy second moments: directions, sizes, and how many rose above the noise.
-
-Non-negative item factors of a denoised matrix of second moments: the paper's V, as post-processing.
-
-Numbers known to be positive, seen in noise.
+Patterns that rose above the noise come first, then non-negative factors of what they say: the paper's V, as
+post-processing.
 """
 
 from __future__ import annotations
@@ -28,7 +25,7 @@ from twofold.federation.plan import Plan
 from twofold.release.bilinear.layout import BilinearLayout
 from twofold.release.bilinear.records import public_map
 from twofold.release.content import Floats, Moments
-from twofold.server.denoise import canonical, shrink_sketch, shrink_symmetric
+from twofold.server.denoise import canonical, shrink_sketch, shrink_symmetric, upright
 from twofold.server.rows import SharedFactors
 
 __all__ = [
@@ -40,6 +37,15 @@ __all__ = [
     "sketch_patterns",
     "symmetric_patterns",
 ]
+
+#: Of the largest: what a direction without noise may have by rounding alone.
+_ROUNDING: Final = 1e-12
+#: Of the largest: directions of a sketch that its public map hardly sees are not solved for.
+_BLIND: Final = 0.05
+#: Steps of the non-negative factorization.
+_ROUNDS: Final = 300
+#: Exponent of the multiplicative step for a symmetric product; a whole step would swing.
+_STEP: Final = 0.25
 
 
 def factorize_counts(moments: Moments, plan: Plan) -> SharedFactors:
@@ -61,12 +67,12 @@ def factorize_counts(moments: Moments, plan: Plan) -> SharedFactors:
     Notes
     -----
     1. Patterns above the known edge of the noise are kept, each with the size of least squared error, none below 0
-       (`twofold.server.denoise`, `twofold.server.counts`), at most the strongest 256, which a message has room for.
+       (`twofold.server.denoise`), at most the strongest 256, which a message has room for.
        With public features (a Gram matrix only), patterns among mixtures of features are looked for once more in what
        is left, where the edge is lower.
-    2. Mean squares are positive numbers in noise: posterior means (`twofold.server.counts`). A sketch has no
+    2. Mean squares are positive numbers in noise: posterior means (`positive_means`). A sketch has no
        diagonal; they are taken proportional to the sums there.
-    3. Non-negative factors of the denoised matrix, without any chance (`twofold.server.counts`).
+    3. Non-negative factors of the denoised matrix, without any chance (`nonnegative_factors`).
 
     Paper
     -----
@@ -154,12 +160,6 @@ def _note(moments: Moments, patterns: Patterns) -> str:
     return f"{patterns.risen} of {width} directions rose above the noise{helped}{sent}"
 
 
-#: Of the largest: what a direction without noise may have by rounding alone.
-_ROUNDING = 1e-12
-#: Of the largest: directions of a sketch that its public map hardly sees are not solved for.
-_BLIND = 0.05
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Patterns:
     """Orthonormal directions, the strongest first, and their sizes.
@@ -184,11 +184,6 @@ class Patterns:
     def strongest(self, most: int) -> Patterns:
         """Keep the strongest ones, at most so many."""
         return replace(self, axes=self.axes[:, :most], sizes=self.sizes[:most])
-
-    @property
-    def diagonal(self) -> Floats:
-        """What they explain of each item's mean square."""
-        return np.asarray((self.axes**2) @ self.sizes)
 
 
 def symmetric_patterns(pairs: Floats, noise: float, *, basis: Floats | None = None) -> Patterns:
@@ -217,12 +212,12 @@ def symmetric_patterns(pairs: Floats, noise: float, *, basis: Floats | None = No
     """
     axes, sizes = _shrunk(pairs, noise)
     if basis is None or not basis.shape[1]:
-        return _patterns_patterns(axes, sizes, risen=sizes.size)
+        return _in_order(axes, sizes, risen=sizes.size)
     inner, more = _shrunk(basis.T @ (pairs - (axes * sizes) @ axes.T) @ basis, noise)
     if not more.size or noise == 0:
-        return _patterns_patterns(axes, sizes, risen=sizes.size)
+        return _in_order(axes, sizes, risen=sizes.size)
     found = _orthonormal(np.hstack([axes * np.sqrt(sizes), (basis @ inner) * np.sqrt(more)]))
-    return _patterns_patterns(*found, risen=sizes.size, helped=more.size)
+    return _in_order(*found, risen=sizes.size, helped=more.size)
 
 
 def sketch_patterns(pairs: Floats, noise: float, mapping: NDArray[Any], *, length: float) -> Patterns:
@@ -255,10 +250,10 @@ def sketch_patterns(pairs: Floats, noise: float, mapping: NDArray[Any], *, lengt
     kept = sizes > 0
     Q = left[:, kept]
     if not kept.any():
-        return _patterns_patterns(Q, sizes[kept], risen=0)
+        return _in_order(Q, sizes[kept], risen=0)
     square = length * (sizes[kept, None] * right[kept]) @ np.linalg.pinv(Q.T @ mapping, rcond=_BLIND)
     inner, amounts = _shrunk((square + square.T) / 2, 0.0)
-    return _patterns_patterns(Q @ inner, amounts, risen=int(kept.sum()))
+    return _in_order(Q @ inner, amounts, risen=int(kept.sum()))
 
 
 def feature_basis(use: Floats, features: NDArray[Any]) -> Floats:
@@ -272,7 +267,7 @@ def feature_basis(use: Floats, features: NDArray[Any]) -> Floats:
     [0.447, 0.894, 0.0]
     """
     left, values, _ = np.linalg.svd(np.sqrt(np.maximum(use, 0.0))[:, None] * features, full_matrices=False)
-    return _upright(left[:, values > 1e-9 * values.max(initial=0.0)])
+    return upright(left[:, values > 1e-9 * values.max(initial=0.0)]) + 0.0
 
 
 def _shrunk(matrix: Floats, noise: float) -> tuple[Floats, Floats]:
@@ -287,22 +282,10 @@ def _orthonormal(columns: Floats) -> tuple[Floats, Floats]:
     return left[:, kept], values[kept] ** 2
 
 
-def _patterns_patterns(axes: Floats, sizes: Floats, *, risen: int, helped: int = 0) -> Patterns:
+def _in_order(axes: Floats, sizes: Floats, *, risen: int, helped: int = 0) -> Patterns:
+    """The strongest first, each upright; adding 0 turns -0 into 0."""
     order = np.argsort(-sizes, kind="stable")
-    return Patterns(axes=_upright(axes[:, order]), sizes=sizes[order], risen=risen, helped=helped)
-
-
-def _upright(axes: Floats) -> Floats:
-    """Turn every direction so that its largest entry is positive: equal input gives equal signs."""
-    if not axes.size:
-        return axes
-    largest = axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])]
-    return np.asarray(axes * np.where(largest < 0, -1.0, 1.0) + 0.0)
-
-
-_ROUNDS: Final = 300
-# Exponent of the multiplicative step for a symmetric product; a whole step would swing.
-_STEP: Final = 0.25
+    return Patterns(axes=upright(axes[:, order]) + 0.0, sizes=sizes[order], risen=risen, helped=helped)
 
 
 def nonnegative_factors(axes: Floats, sizes: Floats, rank: int) -> tuple[Floats, Floats]:

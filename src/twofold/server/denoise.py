@@ -14,11 +14,12 @@ with the smallest expected squared error is (optimal shrinkage for the Frobenius
 Sources: Gavish and Donoho, Optimal shrinkage of singular values, 2017; Benaych-Georges and Nadakuditi 2011 for the
 symmetric case; Johnstone 2001 and Tracy and Widom 1996 for how far the largest value strays from the edge.
 
+Factors and directions that are the same up to scale, order or sign get one form, so that equal input gives equal bytes
+(`canonical`, `upright`).
+
 Privacy
 -------
 Post-processing: released numbers and the published size of their noise.
-
-One form for factors that are the same up to scale and order, so that equal input gives equal bytes.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ __all__ = [
     "keep_symmetric",
     "shrink_sketch",
     "shrink_symmetric",
-    "sketch_edge",
     "symmetric_edge",
+    "upright",
 ]
 
 #: Above the edge by so many of its own scales lies the largest value of pure noise in one draw of a hundred
@@ -86,23 +87,13 @@ def shrink_symmetric(values: Floats, noise: float, items: int) -> Floats:
     return np.asarray(np.sqrt(np.maximum(values**2 - edge**2, 0.0)) * (values > keep_symmetric(noise, items)))
 
 
-def sketch_edge(noise: float, items: int, columns: int) -> float:
-    """Where the largest singular value of rectangular noise lies.
-
-    Examples
-    --------
-    >>> sketch_edge(0.5, 100, 25)
-    7.5
-    """
-    return noise * (math.sqrt(items) + math.sqrt(columns))
-
-
 def keep_sketch(noise: float, items: int, columns: int) -> float:
     """Singular value that pure noise exceeds in about one draw of a hundred.
 
     Examples
     --------
-    >>> round(keep_sketch(0.5, 100, 25) / sketch_edge(0.5, 100, 25), 3)
+    >>> edge = 0.5 * (math.sqrt(100) + math.sqrt(25))
+    >>> round(keep_sketch(0.5, 100, 25) / edge, 3)
     1.044
     """
     roots = math.sqrt(items) + math.sqrt(columns)
@@ -155,3 +146,17 @@ def canonical(V: Floats, moments: Floats) -> tuple[Floats, Floats]:
     order = alive[np.lexsort((V[:, alive].argmax(axis=0), -strength[alive]))]
     factor = (of_users[order] / of_items[order]) ** 0.25
     return V[:, order] * factor, moments[np.ix_(order, order)] / np.outer(factor, factor)
+
+
+def upright(axes: Floats) -> Floats:
+    """Turn every direction so that its largest entry is positive.
+
+    Examples
+    --------
+    >>> upright(np.array([[1.0], [-2.0]])).ravel()
+    array([-1.,  2.])
+    """
+    if not axes.size:
+        return axes
+    largest = axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])]
+    return np.asarray(axes * np.where(largest < 0, -1.0, 1.0))

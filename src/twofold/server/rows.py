@@ -1,13 +1,13 @@
-r"""Noise-aware factorization of weighted rows: what the server does with all messages, as a pure function.
+"""Noise-aware factorization of weighted rows: what the server does with all messages, as a pure function.
 
-What a penalty at the noise edge does to factors: some are dead, the others too small by a known amount.
+A penalty at the noise edge leaves some factors dead and makes the others too small by a known amount; the dead are
+left out and the others get their size back.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from twofold.algorithms import masked_nmf
 from twofold.algorithms._jit import one_blas_thread
+from twofold.csr import csr_rows
 from twofold.federation.plan import Plan
 from twofold.release.content import Floats, WeightedRows
 from twofold.server.denoise import canonical
@@ -24,6 +25,8 @@ __all__ = ["SharedFactors", "above_noise", "factorize_rows", "unshrunk"]
 
 MOST_ITERATIONS = 200
 TOLERANCE = 1e-6
+# Of the edge. Alternating solves bring a dead factor down by a factor in every step, never to zero itself.
+_DEAD = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,8 +144,7 @@ def fit_items(rows: WeightedRows, scale: Scaling, *, rank: int, seed: int, threa
 def _stored(Y: Floats, observed: NDArray[np.bool_]) -> sp.csr_array:
     """Keep only what was observed: of rated prototypes most cells are empty."""
     starts = np.concatenate(([0], np.cumsum(observed.sum(axis=1))))
-    parts: Any = (Y[observed], np.nonzero(observed)[1], starts)
-    return sp.csr_array(parts, shape=Y.shape)
+    return csr_rows(Y[observed], np.nonzero(observed)[1], starts, Y.shape)
 
 
 def finish(
@@ -207,10 +209,6 @@ def _note(plan: Plan, seen: Survey, scale: Scaling, alive: int) -> str:
     elif alive < rank:
         words.append(f"{alive} of {rank} factors are in use" + (", the others are below the noise" * (scale.edge > 0)))
     return "; ".join(words)
-
-
-# Of the edge. Alternating solves bring a dead factor down by a factor in every step, never to zero itself.
-_DEAD = 0.01
 
 
 def above_noise(V: Floats, gram: Floats, edge: float) -> NDArray[np.int64]:

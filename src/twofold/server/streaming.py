@@ -1,6 +1,6 @@
-r"""Factorization of rows that do not fit into memory: several passes, one block of rows at a time.
+"""Factorization of rows that do not fit into memory: several passes, one block of rows at a time.
 
-A start for factors of rows that do not fit into memory: their leading patterns, found in three looks.
+For counts the passes start from the leading patterns of the rows, found in three looks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ __all__ = ["factorize_blocks", "sketched_items"]
 MOST_PASSES = 40
 # Of the objective, per pass. In `benchmarks.server` 40 messages of 8,192 items end by it after two passes; 500 of
 # 262,144 items, nearly free of noise, do not and use up all passes.
-TOLERANCE = 1e-4
+PASS_TOLERANCE = 1e-4
+MORE_DIRECTIONS = 20  # of a sketch, beyond the rank
+MOST_SKETCH_STEPS = 100
+SKETCH_TOLERANCE = 1e-5
 
 
 def factorize_blocks(
@@ -54,7 +57,6 @@ def factorize_blocks(
     --------
     >>> from twofold.federation.plan import CatalogKey
     >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=2), feedback="counts", bound=9, max_items=2, rank=1)
-    >>> import numpy as np
     >>> one = np.ones(1)
     >>> rows = WeightedRows(values=np.array([[1.0, 2.0]]), row_weights=one, noise=0 * one, sizes=one, seeded=False)
     >>> found = factorize_blocks(lambda: iter([rows, rows]), plan.with_(regularization=0.0))
@@ -68,7 +70,7 @@ def factorize_blocks(
         V = None
         if seen.rows:
             V = _start(blocks, scale, plan, rank, start_rows, threads)
-            V = descend(lambda V: _look(blocks, V, scale, plan, threads), V, most=MOST_PASSES, tolerance=TOLERANCE)
+            V = descend(lambda V: _look(blocks, V, scale, plan, threads), V, most=MOST_PASSES, tolerance=PASS_TOLERANCE)
         return finish(V, blocks(), seen, scale, plan, threads=threads)
 
 
@@ -100,11 +102,6 @@ def _look(blocks: Blocks, V: Floats, scale: Scaling, plan: Plan, threads: int | 
     return found
 
 
-MORE = 20  # directions beyond the rank
-MOST_STEPS = 100
-TOLERANCE_sketch = 1e-5
-
-
 def sketched_items(blocks: Blocks, scale: Scaling, *, rank: int, seed: int, threads: int | None) -> Floats:
     """Factorize the projection of all rows on their leading directions, in memory.
 
@@ -126,8 +123,8 @@ def sketched_items(blocks: Blocks, scale: Scaling, *, rank: int, seed: int, thre
     themselves that follow see all of it.
     """
     rng = np.random.default_rng(seed)
-    P, squares, size = _first_directions(blocks, scale, rank + MORE, rng)
-    P = _orthonormal(sum_of(Y.T @ (Y @ P) for Y in _rows(blocks, scale)))
+    P, squares, size = _first_directions(blocks, scale, rank + MORE_DIRECTIONS, rng)
+    P = _orthonormal(_sum(Y.T @ (Y @ P) for Y in _rows(blocks, scale)))
     C = np.concatenate([Y @ P for Y in _rows(blocks, scale)])
 
     def look(V: Floats) -> Look:
@@ -139,7 +136,7 @@ def sketched_items(blocks: Blocks, scale: Scaling, *, rank: int, seed: int, thre
         return found
 
     start = 2 * np.sqrt(size / rank) * rng.random((len(P), rank))
-    return descend(look, start, most=MOST_STEPS, tolerance=TOLERANCE_sketch)
+    return descend(look, start, most=MOST_SKETCH_STEPS, tolerance=SKETCH_TOLERANCE)
 
 
 def _first_directions(
@@ -155,18 +152,12 @@ def _first_directions(
             squares, sizes, cells = squares + float(np.vdot(Y, Y)), sizes + float(np.abs(Y).sum()), cells + Y.size
             yield Y.T @ rng.standard_normal((len(Y), number))
 
-    total = sum_of(parts())
+    total = _sum(parts())
     return _orthonormal(total), squares, sizes / cells
 
 
-def sum_of(parts: Iterator[Floats]) -> Floats:
-    """Sum of arrays in their order, in place; at least one.
-
-    Examples
-    --------
-    >>> sum_of(iter([np.ones(2), np.ones(2)]))
-    array([2., 2.])
-    """
+def _sum(parts: Iterator[Floats]) -> Floats:
+    """Sum of at least one array, in their order, in place."""
     total = next(parts)
     for part in parts:
         total += part

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from studies.data import jester
+from studies.data.jester import JESTER
 from tests.refused import refused
 from twofold.data.sources import eicu, movielens
-from twofold.data.sources.published import EICU, JESTER, MOVIELENS, Published, find_folder, find_table, need_table
+from twofold.data.sources.published import EICU, MOVIELENS, Published, find_folder, find_table, need_table
 from twofold.errors import MissingDataset
 
 LOADERS = {"movielens": (movielens.load, MOVIELENS), "eicu": (eicu.load, EICU), "jester": (jester.load, JESTER)}

@@ -1,11 +1,9 @@
-r"""eICU: people by labs and drugs, counted, cut into hospitals or regions.
+"""eICU: people by labs and drugs, counted, cut into hospitals or regions.
 
-Reads the tables patient, hospital, lab and medication of the credentialed release 2.0 and of the open demo.
-
-The eICU item list: made from the public demo, applied to any table.
-
-An item is "lab:<name>" or "drug:<name>". Three feature columns say how rows find it: kind, aliases (plain names,
-separated by "|") and codes (the publisher's drughiclseqno, separated by "|").
+Reads the tables patient, hospital, lab and medication of the credentialed release 2.0 and of the open demo. The item
+list is made from the public demo and applied to any table: an item is "lab:<name>" or "drug:<name>", and three feature
+columns say how rows find it: kind, aliases (plain names, separated by "|") and codes (the publisher's drughiclseqno,
+separated by "|").
 """
 
 from __future__ import annotations
@@ -18,6 +16,7 @@ from typing import Final, Literal
 import polars as pl
 from scipy import sparse
 
+from twofold.checks import whole
 from twofold.data.catalog import Catalog
 from twofold.data.federation import Federation
 from twofold.data.identifiers import Identifiers
@@ -44,6 +43,7 @@ Row = Literal["person", "stay"]
 Entity = Literal["hospital", "region"]
 ROWS: Final = ("person", "stay")
 ENTITIES: Final = ("hospital", "region")
+DEMO_STAYS: Final = 2_520
 RAW_LABS: Final[tuple[LabTable, ...]] = ("lab", "lab_100_patients")
 
 
@@ -251,9 +251,6 @@ def _notes(rows: pl.DataFrame) -> dict[object, Notes]:
     return {name: Notes(rows=n, unknown_items_dropped=dropped) for name, n, dropped in found.iter_rows()}
 
 
-DEMO_STAYS: Final = 2_520
-
-
 def demo_catalog(folder: str | Path | None = None, *, min_people: int = 1, labs: LabTable | None = None) -> Catalog:
     """Make the item list of an eICU federation from the open demo.
 
@@ -287,13 +284,7 @@ def demo_catalog(folder: str | Path | None = None, *, min_people: int = 1, labs:
     ['lab:creatinine', 'lab:lactate', 'drug:acetaminophen', 'drug:hicl 182']
     """
     path = find_folder(EICU, folder)
-    if min_people < 1:
-        raise DataError(
-            "{parameter} is not usable.",
-            found=f"{min_people}",
-            expected="a whole number from 1",
-            parameter="min_people",
-        )
+    whole("min_people", min_people, error=DataError)
     stays = read_stays(path)
     if stays.height > DEMO_STAYS:
         raise CatalogError(

@@ -1,8 +1,7 @@
-r"""The eICU tables we use, with our column names: stays, lab results, drug orders.
+"""The eICU tables we use, with our column names and plain names of labs and drugs.
 
-Names of drugs and labs: from what a ward typed to one plain name, by rules that look at nothing but the text.
-
-A drug name keeps its ingredients and loses container, strength, diluent, form, route and salt::
+A name is made plain by rules that look at nothing but the text a ward typed. A drug keeps its ingredients and loses
+container, strength, diluent, form, route and salt::
 
     2 ML VIAL : ONDANSETRON HCL 4 MG/2ML IJ SOLN  ->  ondansetron
     VANCOmycin 1 GM in NS 250 mL IVPB             ->  vancomycin
@@ -136,46 +135,14 @@ def _words(text: str) -> frozenset[str]:
 
 # Stand-in concept -> the publisher's lab name. "glu" also holds bedside glucose.
 CONCEPTS: Final = {
-    "alb": "albumin",
-    "alp": "alkaline phos.",
-    "alt": "ALT (SGPT)",
-    "ast": "AST (SGOT)",
-    "be": "Base Excess",
-    "bicar": "bicarbonate",
-    "bili": "total bilirubin",
-    "bili_dir": "direct bilirubin",
-    "bnd": "-bands",
-    "bun": "BUN",
-    "ca": "calcium",
-    "cai": "ionized calcium",
-    "ck": "CPK",
-    "ckmb": "CPK-MB",
-    "cl": "chloride",
-    "crea": "creatinine",
-    "crp": "CRP",
-    "fgn": "fibrinogen",
-    "glu": "glucose",
-    "hgb": "Hgb",
-    "inr_pt": "PT - INR",
-    "k": "potassium",
-    "lact": "lactate",
-    "lymph": "-lymphs",
-    "mch": "MCH",
-    "mchc": "MCHC",
-    "mcv": "MCV",
-    "methb": "Methemoglobin",
-    "mg": "magnesium",
-    "na": "sodium",
-    "neut": "-polys",
-    "pco2": "paCO2",
-    "ph": "pH",
-    "phos": "phosphate",
-    "plt": "platelets x 1000",
-    "po2": "paO2",
-    "ptt": "PTT",
-    "tnt": "troponin - T",
-    "wbc": "WBC x 1000",
-}
+    "alb": "albumin", "alp": "alkaline phos.", "alt": "ALT (SGPT)", "ast": "AST (SGOT)", "be": "Base Excess",
+    "bicar": "bicarbonate", "bili": "total bilirubin", "bili_dir": "direct bilirubin", "bnd": "-bands", "bun": "BUN",
+    "ca": "calcium", "cai": "ionized calcium", "ck": "CPK", "ckmb": "CPK-MB", "cl": "chloride", "crea": "creatinine",
+    "crp": "CRP", "fgn": "fibrinogen", "glu": "glucose", "hgb": "Hgb", "inr_pt": "PT - INR", "k": "potassium",
+    "lact": "lactate", "lymph": "-lymphs", "mch": "MCH", "mchc": "MCHC", "mcv": "MCV", "methb": "Methemoglobin",
+    "mg": "magnesium", "na": "sodium", "neut": "-polys", "pco2": "paCO2", "ph": "pH", "phos": "phosphate",
+    "plt": "platelets x 1000", "po2": "paO2", "ptt": "PTT", "tnt": "troponin - T", "wbc": "WBC x 1000",
+}  # fmt: skip
 ASIDE: Final = re.compile(r"\([^)]*\)?|\*[^*]*\*+|[<>*\"]+")
 CONTAINER: Final = re.compile(
     r"^[\d.,]*\s*[a-z]+\b[^:]*?(?:\s-\s|:)\s*"

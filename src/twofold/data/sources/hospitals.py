@@ -1,4 +1,4 @@
-r"""A simulated federation of hospitals: who ordered which labs and drugs, how often, with the truth behind it.
+"""A simulated federation of hospitals: who ordered which labs and drugs, how often, with the truth behind it.
 
 The real thing, the eICU Collaborative Research Database, needs a credential; its open demo has 12 stays per hospital.
 This simulator gives tables of the same size and shape, tuned to what is known of the real ones. Run
@@ -7,9 +7,7 @@ This simulator gives tables of the same size and shape, tuned to what is known o
 
 to see how close it comes, fact by fact.
 
-One simulated hospital's patients, a block at a time.
-
-Everything here depends on the seed and the hospital's number only. Patients come in blocks of fixed size, each with
+A hospital's patients depend on the seed and the hospital's number only. They come in blocks of fixed size, each with
 its own stream, so a hospital that grows keeps the patients it had.
 """
 
@@ -41,7 +39,15 @@ from twofold.errors import BadParameter
 
 __all__ = ["HospitalTruth", "HospitalsConfig", "Simulation", "load", "sample_patients", "simulate"]
 
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 Seed = int | np.random.Generator | np.random.SeedSequence | None
+
+BLOCK: Final = 256
+ADMISSION: Final = 2  # the first classes of labs (chemistry, blood count) are drawn once from everybody on admission
+BURSTS: Final = 3.0  # gamma shape of a patient's own use of a class; small means bursty
+LOYALTY: Final = 0.75  # share of a patient's orders of a class that repeat the first drug
+ENOUGH: Final = 4.0  # orders of one class of drugs level off here; without it drug counts are far larger than eICU's
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,16 +152,6 @@ def _patient_ids(hospital: int, size: int) -> Identifiers:
     return Identifiers(f"{hospital:03d}-" + numbers)
 
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-
-BLOCK: Final = 256
-ADMISSION: Final = 2  # the first classes of labs (chemistry, blood count) are drawn once from everybody on admission
-BURSTS: Final = 3.0  # gamma shape of a patient's own use of a class; small means bursty
-LOYALTY: Final = 0.75  # share of a patient's orders of a class that repeat the first drug
-ENOUGH: Final = 4.0  # orders of one class of drugs level off here; without it drug counts are far larger than eICU's
-
-
 @dataclass(frozen=True, kw_only=True)
 class HospitalTruth:
     """What lay behind one hospital's counts.
@@ -193,8 +189,6 @@ def sample_patients(
 ) -> tuple[sparse.csr_array, HospitalTruth]:
     """Draw a hospital's patients, block by block; `seed` names the hospital.
 
-    >>> from twofold.data.sources.hospital_world import make_profile
-    >>> from twofold.data.sources.hospital_world import make_world
     >>> config = HospitalsConfig()
     >>> world = make_world(config, np.random.default_rng(0))
     >>> profile = make_profile(world, config, np.random.default_rng(1))

@@ -1,6 +1,6 @@
-r"""MovieLens 1M: 6,040 users' ratings of movies, cut into entities by ZIP code.
+"""MovieLens 1M: 6,040 users' ratings of movies, cut into entities by ZIP code.
 
-The publisher's own MovieLens layout: Latin-1 text, fields separated by "::", in a folder or inside the zip.
+Reads our tables, or the publisher's own layout: Latin-1 text, fields separated by "::", in a folder or inside the zip.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ __all__ = ["Archive", "Entity", "features", "load", "read_movies", "read_numbers
 Entity = Literal["zip1", "zip3"]
 DIGITS: Final = {"zip1": 1, "zip3": 3}
 STARS: Final = (1.0, 5.0)
+ZIP_NAME: Final = "ml-1m.zip"
 #: Films of earlier years are few and share one class.
 FIRST_DECADE: Final = 1920
 
@@ -168,9 +169,6 @@ def _damaged(found: str) -> UnreadableSource:
         fix="fetch the data set again",
         parameter="users",
     )
-
-
-ZIP_NAME: Final = "ml-1m.zip"
 
 
 @dataclass(frozen=True)

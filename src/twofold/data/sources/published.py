@@ -12,7 +12,7 @@ from typing import Final
 
 from twofold.errors import MissingDataset
 
-__all__ = ["EICU", "JESTER", "MOVIELENS", "Published", "find_folder", "find_table", "need_table"]
+__all__ = ["EICU", "MOVIELENS", "Published", "find_folder", "find_table", "need_table"]
 
 VARIABLE: Final = "TWOFOLD_DATA"
 ENDINGS: Final = (".csv.gz", ".csv")
@@ -56,22 +56,14 @@ EICU: Final = Published(
     folder="eicu-demo-2.0.1",
     files=("patient.csv", "medication.csv", "lab.csv (in the demo also lab_hourly.csv)", "hospital.csv for regions"),
 )
-JESTER: Final = Published(
-    title="Jester, data set 1, first part",
-    page="https://eigentaste.berkeley.edu/dataset/",
-    licence="free for research when cited",
-    citation="Goldberg, Roeder, Gupta and Perkins, Information Retrieval 4(2), 2001",
-    folder="jester-1",
-    files=("ratings_wide.csv (columns n_ratings, joke1, ..., joke100)",),
-)
 
 
 def find_folder(published: Published, folder: str | Path | None = None) -> Path:
     """The folder (or single file) of a data set; MissingDataset if there is none.
 
-    >>> find_folder(JESTER, "no-such-folder")
+    >>> find_folder(MOVIELENS, "no-such-folder")
     Traceback (most recent call last):
-    twofold.errors.MissingDataset: Jester, data set 1, first part is not there.
+    twofold.errors.MissingDataset: MovieLens 1M is not there.
     ...
     """
     if folder is not None:

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from twofold.csr import damped, damped_rows
+from twofold.csr import csr_rows, damped, damped_rows, with_data
 from twofold.entity.models.blend import damping_of_items, rating_means, shares, spread_rows
 from twofold.entity.models.ridge import (
     UNEXPLAINED,
@@ -116,8 +116,9 @@ class ItemItemScorer:
 
     def one(self, columns: Columns, values: Floats) -> NDArray[np.float32]:
         """Score every item for one history; see `Scorer`."""
-        parts: Any = (np.asarray(values, dtype=np.float32), np.asarray(columns), np.array([0, len(columns)]))
-        return np.asarray(self.scores(sparse.csr_array(parts, shape=(1, self.n_items)))[0])
+        starts = np.array([0, len(columns)])
+        row = csr_rows(np.asarray(values, dtype=np.float32), np.asarray(columns), starts, (1, self.n_items))
+        return np.asarray(self.scores(row)[0])
 
     def reasons(self, columns: Columns, values: Floats, item: int) -> NDArray[np.float64]:
         """How much each entry added to the score of one item, above the item's own mean (or, for counts, constant)."""
@@ -178,8 +179,7 @@ def residual_rows(
     above = rows.data - means[rows.indices]
     sums = np.add.reduceat(np.append(above, 0.0), rows.indptr[:-1]) * (lengths > 0) if len(lengths) else np.zeros(0)
     offsets = sums / np.maximum(lengths + shrinkage, 1e-12)
-    parts: Any = ((above - np.repeat(offsets, lengths)).astype(np.float32), rows.indices, rows.indptr)
-    return sparse.csr_array(parts, shape=rows.shape), offsets.astype(np.float32)
+    return with_data(rows, (above - np.repeat(offsets, lengths)).astype(np.float32)), offsets.astype(np.float32)
 
 
 def _rounded(weights: Weights) -> Weights:

@@ -6,12 +6,12 @@ Where the items of a model of patterns start from: nothing, public features, or 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from twofold.csr import with_data
 from twofold.features import Features
 from twofold.federation.factors import ItemFactors
 
@@ -67,8 +67,7 @@ class Table:
     @classmethod
     def of(cls, values: sparse.csr_array) -> Table:
         """Make one of values; an observed 0 is kept."""
-        parts: Any = (np.ones(values.nnz), values.indices, values.indptr)
-        return cls(values=values.astype(np.float64), marks=sparse.csr_array(parts, shape=values.shape))
+        return cls(values=values.astype(np.float64), marks=with_data(values, np.ones(values.nnz)))
 
     @property
     def turned(self) -> Table:

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from twofold.csr import csr_rows, with_data
 from twofold.entity.models.pattern_solve import (
     ItemPrior,
     Posterior,
@@ -105,10 +106,7 @@ class PatternScorer:
         used, at = np.unique(rows.indices, return_inverse=True)
         sides, shape = self._sides(used), (rows.shape[0], used.size)
         above = (rows.data - self.means[rows.indices]).astype(np.float64)
-        given, marks = (
-            sparse.csr_array(cast(Any, (part, at.ravel(), rows.indptr)), shape=shape)
-            for part in (above, np.ones_like(above))
-        )
+        given, marks = (csr_rows(part, at.ravel(), rows.indptr, shape) for part in (above, np.ones_like(above)))
         matrices = unpacked(marks @ packed_squares(sides), sides.shape[1])
         matrices += (marks @ self.doubts[used].astype(np.float64))[:, None, None] * self._patterns + self._prior
         return np.asarray(np.linalg.solve(matrices, (given @ sides)[:, :, None])[:, :, 0])
@@ -280,8 +278,7 @@ def _standard(rows: sparse.csr_array, prior: ItemPrior) -> tuple[float, float, F
 
 
 def _shifted(rows: sparse.csr_array, mean: float, scale: float) -> sparse.csr_array:
-    parts: Any = ((rows.data.astype(np.float64) - mean) / scale, rows.indices, rows.indptr)
-    return sparse.csr_array(parts, shape=rows.shape)
+    return with_data(rows, (rows.data.astype(np.float64) - mean) / scale)
 
 
 def _users(state: _State, table: Table, *, free: bool) -> Posterior:

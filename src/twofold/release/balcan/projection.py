@@ -14,10 +14,10 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from twofold.algorithms._checks import compressed_rows, is_sparse, whole_number
+from twofold.csr import csr_rows, summed
 from twofold.errors import BadNumber, BadPrivacyParameter, BadShape
 from twofold.privacy.budget import Number, positive
 from twofold.privacy.grid import Grid, Integers, cap_l1, cap_l2
@@ -116,7 +116,7 @@ def records(X: Any, bounds: RowBounds) -> Any:
     np.clip(whole, -bounds.entry_steps, bounds.entry_steps, out=whole)
     whole = cap_l1(whole, starts, limit=bounds.l1_steps)
     whole = cap_l2(whole, starts, limit_squared=bounds.l2_steps_squared)
-    return sp.csr_array((whole, columns, starts), shape=csr.shape)
+    return csr_rows(whole, columns, starts, csr.shape)
 
 
 def record_blocks(X: Any, bounds: RowBounds, *, rows: int | None = None) -> Iterator[tuple[slice, Any]]:
@@ -212,10 +212,6 @@ def _as_rows(X: Any) -> Any:
         if dense.dtype.kind not in "biuf":
             raise BadNumber("the rows do not hold real numbers.", found=f"type {dense.dtype}")
         n, m = dense.shape  # all entries, zeros too: looking for zeros costs more than it saves
-        parts = (dense.ravel(), np.tile(np.arange(m, dtype=np.int32), n), np.arange(0, n * m + 1, max(m, 1))[: n + 1])
-        return sp.csr_array(parts, shape=dense.shape)
-    csr = X.tocsr()
-    if not csr.has_canonical_format:  # repeated entries would be clipped one by one
-        csr = csr.copy()
-        csr.sum_duplicates()
-    return csr
+        columns, starts = np.tile(np.arange(m, dtype=np.int32), n), np.arange(0, n * m + 1, max(m, 1))[: n + 1]
+        return csr_rows(dense.ravel(), columns, starts, dense.shape)
+    return summed(X.tocsr())  # repeated entries would be clipped one by one

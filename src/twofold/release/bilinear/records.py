@@ -42,6 +42,7 @@ from typing import Any, Final
 import numpy as np
 import scipy.sparse as sp
 
+from twofold.csr import csr_rows
 from twofold.privacy.grid import Grid, cap_l1, cap_l2
 from twofold.release.bilinear.layout import BilinearLayout
 from twofold.release.content import Floats, Integers
@@ -148,8 +149,7 @@ class RowBlock:
     @property
     def matrix(self) -> sp.csr_array:
         """The rows z, users by items."""
-        parts: Any = (self.values, self.columns, self.starts)
-        return sp.csr_array(parts, shape=(self.n_users, self.n_items))
+        return csr_rows(self.values, self.columns, self.starts, (self.n_users, self.n_items))
 
 
 def row_blocks(rows: sp.csr_array, public: ReleaseParameters, layout: BilinearLayout) -> Iterator[RowBlock]:

@@ -20,7 +20,7 @@ from twofold.data.catalog import Catalog
 from twofold.entity.agent import NewLedger
 from twofold.errors import BudgetExceeded, SilentSpending, TooFewMessages
 from twofold.estimator import FederatedRecommender
-from twofold.estimator.spending import ACCOUNT
+from twofold.estimator.spending import GUARD
 from twofold.federation.plan import Plan
 from twofold.privacy.ledger import Ledger
 
@@ -29,9 +29,9 @@ CATALOG = Catalog([f"item-{number}" for number in range(8)])
 
 @pytest.fixture(autouse=True)
 def _fresh_account() -> Iterator[None]:
-    ACCOUNT.forget()
+    GUARD.forget()
     yield
-    ACCOUNT.forget()
+    GUARD.forget()
 
 
 def make_plan(**changes: Any) -> Plan:
