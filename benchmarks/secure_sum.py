@@ -64,8 +64,8 @@ def run(*, quick: bool) -> list[Table]:
     lengths = {"short": 1000} if quick else LENGTHS
     rows = [_row(name, length, entities) for name, length in lengths.items() for entities in _sizes(quick)]
     note = (
-        f"{versions('numpy', 'cryptography')}. {BITS} bits per number; threshold = floor = 9 of 10 entities, everyone "
-        "shares, every tenth is gone before masking. Seconds are CPU seconds, one thread, mean over entities for "
+        f"{versions('numpy', 'cryptography')}. {BITS} bits per number; threshold = least_survivors = 9 of 10 entities, "
+        "all share, every tenth is gone before masking. Seconds are CPU seconds, one thread, mean over entities for "
         "share, mask and answer. Bytes are the contents of the messages without their container (names counted): an "
         "entity sends shares, masked numbers and an answer, and receives the roster, its sealed shares and the two "
         "lists. The plain message has the same numbers in the same bytes: an entity packs, the server unpacks and adds."
@@ -80,9 +80,16 @@ def _sizes(quick: bool) -> tuple[int, ...]:
 def _row(name: str, length: int, entities: int) -> list[object]:
     clock, gone = Clock(), max(1, entities // 10)
     keys = {f"entity-{place:03}": Keys.new() for place in range(entities)}
-    floor = entities - gone
+    survivors = entities - gone
     roster = {entity: pair.public for entity, pair in keys.items()}
-    terms = Terms(context=b"benchmark", roster=roster, threshold=floor, floor=floor, least_present=entities, bits=BITS)
+    terms = Terms(
+        context=b"benchmark",
+        roster=roster,
+        threshold=survivors,
+        least_survivors=survivors,
+        least_present=entities,
+        bits=BITS,
+    )
     present = terms.names
     stay = [entity for place, entity in enumerate(present) if place % 10 or place // 10 >= gone]
     shares = {e: clock.run("share", share_secrets, keys[e], e, terms) for e in present}

@@ -14,7 +14,7 @@ from typing import Any
 from scipy import sparse
 
 from twofold.entity.adapt import _best
-from twofold.entity.candidates import Candidate, Judged, candidates, fitted, judge
+from twofold.entity.candidates import Candidate, FitSettings, Judged, candidates, fitted, judge
 from twofold.entity.models.blend import Scorer
 from twofold.features import Features
 from twofold.federation.factors import ItemFactors
@@ -86,25 +86,25 @@ class Learner:
 
     @cached_property
     def _judged_alone(self) -> list[Judged]:
-        return judge(self.rows, None, self._tried(None, features=True), **self._how, features=self.features)
+        return judge(self.rows, None, self._tried(None, features=True), self._how(features=True))
 
-    @property
-    def _how(self) -> dict[str, Any]:
-        return {
-            "feedback": self.feedback,
-            "lower": self.lower,
-            "bound": self.bound,
-            "rank": self.rank,
-            "seed": self.seed,
-            "threads": 1,
-        }
+    def _how(self, *, features: bool) -> FitSettings:
+        return FitSettings(
+            feedback=self.feedback,
+            lower=self.lower,
+            bound=self.bound,
+            rank=self.rank,
+            seed=self.seed,
+            threads=1,
+            features=self.features if features else None,
+        )
 
     def _tried(self, shared: ItemFactors | None, features: bool) -> list[Candidate]:
         shape = (self.rows.shape[0], self.rows.shape[1])
         return candidates(shared, self.feedback, shape, "auto", None, self.features if features else None)
 
     def _judged(self, tried: list[Candidate], shared: ItemFactors, features: bool) -> list[Judged]:
-        return judge(self.rows, shared, tried, **self._how, features=self.features if features else None)
+        return judge(self.rows, shared, tried, self._how(features=features))
 
     def _own(self, tried: list[Candidate]) -> Learnt:
         known = {one.candidate: one for one in self._judged_alone}
@@ -116,17 +116,7 @@ class Learner:
         def fit(one: Judged) -> Learnt:
             kept = self._kept if one.candidate.strength == 0 else cell
             if one.candidate not in kept:
-                scorer = fitted(
-                    one.candidate,
-                    self.rows,
-                    shared,
-                    feedback=self.feedback,
-                    rank=self.rank,
-                    seed=self.seed,
-                    threads=1,
-                    gain=one.gain,
-                    features=self.features if features else None,
-                )
+                scorer = fitted(one.candidate, self.rows, shared, self._how(features=features), gain=one.gain)
                 kept[one.candidate] = Learnt(candidate=one.candidate, scorer=scorer)
             return kept[one.candidate]
 

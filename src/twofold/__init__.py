@@ -32,6 +32,7 @@ _HOMES = {
     "SecureServer": "twofold.server.secure",
     "ItemFactors": "twofold.federation.factors",
     "Model": "twofold.entity.model",
+    "fit_alone": "twofold.entity.personalize",
     "simulate": "twofold.simulation.run",
     "FederatedRecommender": "twofold.estimator",
     "masked_nmf": "twofold.algorithms.masked_nmf",
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from twofold.data.split import holdout, leave_n_out, recorded_holdout
     from twofold.entity.agent import Entity, NewLedger
     from twofold.entity.model import Model
+    from twofold.entity.personalize import fit_alone
     from twofold.errors import TwofoldError
     from twofold.estimator import FederatedRecommender
     from twofold.features import Features
@@ -84,6 +86,7 @@ __all__ = [
     "SecureSum",
     "Server",
     "TwofoldError",
+    "fit_alone",
     "fold_in",
     "holdout",
     "kmeans",

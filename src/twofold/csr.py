@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-__all__ = ["csr_rows", "damped", "damped_rows", "keep_entries", "row_range", "summed", "with_data"]
+__all__ = ["csr_rows", "keep_entries", "row_range", "summed", "with_data"]
 
 Numbers = NDArray[Any]
 
@@ -85,26 +85,3 @@ def summed(matrix: sparse.csr_array) -> sparse.csr_array:
     copy = matrix.copy()
     copy.sum_duplicates()
     return copy
-
-
-def damped(values: Numbers, power: float) -> NDArray[np.float64]:
-    """Raise values to a power, keeping their sign: five orders of a drug say more than one, but not five times as much.
-
-    Examples
-    --------
-    >>> damped(np.array([4.0, -9.0]), 0.5).tolist()
-    [2.0, -3.0]
-    """
-    given = np.asarray(values, dtype=np.float64)
-    return given if power == 1 else np.asarray(np.sign(given) * np.abs(given) ** power)
-
-
-def damped_rows(rows: sparse.csr_array, power: float) -> sparse.csr_array:
-    """Damp the entries of sparse rows, in single precision; the given rows stay as they are.
-
-    Examples
-    --------
-    >>> damped_rows(sparse.csr_array(np.array([[4.0, 0.0]])), 0.5).toarray().tolist()
-    [[2.0, 0.0]]
-    """
-    return with_data(rows, damped(rows.data, power).astype(np.float32))

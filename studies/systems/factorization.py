@@ -98,14 +98,14 @@ class Factorization:
             Predicted for a history without entries and, for ratings, for an item without factors, of which nobody
             that the factors come from said anything. Zeros when not given.
         """
-        scorer = FactorScorer(V, feedback=feedback, usual=means, **self._objective())
+        scorer = FactorScorer(V, feedback=feedback, cold_start=means, **self._objective())
         blank = np.flatnonzero(~scorer.factors.any(axis=1))
         if feedback == "counts" or means is None or not blank.size:
             return scorer.scores
 
         def filled(rows: sparse.csr_array) -> NDArray[np.float32]:
             found = scorer.scores(rows)
-            found[:, blank] = scorer.usual[blank]
+            found[:, blank] = scorer.cold_start[blank]
             return found
 
         return filled

@@ -36,7 +36,7 @@ def _counts() -> sparse.csr_array:
 def _scorer(kind: str, rows: np.ndarray, feedback: str) -> Scorer:
     if kind == "factors":
         factors = np.random.default_rng(6).gamma(1.0, 1.0, (N_ITEMS, RANK))
-        return FactorScorer(factors, feedback=feedback, usual=rows.mean(axis=0))
+        return FactorScorer(factors, feedback=feedback, cold_start=rows.mean(axis=0))
     ridge = np.full(N_ITEMS, 2.0)
     made = weights_from_gram(rows.T @ rows, ridge) if kind == "item-item" else weights_from_rows(rows[:12], ridge)
     return ItemItemScorer(made, means=rows.mean(axis=0), feedback=feedback, shrinkage=1.0)

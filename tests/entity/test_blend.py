@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from twofold.csr import damped, damped_rows
-from twofold.entity.models.blend import damping_of_items, filled_factors, rating_means, shares, spread_rows
+from twofold.entity.models.blend import rating_means
+from twofold.entity.models.factors import damped, damped_rows, damping_of_items, filled_factors
+from twofold.entity.models.item_item import _shares, spread_rows
 from twofold.federation.factors import ItemFactors
 
 ITEMS = 20
@@ -70,7 +71,7 @@ def test_items_hardly_seen_get_the_usual_factors():
 
 
 def test_shares_are_between_nothing_and_everybody():
-    found = shares(shared(np.ones(3), np.array([-5.0, 500.0, 5_000.0])))
+    found = _shares(shared(np.ones(3), np.array([-5.0, 500.0, 5_000.0])))
     assert found.tolist() == [0.0, 0.5, 1.0]
 
 

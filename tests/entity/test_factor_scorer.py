@@ -43,7 +43,7 @@ def test_is_a_scorer():
 
 @pytest.mark.parametrize("settings", CASES)
 def test_one_equals_its_row(settings):
-    rows, scorer = histories(), FactorScorer(factors(), usual=np.arange(ITEMS), **settings)
+    rows, scorer = histories(), FactorScorer(factors(), cold_start=np.arange(ITEMS), **settings)
     scores = scorer.scores(rows)
     assert scores.shape == (12, ITEMS)
     assert scores.dtype == np.float32
@@ -81,7 +81,7 @@ def test_folds_in_as_the_algorithm_does():
 
 def test_no_history_gets_the_usual_scores_and_no_reasons():
     usual = np.linspace(0, 1, ITEMS).astype(np.float32)
-    scorer = FactorScorer(factors(), feedback="ratings", usual=usual)
+    scorer = FactorScorer(factors(), feedback="ratings", cold_start=usual)
     nobody = np.zeros(0, np.int64), np.zeros(0)
     assert (scorer.one(*nobody) == usual).all()
     assert (scorer.scores(histories())[3] == usual).all()
@@ -107,7 +107,7 @@ def test_similar_is_symmetric_and_at_most_one():
 
 
 def test_rebuilt_gives_the_same_bits():
-    rows, scorer = histories(), FactorScorer(factors(), usual=np.ones(ITEMS), **CASES[2])
+    rows, scorer = histories(), FactorScorer(factors(), cold_start=np.ones(ITEMS), **CASES[2])
     again = FactorScorer.rebuild(scorer.arrays(), scorer.settings())
     assert (again.scores(rows) == scorer.scores(rows)).all()
     assert again.settings() == scorer.settings()
@@ -124,6 +124,6 @@ def test_its_arrays_cannot_be_written_and_the_given_ones_stay():
 
 def test_what_does_not_fit_is_refused():
     with pytest.raises(BadShape):
-        FactorScorer(factors(), feedback="counts", usual=np.ones(3))
+        FactorScorer(factors(), feedback="counts", cold_start=np.ones(3))
     with pytest.raises(BadModel):
         FactorScorer.rebuild({"factors": factors()}, {})

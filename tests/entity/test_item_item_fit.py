@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from twofold.entity.models.blend import damping_of_items
+from twofold.entity.models.factors import damping_of_items
 from twofold.entity.models.item_item import RIDGE, ItemItemFit
 from twofold.entity.models.ridge import DenseWeights, LowRankWeights
 from twofold.federation.factors import ItemFactors

@@ -14,7 +14,8 @@ from twofold.data.catalog import Catalog
 from twofold.data.identifiers import Identifiers
 from twofold.data.ratings import Ratings
 from twofold.entity.adapt import Adapted, adapt
-from twofold.entity.model import Model, chosen_kind
+from twofold.entity.explain import chosen_kind
+from twofold.entity.model import Model
 from twofold.features import Features
 from twofold.federation.factors import ItemFactors
 from twofold.federation.plan import Plan

@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 
 from twofold.entity.adapt import adapt
-from twofold.entity.models.pattern_solve import Table, packed_squares, posterior, unpacked, usual_offsets
+from twofold.entity.models.pattern_solve import Table, average_offsets, packed_squares, posterior, unpacked
 from twofold.entity.models.patterns import PatternFit
 from twofold.errors import BadParameter, BadShape
 from twofold.features import Features
@@ -153,7 +153,7 @@ def test_an_item_many_rate_is_expected_to_be_liked():
     often = np.arange(ITEMS) < ITEMS // 2
     stars = np.where(often, 4.0, 2.0) + 0.0 * rng.random((50, ITEMS))
     rows = sparse.csr_array(np.where(rng.random((50, ITEMS)) < np.where(often, 0.8, 0.1), stars, 0))
-    offsets = usual_offsets(rows, None)
+    offsets = average_offsets(rows, None)
     assert offsets[often].mean() > offsets[~often].mean() + 1.0
 
 

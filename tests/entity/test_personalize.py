@@ -8,16 +8,20 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from tests.refused import refused
 from twofold.algorithms.fold_in import FoldIn, fold_in
 from twofold.data.catalog import Catalog
 from twofold.data.identifiers import Identifiers
 from twofold.data.ratings import Ratings
+from twofold.entity import model as model_module
+from twofold.entity.adapt import adapt
 from twofold.entity.agent import Entity
-from twofold.entity.personalize import read_factors, user_factors
+from twofold.entity.model import Model
+from twofold.entity.models.factors import FactorScorer
+from twofold.entity.personalize import fit_alone, read_factors
 from twofold.errors import (
     BadMessage,
     BadParameter,
-    BadShape,
     FactorsChanged,
     NotForRealUse,
     NumericError,
@@ -25,6 +29,7 @@ from twofold.errors import (
     ProtocolError,
     TransportError,
 )
+from twofold.features import Features
 from twofold.federation.factors import ItemFactors
 from twofold.federation.messages import encode_factors
 from twofold.federation.plan import Plan
@@ -68,40 +73,57 @@ def table(users: int = 60, feedback: str = "counts") -> Ratings:
 # User factors
 
 
+def of_factors(users: sparse.csr_array, factors: ItemFactors, feedback: str = "counts", **settings: object) -> Model:
+    """A model of the shared factors as they came."""
+    ids = Identifiers([f"p{number}" for number in range(users.shape[0])])
+    return Model(
+        entity="st-anna",
+        catalog=CATALOG,
+        history=Ratings(users, ids, CATALOG, feedback),
+        scorer=FactorScorer(factors.factors, feedback=feedback, **settings),
+        plan=agreed(feedback=feedback),
+        factors_hash=factors.hash,
+        private=True,
+        strength=np.inf,
+        note="",
+    )
+
+
 @pytest.mark.parametrize("feedback", ["counts", "ratings"])
 @pytest.mark.parametrize("block", [1, 7, 64, 65_536])
-def test_blocks_give_what_folding_in_at_once_gives(feedback, block):
+def test_blocks_give_what_folding_in_at_once_gives(feedback, block, monkeypatch):
+    monkeypatch.setattr(model_module, "BLOCK", block)
     users, factors = rows(101), shared()
     expected = fold_in(users, factors.factors, feedback=feedback)
     assert expected.std() > 0
-    np.testing.assert_array_equal(user_factors(users, factors, feedback=feedback, block=block), expected)
+    before = factors.hash
+    np.testing.assert_array_equal(of_factors(users, factors, feedback).user_factors, expected)
+    assert factors.hash == before
 
 
 def test_settings_reach_the_fit():
     users, factors = rows(40), shared()
     settings = {"zero_weight": 0.3, "regularization": 2.0, "count_scaling": 0.0}
     expected = fold_in(users, factors.factors, feedback="counts", **settings)
-    np.testing.assert_array_equal(user_factors(users, factors, feedback="counts", **settings), expected)
+    np.testing.assert_array_equal(of_factors(users, factors, **settings).user_factors, expected)
     assert not np.array_equal(expected, fold_in(users, factors.factors, feedback="counts"))
 
 
 def test_threads_change_nothing():
     users, factors = rows(300), shared()
-    one, two = (user_factors(users, factors, feedback="counts", threads=number) for number in (1, 2))
+    one, two = (of_factors(users, factors, threads=number).user_factors for number in (1, 2))
     np.testing.assert_array_equal(one, two)
 
 
 def test_users_without_entries_and_no_users_at_all():
     users, factors = rows(5, density=0.0), shared()
-    assert not user_factors(users, factors, feedback="ratings").any()
-    assert user_factors(rows(0), factors, feedback="counts").shape == (0, RANK)
+    assert not of_factors(users, factors, "ratings").user_factors.any()
+    assert of_factors(rows(0), factors).user_factors.shape == (0, RANK)
 
 
-def test_shared_factors_stay_as_they_came():
-    factors = shared()
-    before = factors.hash
-    user_factors(rows(30), factors, feedback="counts")
-    assert factors.hash == before
+def test_unknown_feedback_is_refused():
+    with pytest.raises(NumericError):
+        _ = FactorScorer(shared().factors, feedback="stars").ready
 
 
 def test_a_fit_that_writes_to_the_shared_factors_is_noticed(monkeypatch):
@@ -114,36 +136,27 @@ def test_a_fit_that_writes_to_the_shared_factors_is_noticed(monkeypatch):
 
     monkeypatch.setattr(FoldIn, "rows", careless)
     with pytest.raises(FactorsChanged):
-        user_factors(rows(30), factors, feedback="counts")
+        Entity("st-anna", table(30), agreed()).personalize(factors, local="factors", strength="shared", threads=1)
 
 
-@pytest.mark.parametrize("block", [0, -1, 2.5, True])
-def test_a_block_is_a_whole_number(block):
-    with pytest.raises(BadParameter, match="block"):
-        user_factors(rows(3), shared(), feedback="counts", block=block)
-
-
-def test_other_items_and_unknown_feedback_are_refused():
-    with pytest.raises(BadShape, match="20 and 19 items"):
-        user_factors(rows(3), shared(n_items=19), feedback="counts")
-    with pytest.raises(NumericError):
-        user_factors(rows(3), shared(), feedback="stars")
-
-
-def peak_beside_the_result(users: int, block: int) -> int:
+def peak_beside_the_result(users: int, block: int, monkeypatch: pytest.MonkeyPatch) -> int:
     given, factors = rows(users), shared()
-    user_factors(given[:10], factors, feedback="counts", threads=1)  # compiled before it is measured
+    monkeypatch.setattr(model_module, "BLOCK", block)
+    _ = of_factors(given[:10], factors, threads=1).user_factors  # compiled before it is measured
+    model = of_factors(given, factors, threads=1)
+    _ = model._inside.rows
     tracemalloc.start()
-    result = user_factors(given, factors, feedback="counts", block=block, threads=1)
+    result = model.user_factors
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     return peak - result.nbytes
 
 
-def test_memory_does_not_grow_with_the_users():
-    small, large = peak_beside_the_result(4_000, 500), peak_beside_the_result(40_000, 500)
+def test_memory_does_not_grow_with_the_users(monkeypatch):
+    small, large = (peak_beside_the_result(users, 500, monkeypatch) for users in (4_000, 40_000))
     assert large < 1.25 * small
-    assert peak_beside_the_result(40_000, 40_000) > 5 * large  # the measurement does see what a block takes
+    whole = peak_beside_the_result(40_000, 40_000, monkeypatch)
+    assert whole > 5 * large  # the measurement does see what a block takes
 
 
 # What was published
@@ -229,3 +242,63 @@ def test_bytes_give_the_same_model_as_factors():
 def test_a_model_from_other_factors_is_refused():
     with pytest.raises(PlanMismatch):
         Entity("st-anna", table(), agreed()).personalize(shared(agreed(rank=3)))
+
+
+# Alone
+
+
+def arrays_of(model: Model) -> dict[str, np.ndarray]:
+    return {"strength": np.array(model.strength), **model.scorer.arrays()}
+
+
+GENRES = Features(matrix=np.arange(ITEMS)[:, None] % 4 == np.arange(4), names=tuple("abcd"))
+
+
+@pytest.mark.parametrize("features", [None, GENRES])
+@pytest.mark.parametrize("feedback", ["counts", "ratings"])
+def test_alone_is_what_adapting_to_nothing_gives(feedback, features):
+    plan, ratings = agreed(feedback=feedback, features=features, lower=0, seed=3), table(feedback=feedback)
+    settings = {"lower": plan.lower, "bound": plan.bound, "rank": plan.rank, "seed": plan.seed, "features": features}
+    expected = adapt(ratings.matrix, None, feedback=feedback, threads=1, **settings)
+    alone = fit_alone(ratings, threads=1, **settings)
+    entity = Entity("st-anna", ratings, plan).personalize(None, threads=1)
+    for model in (alone, entity):
+        assert (model.alone, model.factors_hash, model.private, model.strength) == (True, "", True, 0.0)
+        assert (model.note, model.validation) == (expected.note, expected.table)
+        np.testing.assert_equal(model.scorer.arrays(), expected.scorer.arrays())
+    assert alone.recommend("p3") == entity.recommend("p3")
+    assert (alone.plan, entity.plan) == (None, plan)
+
+
+@pytest.mark.parametrize("feedback", ["counts", "ratings"])
+def test_alone_nothing_is_cut_unless_bounds_are_given(feedback):
+    ratings = table(feedback=feedback)
+    model = fit_alone(ratings, local="factors", threads=1)
+    assert (model.lower, model.bound) == (0.0 if feedback == "counts" else 1.0, 5.0)
+    assert (model.history.matrix != ratings.matrix).nnz == 0
+    narrow = fit_alone(ratings, local="factors", lower=2, bound=3, threads=1)
+    assert (narrow.history.matrix.data.min(), narrow.history.matrix.data.max()) == (2, 3)
+    assert narrow.recommend({"item-1": 99}) == narrow.recommend({"item-1": 3})
+
+
+@pytest.mark.parametrize("planned", [False, True])
+def test_a_model_alone_is_kept_and_says_that_nothing_was_shared(planned, tmp_path):
+    model = Entity("st-anna", table(), agreed()).personalize(None) if planned else fit_alone(table(), name="st-anna")
+    same = Model.load(model.save(tmp_path / "model"))
+    assert same.recommend("p3") == model.recommend("p3")
+    assert same.recommend({"item-2": 9}) == model.recommend({"item-2": 9})
+    assert (same.lower, same.bound, same.alone) == (model.lower, model.bound, True)
+    assert same.summary() == model.summary()
+    assert "Nothing was shared" in model.summary()
+    assert ("without a plan" in model.summary()) is not planned
+    assert repr(model).endswith(", alone)")
+
+
+def test_alone_there_is_nothing_to_be_drawn_to():
+    with refused(BadParameter, "strength"):
+        Entity("st-anna", table(), agreed()).personalize(None, strength="shared")
+
+
+def test_alone_without_anybody_there_is_still_a_model():
+    model = fit_alone(table(0), threads=1)
+    assert len(model.recommend({"item-1": 1}, n=3)) == 3

@@ -7,15 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twofold.data.catalog import Catalog
-from twofold.entity.recommend import allowed_columns, best_items, check_number, item_column, read_history
+from tests.refused import refused
+from twofold.data.identifiers import Identifiers
+from twofold.entity.model import _number, allowed_columns, best_items, item_column, read_history
 from twofold.errors import BadParameter, BadValue, CatalogError
 
-CATALOG = Catalog(["creatinine", "heparin", "lactate"])
+ITEMS = Identifiers(["creatinine", "heparin", "lactate"])
 
 
 def read(given: dict, feedback: str = "counts") -> tuple[list[int], list[float]]:
-    history = read_history(given, CATALOG, feedback=feedback, lower=0, bound=5)
+    history = read_history(given, ITEMS, feedback=feedback, lower=0, bound=5)
     return history.columns.tolist(), history.values.tolist()
 
 
@@ -45,7 +46,7 @@ def test_a_bad_value_is_refused_and_not_repeated(value: float) -> None:
 
 @pytest.mark.parametrize("value", ["3", None, [1], 1j])
 def test_what_is_no_number_is_refused(value: object) -> None:
-    with pytest.raises(BadValue):
+    with refused(BadValue, "history"):
         read({"heparin": value})
 
 
@@ -58,29 +59,29 @@ def test_unknown_items_are_counted_and_never_named() -> None:
 
 
 def test_a_filter_gives_columns_and_an_empty_one_none() -> None:
-    assert allowed_columns(None, CATALOG) is None
-    columns = allowed_columns(("lactate", "creatinine", "lactate"), CATALOG)
+    assert allowed_columns(None, ITEMS) is None
+    columns = allowed_columns(("lactate", "creatinine", "lactate"), ITEMS)
     assert columns is not None
     assert columns.tolist() == [0, 2]
-    none = allowed_columns([], CATALOG)
+    none = allowed_columns([], ITEMS)
     assert none is not None
     assert none.size == 0
 
 
 def test_an_unknown_item_of_a_question_brings_the_closest_one() -> None:
-    with pytest.raises(CatalogError, match="did you mean heparin"):
-        item_column("heparine", CATALOG)
-    with pytest.raises(CatalogError, match="1 of 2 unknown"):
-        allowed_columns(["heparin", 5], CATALOG)
+    with refused(CatalogError, "items", "heparin?"):
+        item_column("heparine", ITEMS)
+    with refused(CatalogError, "items", found="1 of 2 unknown"):
+        allowed_columns(["heparin", 5], ITEMS)
 
 
 @pytest.mark.parametrize("items", ["heparin", b"heparin", 5])
 def test_a_filter_that_is_no_list_is_refused(items: object) -> None:
-    with pytest.raises(BadParameter):
-        allowed_columns(items, CATALOG)  # type: ignore[arg-type]
+    with refused(BadParameter, "items"):
+        allowed_columns(items, ITEMS)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("n", [0, -1, 1.5, "3", True, None])
 def test_a_number_of_items_below_one_is_refused(n: object) -> None:
-    with pytest.raises(BadParameter):
-        check_number(n)
+    with refused(BadParameter, "n"):
+        _number(n)

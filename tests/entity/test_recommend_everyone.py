@@ -167,7 +167,7 @@ def test_the_fallback_hides_seen_items_of_silent_users() -> None:
     everyone = Everyone(
         scorer=FactorScorer(np.array([[1.0], [0.0], [1.0]]), feedback="ratings"),
         rows=rows,
-        usual=np.array([0.1, 0.9, 0.5], np.float32),
+        cold_start=np.array([0.1, 0.9, 0.5], np.float32),
         user_ids=Identifiers(["a", "b"]),
         item_ids=Identifiers(["x", "y", "z"]),
     )

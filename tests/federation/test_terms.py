@@ -44,7 +44,7 @@ def test_every_field_of_the_plan_is_in_the_terms():
     }
     assert len(digests) == 4
     assert secure_terms(plan()).digest == secure_terms(plan()).digest
-    assert secure_terms(plan()).floor == 3
+    assert secure_terms(plan()).least_survivors == 3
     assert secure_terms(plan()).least_present == 4
 
 

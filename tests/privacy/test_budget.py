@@ -136,7 +136,6 @@ def test_a_very_small_delta_still_converts():
 
 
 def test_pure_converts_to_the_others():
-    assert PureDP(epsilon=2).to_zcdp() == ZCDP(rho=2)
     assert PureDP(epsilon=2).to_approx() == ApproxDP(epsilon=2)
     assert ApproxDP(epsilon=1, delta="1/10").to_approx("1/100").delta == Fraction(1, 10)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -33,6 +33,11 @@ def keys_from(seed: int, place: int) -> Keys:
     return Keys(**parts)
 
 
+def only_for(message: SharesMessage, receiver: str) -> SharesMessage:
+    """The part that a receiver needs."""
+    return replace(message, boxes={name: box for name, box in message.boxes.items() if name == receiver})
+
+
 @dataclass
 class Federation:
     """Everyone's keys and the terms."""
@@ -55,7 +60,7 @@ class Federation:
         return mask(values, self.keys[name], name, self.terms, present)
 
     def answer(self, name: str, present: list[str], survivors: list[str], **more: UnmaskMessage) -> UnmaskMessage:
-        handed_on = {sender: message.only(name) for sender, message in self.shares.items()}
+        handed_on = {sender: only_for(message, name) for sender, message in self.shares.items()}
         return answer(self.keys[name], name, self.terms, handed_on, present, survivors, **more)
 
     def run(
@@ -75,12 +80,12 @@ class Federation:
 
 
 def make(entities: int, *, seed: int = 0, context: bytes = b"plan", **numbers: int) -> Federation:
-    """A federation with names e000, e001, ...; threshold, floor and least_present as small as allowed unless given."""
+    """A federation with names e000, e001, ...; its numbers are as small as allowed unless given."""
     keys = {f"e{place:03}": keys_from(seed, place) for place in range(entities)}
     least = (entities + numbers.get("colluders", 0)) // 2 + 1
     numbers.setdefault("threshold", least)
-    numbers.setdefault("floor", numbers["threshold"])
-    numbers.setdefault("least_present", numbers["floor"])
+    numbers.setdefault("least_survivors", numbers["threshold"])
+    numbers.setdefault("least_present", numbers["least_survivors"])
     roster = {name: pair.public for name, pair in keys.items()}
     return Federation(keys, Terms(context=context, roster=roster, **numbers))
 

@@ -11,7 +11,7 @@ from twofold.errors import BadMessage, PlanMismatch, PrivacyError, TooFewMessage
 
 @pytest.fixture
 def group(federation):
-    group = federation(5, threshold=3, floor=3, least_present=4)
+    group = federation(5, threshold=3, least_survivors=3, least_present=4)
     group.share()
     return group
 
@@ -69,7 +69,7 @@ def test_missing_moved_or_changed_shares_are_refused(group, federation) -> None:
     group.shares = whole | {"e003": dataclasses.replace(whole["e002"], sender="e003")}
     with pytest.raises(BadMessage, match="do not open"):
         group.answer("e000", names, names)
-    other = federation(5, threshold=3, floor=3, least_present=4, context=b"another")
+    other = federation(5, threshold=3, least_survivors=3, least_present=4, context=b"another")
     other.share()
     group.shares = whole | {"e003": other.shares["e003"]}
     with pytest.raises(PlanMismatch, match="another plan"):

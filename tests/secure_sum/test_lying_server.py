@@ -35,7 +35,7 @@ def attack(group, answers):
 
 
 def test_different_lists_open_a_sum_below_the_floor_but_not_below_the_bound(federation) -> None:
-    group = federation(5, threshold=3, floor=3, least_present=5)
+    group = federation(5, threshold=3, least_survivors=3, least_present=5)
     present = group.share()
     rng = np.random.default_rng(0)
     values = {name: rng.integers(-1000, 1000, size=6) for name in present}
@@ -56,7 +56,12 @@ def test_different_lists_open_a_sum_below_the_floor_but_not_below_the_bound(fede
     total &= modulus_mask(48)
     signed = (total.view(np.int64) << 16) >> 16
     assert signed[:6].tolist() == (values[pair[0]] + values[pair[1]]).tolist()
-    assert len(pair) == group.terms.honest == 2 < group.terms.floor
+    assert (
+        len(pair)
+        == honest_in_any_sum(entities=5, threshold=3, least_survivors=3, least_present=5)
+        == 2
+        < group.terms.least_survivors
+    )
 
 
 def test_a_twin_of_anothers_key_takes_no_mask_off(federation) -> None:
@@ -83,7 +88,7 @@ def test_a_twin_of_anothers_key_takes_no_mask_off(federation) -> None:
 
 
 def test_an_entity_that_answered_refuses_any_other_list_and_repeats_the_same(federation) -> None:
-    group = federation(5, threshold=3, floor=3, least_present=5)
+    group = federation(5, threshold=3, least_survivors=3, least_present=5)
     present = group.share()
     first = group.answer("e000", present, present)
     assert group.answer("e000", present, present, already=first) == first
@@ -96,14 +101,14 @@ def test_an_entity_that_answered_refuses_any_other_list_and_repeats_the_same(fed
 def test_no_choice_of_lists_opens_both_secrets_or_fewer_than_the_bound(entities: int, colluders: int) -> None:
     """Every way to show lists to the honest ones, by enumeration; colluders give every share they hold."""
     honest = range(entities - colluders)
-    for threshold, floor in itertools.combinations_with_replacement(
+    for threshold, least in itertools.combinations_with_replacement(
         range((entities + colluders) // 2 + 1, entities + 1), 2
     ):
         bound = honest_in_any_sum(
-            entities=entities, threshold=threshold, floor=floor, least_present=entities, colluders=colluders
+            entities=entities, threshold=threshold, least_survivors=least, least_present=entities, colluders=colluders
         )
         needed = threshold - colluders
-        for dropped in itertools.product(*(choices(entities, floor, me) for me in honest)):
+        for dropped in itertools.product(*(choices(entities, least, me) for me in honest)):
             opened = {v for v in honest if sum(v in gone for gone in dropped) >= needed}
             bare = {v for v in honest if sum(v not in gone for gone in dropped) >= needed}
             assert not opened & bare
@@ -111,7 +116,7 @@ def test_no_choice_of_lists_opens_both_secrets_or_fewer_than_the_bound(entities:
                 assert len(bare) >= bound
 
 
-def choices(entities: int, floor: int, me: int) -> list[frozenset[int]]:
+def choices(entities: int, least: int, me: int) -> list[frozenset[int]]:
     """Every set of names an entity may be told has dropped out."""
     others = [v for v in range(entities) if v != me]
-    return [frozenset(gone) for size in range(entities - floor + 1) for gone in itertools.combinations(others, size)]
+    return [frozenset(gone) for size in range(entities - least + 1) for gone in itertools.combinations(others, size)]

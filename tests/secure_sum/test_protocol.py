@@ -63,7 +63,7 @@ def test_everyone_at_the_limit_does_not_wrap_around(federation, bits: int, sign:
     ids=str,
 )
 def test_one_and_two_drop_outs_at_each_stage(federation, stages) -> None:
-    group = federation(7, threshold=4, floor=5, least_present=5)
+    group = federation(7, threshold=4, least_survivors=5, least_present=5)
     values = random_values(group, 11)
     gone = [*stages.get("before_sharing", []), *stages.get("after_sharing", [])]
     opened = group.run(values, **stages)
@@ -71,7 +71,7 @@ def test_one_and_two_drop_outs_at_each_stage(federation, stages) -> None:
 
 
 def test_205_entities_with_20_drop_outs(federation) -> None:
-    group = federation(205, threshold=180, floor=185, least_present=200)
+    group = federation(205, threshold=180, least_survivors=185, least_present=200)
     values = random_values(group, 5)
     opened = group.run(
         values, before_sharing=group.names[:3], after_sharing=group.names[100:115], after_masking=group.names[-2:]
@@ -81,7 +81,7 @@ def test_205_entities_with_20_drop_outs(federation) -> None:
 
 @pytest.mark.slow
 def test_205_entities_with_20_drop_outs_and_105_000_numbers_each(federation) -> None:
-    group = federation(205, threshold=180, floor=185, least_present=200)
+    group = federation(205, threshold=180, least_survivors=185, least_present=200)
     values = random_values(group, 105_000)
     opened = group.run(values, before_sharing=group.names[:3], after_sharing=group.names[100:117])
     np.testing.assert_array_equal(opened.values, plain(values, [*group.names[3:100], *group.names[117:]]))
@@ -173,7 +173,7 @@ def test_keys_under_the_wrong_name_are_refused_at_every_step(federation) -> None
 
 
 def test_survivors_below_the_floor_open_nothing_on_either_side(federation) -> None:
-    group = federation(6, threshold=4, floor=5, least_present=6)
+    group = federation(6, threshold=4, least_survivors=5, least_present=6)
     values = random_values(group, 6)
     present = group.share()
     survivors = present[:4]
@@ -185,7 +185,7 @@ def test_survivors_below_the_floor_open_nothing_on_either_side(federation) -> No
 
 
 def test_the_threshold_is_sharp(federation) -> None:
-    group = federation(7, threshold=5, floor=6, least_present=7)
+    group = federation(7, threshold=5, least_survivors=6, least_present=7)
     values = random_values(group, 6)
     present, sent = sent_by_all(group, values)
     total, survivors = add_masked(sent, group.terms, present)

@@ -16,7 +16,7 @@ from twofold.secure_sum.messages import seal_box
 @pytest.fixture
 def answered(federation):
     """Seven entities, one drops out after sharing, threshold 4: six answers, two to spare."""
-    group = federation(7, threshold=4, floor=5, least_present=7)
+    group = federation(7, threshold=4, least_survivors=5, least_present=7)
     present = group.share()
     values = {name: np.arange(4) * (place - 3) for place, name in enumerate(present)}
     total, survivors = add_masked(
@@ -82,7 +82,7 @@ def test_a_liar_among_just_enough_answers_is_detected(answered) -> None:
 
 
 def test_a_dealer_of_garbage_is_named(federation) -> None:
-    group = federation(4, threshold=3, floor=3, least_present=4)
+    group = federation(4, threshold=3, least_survivors=3, least_present=4)
     present = group.share()
     message = group.shares["e002"]
     boxes = {

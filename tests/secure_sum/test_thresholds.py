@@ -17,24 +17,32 @@ def test_the_threshold_is_the_least_that_closes_both_secrets(entities: int) -> N
 
 
 def test_more_votes_a_higher_floor_and_more_present_never_mean_fewer_honest_ones() -> None:
-    base = {"entities": 20, "threshold": 14, "floor": 16, "least_present": 18, "colluders": 2}
-    for name in ("threshold", "floor", "least_present"):
+    base = {"entities": 20, "threshold": 14, "least_survivors": 16, "least_present": 18, "colluders": 2}
+    for name in ("threshold", "least_survivors", "least_present"):
         more = base | {name: base[name] + 1}
         assert honest_in_any_sum(**more) >= honest_in_any_sum(**base)
 
 
 @pytest.mark.parametrize("colluders", range(5))
 def test_nobody_missing_means_all_honest_ones(colluders: int) -> None:
-    assert honest_in_any_sum(entities=9, threshold=9, floor=9, least_present=9, colluders=colluders) == 9 - colluders
+    assert (
+        honest_in_any_sum(entities=9, threshold=9, least_survivors=9, least_present=9, colluders=colluders)
+        == 9 - colluders
+    )
 
 
 def test_never_more_than_what_a_truthful_server_opens_and_never_below_zero() -> None:
     for entities in range(2, 15):
         for colluders in range(entities - 1):
             for threshold in range(least_threshold(entities, colluders), entities + 1):
-                for floor in range(threshold, entities + 1):
-                    numbers = {"entities": entities, "threshold": threshold, "floor": floor, "colluders": colluders}
-                    assert 0 <= honest_in_any_sum(**numbers, least_present=entities) <= floor - colluders
+                for least in range(threshold, entities + 1):
+                    numbers = {
+                        "entities": entities,
+                        "threshold": threshold,
+                        "least_survivors": least,
+                        "colluders": colluders,
+                    }
+                    assert 0 <= honest_in_any_sum(**numbers, least_present=entities) <= least - colluders
 
 
 def test_the_table_in_the_docs_is_what_the_formula_gives() -> None:
@@ -42,8 +50,8 @@ def test_the_table_in_the_docs_is_what_the_formula_gives() -> None:
     table = page.split("| truthful server | any server |\n")[1].split("\n\n")[0].splitlines()[1:]
     assert len(table) >= 5
     for line in table:
-        n, c, present, floor, threshold, truthful, any_server = (int(cell) for cell in line.strip("| ").split("|"))
-        assert truthful == floor - c
+        n, c, present, least, threshold, truthful, any_server = (int(cell) for cell in line.strip("| ").split("|"))
+        assert truthful == least - c
         assert any_server == honest_in_any_sum(
-            entities=n, threshold=threshold, floor=floor, least_present=present, colluders=c
+            entities=n, threshold=threshold, least_survivors=least, least_present=present, colluders=c
         )

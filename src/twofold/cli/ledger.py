@@ -16,7 +16,7 @@ from rich.table import Table
 from twofold.errors import DataError, LedgerBroken, Set
 from twofold.privacy.budget import ApproxDP, PureDP
 from twofold.privacy.card import card_from_ledger
-from twofold.privacy.ledger import Entry, Ledger, LedgerState, words
+from twofold.privacy.ledger import Entry, Ledger, LedgerState, cost_text
 from twofold.privacy.unit import Unit
 from twofold.report.card import to_html, to_markdown
 
@@ -157,9 +157,9 @@ def _summary(state: LedgerState) -> str:
         [
             f"[bold]{escape(state.dataset)}[/bold], opened {state.opened}",
             f"  protects   each {unit.holder} ({unit.adjacency})",
-            f"  ceiling    {words(state.ceiling)}{raised}",
-            f"  spent      {words(state.spent)}",
-            f"  remaining  {words(state.remaining)}",
+            f"  ceiling    {cost_text(state.ceiling)}{raised}",
+            f"  spent      {cost_text(state.spent)}",
+            f"  remaining  {cost_text(state.remaining)}",
             f"  head       {state.hash}",
         ]
     )
@@ -179,4 +179,4 @@ def _cells(entry: Entry) -> list[object]:
     version = f"version {escape(entry.request['version'])} of the data"
     marks = [STATUS[entry.status], version, *(["seeded: NOT PRIVATE"] if entry.request["seeded"] else [])]
     when = entry.request["at"].replace("T", " ").removesuffix("Z")
-    return [entry.number, when, words(entry.cost), f"{entry.size:,}", entry.digest[:16], "; ".join(marks)]
+    return [entry.number, when, cost_text(entry.cost), f"{entry.size:,}", entry.digest[:16], "; ".join(marks)]

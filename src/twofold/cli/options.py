@@ -17,7 +17,6 @@ from twofold.data.read import DuplicateRule, UnknownRule, read_ratings
 from twofold.errors import CatalogError, DataError, LedgerBroken, PlanMismatch, Set
 from twofold.federation.plan import Plan
 from twofold.federation.plan_file import catalog_path, read_toml
-from twofold.privacy.budget import NotPrivate
 from twofold.privacy.ledger import Ledger
 
 __all__ = [
@@ -137,9 +136,9 @@ def strength_of(text: str) -> float | Literal["auto", "own", "shared"]:
 
 def open_ledger(path: Path, plan: Plan, name: str, *, new: bool) -> Ledger:
     """Open the ledger; a new one only when asked for, since a second ledger would double a budget."""
-    if new and not path.exists():
-        ceiling = plan.budget if plan.spec.private else NotPrivate(reason="a simulation")
-        return Ledger.create(path, dataset=name, ceiling=ceiling, unit=plan.unit)
+    if new:
+        ceiling = plan.budget if plan.spec.private else None
+        return Ledger.open_or_create(path, dataset=name, ceiling=ceiling, unit=plan.unit)[0]
     try:
         return Ledger(path)
     except LedgerBroken as error:

@@ -37,7 +37,7 @@ from twofold.federation.factors import ItemFactors
 from twofold.federation.folder import EntityFolder
 from twofold.federation.messages import Content, ReleaseMessage, save_factors
 from twofold.federation.plan import Plan
-from twofold.privacy.ledger import Ledger, words
+from twofold.privacy.ledger import Ledger, cost_text
 from twofold.privacy.ledger.state import cost_of
 from twofold.release.content import BilinearSums, Prototypes
 from twofold.server.factorize import Server
@@ -108,7 +108,7 @@ def _print_release(message: ReleaseMessage, plan: Plan, book: Ledger, output: Pa
         "plan": plan.hash,
         "mechanism": message.content.mechanism,
         "prototypes": getattr(message.content, "n_prototypes", None),
-        "cost": words(cost_of(plan.budget)) if not plan.simulation else None,
+        "cost": cost_text(cost_of(plan.budget)) if not plan.simulation else None,
         "private": not message.content.seeded and not plan.simulation,
     }
     if json:

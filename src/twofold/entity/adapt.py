@@ -1,30 +1,42 @@
-r"""An entity's own model, drawn towards the shared one as far as its own users say it should be.
-
-Which of the judged candidates an entity takes.
-"""
+"""An entity's own model, drawn towards the shared one as far as its own users say it should be."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
 from scipy import sparse
 
 from twofold.algorithms._jit import one_blas_thread
+from twofold.checks import whole
 from twofold.csr import summed, with_data
-from twofold.entity.candidates import Judged, Losses, beyond_measure, candidates, fitted, judge, paired, unusable
+from twofold.entity.candidates import (
+    FitSettings,
+    Judged,
+    Losses,
+    candidates,
+    fitted,
+    judge,
+    overflowed,
+    paired,
+    unusable,
+)
 from twofold.entity.models.blend import Scorer
 from twofold.errors import BadNumber, BadParameter, BadShape
 from twofold.features import Features
 from twofold.federation.factors import ItemFactors
 
-__all__ = ["CAUTION", "Adapted", "Choice", "adapt", "choose"]
+__all__ = ["CAUTION", "Adapted", "Choice", "Local", "Strength", "adapt", "adapted", "choose"]
 
 Local = Literal["auto", "factors", "item-item", "patterns", "features"]
 Strength = float | Literal["auto", "own", "shared"]
+#: A step away from an entity's own model, to public features and then to what was shared, has to gain this many of its
+#: standard errors. Of 0 to 3, set on development splits: the larger, the fewer entities take what does them harm.
+CAUTION = 2.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -47,7 +59,7 @@ class Adapted:
         All that was compared: kind, strength, loss and its standard error; ``taken`` at the one that was, a remark
         where one could not be used.
     note : str
-        The choice in plain words.
+        The choice in plain text.
     """
 
     scorer: Scorer = field(repr=False)
@@ -131,36 +143,29 @@ def adapt(
     >>> made.strength, bool(made.scorer.one(np.array([0, 1, 2]), np.ones(3)).argmax() == 3)
     (0.0, True)
     """
-    rows = _checked(rows, shared, rank)
+    settings = FitSettings(
+        feedback=feedback, lower=lower, bound=bound, rank=rank, seed=seed, threads=threads, features=features
+    )
+    return adapted(rows, shared, settings, local=local, strength=strength)
+
+
+def adapted(
+    rows: sparse.csr_array,
+    shared: ItemFactors | None,
+    settings: FitSettings,
+    *,
+    local: Local = "auto",
+    strength: Strength = "auto",
+) -> Adapted:
+    """Do what `adapt` does, with the settings in one piece."""
+    whole("rank", settings.rank, kind=Integral, error=BadParameter)
+    rows = _checked(rows, shared, settings.features)
     before = None if shared is None else shared.hash
-    _check_features(features, rows.shape[1])
-    tried = candidates(shared, feedback, rows.shape, _kind(local), _number(strength), features)
+    tried = candidates(shared, settings.feedback, rows.shape, _kind(local), _number(strength), settings.features)
     with one_blas_thread():
-        judged = judge(
-            rows,
-            shared,
-            tried,
-            feedback=feedback,
-            lower=lower,
-            bound=bound,
-            rank=rank,
-            seed=seed,
-            threads=threads,
-            features=features,
-        )
         judged, chosen, scorer = _best(
-            judged,
-            lambda one: fitted(
-                one.candidate,
-                rows,
-                shared,
-                feedback=feedback,
-                rank=rank,
-                seed=seed,
-                threads=threads,
-                gain=one.gain,
-                features=features,
-            ),
+            judge(rows, shared, tried, settings),
+            lambda one: fitted(one.candidate, rows, shared, settings, gain=one.gain),
         )
     if shared is not None and before is not None:
         shared.check_unchanged(before)
@@ -193,55 +198,55 @@ def _line(one: Judged, *, taken: bool) -> dict[str, Any]:
     return line | ({"taken": True} if taken else {}) | ({"remark": one.remark} if one.remark else {})
 
 
-def _checked(rows: Any, shared: ItemFactors | None, rank: int) -> sparse.csr_array:
+def _checked(rows: Any, shared: ItemFactors | None, features: Features | None) -> sparse.csr_array:
     matrix = sparse.csr_array(rows)
-    if shared is not None and matrix.shape[1] != shared.n_items:
-        raise BadShape(
-            "rows and shared factors do not have the same items.",
-            found=f"{matrix.shape[1]:,} and {shared.n_items:,} items",
-        )
+    for name, table in (("shared", shared), ("features", features)):
+        if table is not None and matrix.shape[1] != table.n_items:
+            raise BadShape(
+                "rows and {parameter} do not have the same items.",
+                found=f"{matrix.shape[1]:,} and {table.n_items:,} items",
+                parameter=name,
+            )
     if not np.isfinite(matrix.data).all():
-        raise BadNumber("rows hold NaN or infinity.", expected="finite numbers")
-    if isinstance(rank, bool) or not isinstance(rank, (int, np.integer)) or rank < 1:
-        raise BadParameter("rank is out of range.", found=repr(rank), expected="a whole number from 1")
+        raise BadNumber("rows hold NaN or infinity.", expected="finite numbers", parameter="rows")
     matrix = summed(matrix)
     return with_data(matrix, matrix.data.astype(np.float32))
-
-
-def _check_features(features: Features | None, n_items: int) -> None:
-    if features is not None and features.n_items != n_items:
-        raise BadShape(
-            "rows and features do not have the same items.", found=f"{n_items:,} and {features.n_items:,} items"
-        )
 
 
 def _kind(local: str) -> str:
     kinds = ("auto", "factors", "item-item", "patterns", "features")
     if local not in kinds:
-        raise BadParameter("local is unknown.", found=f"{local!r:.40}", expected=", ".join(map(repr, kinds)))
+        raise BadParameter(
+            "{parameter} is unknown.", found=f"{local!r:.40}", expected=", ".join(map(repr, kinds)), parameter="local"
+        )
     return local
 
 
 def _number(strength: Strength) -> float | None:
     """Strength as a number; None where validation chooses."""
-    words = {"auto": None, "own": 0.0, "shared": math.inf}
+    named = {"auto": None, "own": 0.0, "shared": math.inf}
     if isinstance(strength, str):
-        if strength not in words:
-            raise BadParameter("strength is unknown.", found=f"{strength!r:.40}", expected="'auto', 'own' or 'shared'")
-        return words[strength]
+        if strength not in named:
+            raise BadParameter(
+                "{parameter} is unknown.",
+                found=f"{strength!r:.40}",
+                expected="'auto', 'own' or 'shared'",
+                parameter="strength",
+            )
+        return named[strength]
     if isinstance(strength, bool) or not isinstance(strength, (int, float)) or not strength >= 0:
-        raise BadParameter("strength is out of range.", found=f"{strength!r:.40}", expected="a number from 0")
+        raise BadParameter(
+            "{parameter} is out of range.",
+            found=f"{strength!r:.40}",
+            expected="a number from 0",
+            parameter="strength",
+        )
     return float(strength)
-
-
-#: A step away from an entity's own model, to public features and then to what was shared, has to gain this many of its
-#: standard errors. Of 0 to 3, set on development splits: the larger, the fewer entities take what does them harm.
-CAUTION = 2.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Choice:
-    """The candidate taken, what it gains over the best one alone, and why in words."""
+    """The candidate taken, what it gains over the best one alone, and why."""
 
     best: Judged
     gain: float
@@ -267,7 +272,7 @@ def choose(judged: Sequence[Judged]) -> Choice:
     """
     usable = [one for one in judged if not one.remark]
     if not usable:
-        raise beyond_measure()
+        raise overflowed()
     if len(judged) == 1:
         return Choice(best=judged[0], gain=0.0, error=0.0, note="as asked for; nothing was compared")
     own, public, shared = ([one for one in usable if _step(one) == step] for step in range(3))
@@ -276,7 +281,12 @@ def choose(judged: Sequence[Judged]) -> Choice:
     for further in (public, shared):
         best = _further(best, further)
     gain, error = paired(_losses(alone), _losses(best))
-    said = _words(best, gain, error) if alone.candidate.strength == 0 else _asked(best)
+    if alone.candidate.strength != 0:
+        said = f"{best.candidate.kind}, the better kind at the strength asked for; not compared with alone"
+    elif all(one.candidate.strength == 0 for one in judged):
+        said = f"{_own_text(best)}: the smallest held-out loss; nothing was shared"
+    else:
+        said = _choice_text(best, gain, error)
     note = said + _left_out(len(judged) - len(usable), len(judged))
     return Choice(best=best, gain=gain, error=error, note=note)
 
@@ -308,19 +318,20 @@ def _losses(one: Judged) -> Losses:
     return one.losses
 
 
-def _words(best: Judged, gain: float, error: float) -> str:
-    kind, strength = best.candidate.kind, best.candidate.strength
+def _choice_text(best: Judged, gain: float, error: float) -> str:
+    strength = best.candidate.strength
     if strength == 0:
-        where = "public features" if kind == "features" else "alone"
-        return f"{kind}, {where}: nothing shared was better on held-out entries by {CAUTION:g} standard errors or more"
+        return (
+            f"{_own_text(best)}: nothing shared was better on held-out entries by {CAUTION:g} standard errors or more"
+        )
     much = "the shared model as it came" if math.isinf(strength) else f"the shared model weighs {strength:g} users"
-    return f"{kind}, {much}: held-out loss smaller than alone by {gain:.4f} (standard error {error:.4f})"
+    return f"{best.candidate.kind}, {much}: held-out loss smaller than alone by {gain:.4f} (standard error {error:.4f})"
 
 
-def _asked(best: Judged) -> str:
-    """Where the strength was given there is nothing to say about alone: only kinds were compared, with each other."""
-    return f"{best.candidate.kind}, the better kind at the strength asked for; not compared with alone"
+def _own_text(best: Judged) -> str:
+    kind = best.candidate.kind
+    return f"{kind}, {'public features' if kind == 'features' else 'alone'}"
 
 
 def _left_out(number: int, tried: int) -> str:
-    return f"; {number} of {tried} models left out, their numbers are beyond all measure" if number else ""
+    return f"; {number} of {tried} models left out: fitting overflowed" if number else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from twofold.checks import check_entity_name
 from twofold.data.bounds import Bounds
@@ -18,13 +18,12 @@ from twofold.privacy.ledger import Ledger
 from twofold.privacy.rng import OperatingSystem, Source, source
 
 if TYPE_CHECKING:
+    from twofold.entity.adapt import Local, Strength
     from twofold.entity.model import Model
     from twofold.entity.secure import Masks, SecurePart
     from twofold.secure_sum import Keys
 
 __all__ = ["Entity", "NewLedger"]
-
-Local = Literal["auto", "factors", "item-item", "patterns", "features"]
 
 
 class Entity:
@@ -54,7 +53,7 @@ class Entity:
 
     Privacy
     -------
-    One message leaves, by `prototypes`. All that shapes it (bounds, sizes, noise) comes from the plan. The cost is on
+    One message leaves, by `release`. All that shapes it (bounds, sizes, noise) comes from the plan. The cost is on
     disk before anything is drawn, and the bytes are stored before they are handed out: asking again gives the same
     bytes and spends nothing. So does asking again after a kill, at whatever instant: a draw that was cut short is made
     again from the same key (`twofold.privacy.ledger.keys`), if the ratings are the same. `personalize` sends nothing.
@@ -95,7 +94,12 @@ class Entity:
         self._made: bytes | None = None
         self._part_made: SecurePart | None = None
         if plan.entities and name not in plan.entities:
-            raise PlanMismatch("the plan does not name this entity.", found=name, expected="a name in plan.entities")
+            raise PlanMismatch(
+                "the plan does not name this entity.",
+                found=name,
+                expected="a name in plan.entities",
+                parameter="entity",
+            )
 
     def __repr__(self) -> str:
         return f"Entity({self.name!r}, plan {self.plan.hash[:12]})"  # how many users there are is private
@@ -138,7 +142,7 @@ class Entity:
         return self._part().answer(survivors, roll)
 
     def release(self, roll: bytes | str | PathLike[str] | None = None) -> ReleaseMessage:
-        """Give the entity's one message: drawn the first time, the stored bytes ever after.
+        """Give the entity's one message: drawn the first time, the stored bytes from then on.
 
         Parameters
         ----------
@@ -175,6 +179,7 @@ class Entity:
                 found=message.entity,
                 expected=self.name,
                 fix=f"Entity({message.entity!r}, ...), or the ledger of {self.name}",
+                parameter="entity",
             )
         if part is not None:
             part.store.keep_message(message.receipt)
@@ -182,18 +187,18 @@ class Entity:
 
     def personalize(
         self,
-        factors: ItemFactors | bytes | str | PathLike[str],
+        factors: ItemFactors | bytes | str | PathLike[str] | None,
         *,
         local: Local = "auto",
-        strength: float | Literal["auto", "own", "shared"] = "auto",
+        strength: Strength = "auto",
         threads: int | None = None,
     ) -> Model:
         """Fit a local model to the shared item factors and the entity's own ratings; nothing leaves.
 
         Parameters
         ----------
-        factors : ItemFactors, bytes or path
-            What the server published.
+        factors : ItemFactors, bytes, path or None
+            What the server published. None fits the entity alone, as `fit_alone` does.
         local, strength
             Which kind of local model, and how far it is drawn to the shared factors; chosen by validation on the
             entity's own ratings when ``"auto"``.
@@ -221,12 +226,14 @@ class Entity:
                 "repeatable noise protects nobody; nothing was drawn.",
                 found="a seed, or a source of noise of your own",
                 fix="leave rng out, or Plan(..., simulation=True), which marks everything 'not private'",
+                parameter="rng",
             )
         if self._ledger is None:
             raise NotForRealUse(
                 "there is no ledger to count this release; nothing was drawn.",
                 expected="the ledger of these people",
                 fix=f'Entity(..., ledger="{self.name}.ledger"), or Plan(..., simulation=True)',
+                parameter="ledger",
             )
 
     def _part(self) -> SecurePart:
@@ -281,19 +288,22 @@ def bounded(ratings: Ratings, plan: Plan) -> Ratings:
 
 def _checked_plan(plan: Any) -> Plan:
     if not isinstance(plan, Plan):
-        raise DataError("not a plan.", found=f"a {type(plan).__name__}", fix='Plan.read("plan.toml")')
+        raise DataError("not a plan.", found=f"a {type(plan).__name__}", fix='Plan.read("plan.toml")', parameter="plan")
     return plan
 
 
 def _checked_ratings(ratings: Any, plan: Plan) -> Ratings:
     """Refuse ratings whose columns mean something else than the plan's; absent entries are read as the plan says."""
     if not isinstance(ratings, Ratings):
-        raise DataError("not ratings.", found=f"a {type(ratings).__name__}", fix="read_ratings(...)")
+        raise DataError(
+            "not ratings.", found=f"a {type(ratings).__name__}", fix="read_ratings(...)", parameter="ratings"
+        )
     if ratings.catalog.hash != plan.catalog.hash:
         raise PlanMismatch(
             "the ratings were read with another catalog than the plan's.",
             found=f"catalog {ratings.catalog.hash[:12]} of {len(ratings.catalog):,} items",
             expected=f"catalog {plan.catalog.hash[:12]} of {plan.n_items:,} items",
             fix="read them with the catalog file of the plan",
+            parameter="catalog",
         )
     return ratings.as_feedback(plan.feedback)  # the plan is what all sides agreed on

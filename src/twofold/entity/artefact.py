@@ -1,12 +1,11 @@
-r"""A model as one file: safetensors with one record of canonical JSON, a checksum over every byte, no pickle.
+"""A model as one file: safetensors with one record of canonical JSON, a checksum over every byte, no pickle.
 
 The record is ``{"checksum": ..., "content": {...}, "schema": "twofold.model/1"}``. The checksum is the SHA-256 of the
 whole file with 64 zeros in its own place, so that any flipped byte is noticed, in the header too. Within a schema a
 later version may add fields to the content; an earlier one ignores them. Arrays and the scorer's settings are exact.
 
-Ids as arrays and back: every id comes back as it went in, of the same type.
-
-Histories as arrays and back, looked through before SciPy may trust them.
+Every id comes back as it went in, of the same type. Histories are looked through before SciPy may trust them. A model
+without a plan (`fit_alone`) has no plan in the record, and the range and meaning of its values instead.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from twofold.entity.models.item_item import ItemItemScorer
 from twofold.entity.models.patterns import PatternScorer
 from twofold.errors import BadIdentifier, BadMessage, BadModel, TransportError, TwofoldError
 from twofold.federation.plan import Plan
-from twofold.storage.container import LARGEST_HEADER, Container, is_sealed, open_container, pack_sealed, unpack
+from twofold.storage.container import LARGEST_HEADER, Container, finite, is_sealed, open_container, pack_sealed, unpack
 from twofold.storage.files import write_whole
 from twofold.storage.strict_json import canonical_json, printable
 
@@ -63,7 +62,10 @@ SCORERS: Final[Mapping[str, type[Scorer]]] = {
     "features": PatternScorer,
 }
 GROUPS: Final = ("scorer", "users", "items", "history")
-_WORDS: Final = ("inf", "-inf", "nan")  # figures that JSON has no number for
+_INTEGERS: Final = {str(kind): kind for kind in (pl.Int8, pl.Int16, pl.Int32, pl.Int64)}
+_UNSIGNED: Final = {str(kind): kind for kind in (pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64)}
+_KINDS: Final = ("integer", "text", "bytes", "date", "uuid")
+_NOT_FINITE: Final = ("inf", "-inf", "nan")  # figures that JSON has no number for
 _FIX: Final = "copy the file again, or make it again: twofold personalize ... -o FILE"
 
 
@@ -120,8 +122,7 @@ def encode_model(model: Model) -> bytes:
     content = {
         "software": f"twofold {twofold.__version__}",
         "entity": model.entity,
-        "plan": model.plan.as_dict(),
-        "plan_hash": model.plan.hash,
+        **_agreed(model),
         "catalog_hash": model.catalog.hash,
         "factors_hash": model.factors_hash,
         "private": bool(model.private),
@@ -136,6 +137,13 @@ def encode_model(model: Model) -> bytes:
         return pack_sealed({"content": content, "schema": SCHEMA}, arrays)
     except BadMessage as error:
         raise error.as_(BadModel) from None
+
+
+def _agreed(model: Model) -> dict[str, Any]:
+    if model.plan is not None:
+        return {"plan": model.plan.as_dict(), "plan_hash": model.plan.hash}
+    values = {"feedback": model.history.feedback, "lower": model.lower, "bound": model.bound}
+    return {"plan": None, "values": values}
 
 
 def decode_model(data: bytes, *, name: str = "the model") -> Model:
@@ -213,15 +221,13 @@ def _model(content: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
     catalog = Catalog(restore_ids(StoredIds(content["items"], _group(arrays, "items"))).to_polars())
     if catalog.hash != content["catalog_hash"]:
         raise _bad("the item ids of the model are not those of its catalog.", None, None)
-    record = content["plan"]
-    if hashlib.sha256(canonical_json(record).encode()).hexdigest() != content["plan_hash"]:
-        raise _bad("the plan of the model is not the one its hash names.", None, None)
-    plan = Plan.from_dict(record)
+    plan = _plan(content)
+    values: dict[str, Any] = content["values"] if plan is None else plan.as_dict()
     users = restore_ids(StoredIds(content["users"], _group(arrays, "users")))
     return Model(
         entity=_text(content, "entity"),
         catalog=catalog,
-        history=restore_history(_group(arrays, "history"), users, catalog, plan.feedback),
+        history=restore_history(_group(arrays, "history"), users, catalog, values["feedback"]),
         scorer=_scorer(content["scorer"], _group(arrays, "scorer")),
         plan=plan,
         factors_hash=_text(content, "factors_hash"),
@@ -229,11 +235,22 @@ def _model(content: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
         strength=float(_text(content, "strength")),
         note=_text(content, "note"),
         validation=tuple(_figures(line) for line in content["validation"]),
+        lower=finite(values, "lower"),
+        bound=finite(values, "bound"),
     )
 
 
+def _plan(content: dict[str, Any]) -> Plan | None:
+    record = content["plan"]
+    if record is None:
+        return None
+    if hashlib.sha256(canonical_json(record).encode()).hexdigest() != content["plan_hash"]:
+        raise _bad("the plan of the model is not the one its hash names.", None, None)
+    return Plan.from_dict(record)
+
+
 def _figures(line: dict[str, Any]) -> dict[str, Any]:
-    return {key: float(one) if one in _WORDS else one for key, one in line.items()}
+    return {key: float(one) if one in _NOT_FINITE else one for key, one in line.items()}
 
 
 def _scorer(record: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Scorer:
@@ -245,7 +262,7 @@ def _scorer(record: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Scorer:
         if isinstance(scorer, FactorScorer):
             _ = scorer.ready  # looks at factors and settings now, not at the first question
         if not np.isfinite(scorer.one(np.zeros(0, np.int64), np.zeros(0, np.float32))).all():
-            raise _bad("the numbers of the model are beyond all measure.", None, "scores that are finite")
+            raise _bad("the scores of the model are not finite.", None, "scores that are finite")
     return scorer
 
 
@@ -261,11 +278,6 @@ def _text(content: dict[str, Any], name: str) -> str:
 
 def _bad(summary: str, found: str | None, expected: str | None) -> BadModel:
     return BadModel(summary, found=found, expected=expected, fix=_FIX)
-
-
-_INTEGERS: Final = {str(kind): kind for kind in (pl.Int8, pl.Int16, pl.Int32, pl.Int64)}
-_UNSIGNED: Final = {str(kind): kind for kind in (pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64)}
-_KINDS: Final = ("integer", "text", "bytes", "date", "uuid")
 
 
 class StoredIds(NamedTuple):
@@ -384,7 +396,7 @@ def history_arrays(history: Ratings) -> dict[str, NDArray[Any]]:
 
     Examples
     --------
-    >>> rows = sparse.csr_array(np.array([[0.0, 2.0], [1.0, 0.0]]))
+    >>> rows = csr_rows(np.array([2.0, 1.0]), np.array([1, 0]), np.array([0, 1, 2]), (2, 2))
     >>> history_arrays(Ratings(rows, Identifiers(["a", "b"]), Catalog(["x", "y"])))["history.columns"].tolist()
     [1, 0]
     """

@@ -1,8 +1,7 @@
-r"""Which local models are tried, and what each loses on held-out entries.
+"""Which local models are tried, and what each loses on held-out entries.
 
-Local validation: part of every user's entries is held out, and candidates are compared user by user.
-
-Nothing leaves the entity, so looking at its own data as often as it likes costs no privacy.
+Part of every user's entries is held out, and candidates are compared user by user. Nothing leaves the entity, so
+looking at its own data as often as it likes costs no privacy.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from twofold.entity.models.blend import Scorer
 from twofold.entity.models.factors import FactorFit
 from twofold.entity.models.item_item import MAX_ITEMS, ItemItemFit, ItemItemScorer, residual_rows
 from twofold.entity.models.patterns import PatternFit
-from twofold.errors import BadNumber, BadParameter
+from twofold.errors import BadNumber, BadParameter, Set
 from twofold.evaluate.ndcg import user_ndcg
 from twofold.features import Features
 from twofold.federation.factors import ItemFactors
@@ -31,14 +30,15 @@ __all__ = [
     "LADDER",
     "PARTS",
     "Candidate",
+    "FitSettings",
     "Fold",
     "Judged",
     "Losses",
-    "beyond_measure",
     "candidates",
     "fitted",
     "folds",
     "judge",
+    "overflowed",
     "paired",
     "rounds_for",
     "sound",
@@ -74,10 +74,37 @@ BLOCK = 512
 TOP = 10
 #: Largest gain of item-item weights for ratings, and how firmly it is held at 1.
 MOST_GAIN, GAIN_WEIGHT = 8.0, 1.0
+#: Into how many parts a user's entries are cut; one part is held out at a time. Few of them would favour the shared
+#: model: its maker saw all entries, while the entity's own candidates are fitted without the held-out ones.
+PARTS = 10
+#: How many parts are held out in turn below so many users. A list of ten says less of a user than the errors of all
+#: held-out ratings, so counts need more of them.
+ROUNDS: dict[str, tuple[tuple[float, int], ...]] = {
+    "counts": ((200, 10), (1_000, 5), (math.inf, 2)),
+    "ratings": ((200, 5), (1_000, 2), (math.inf, 1)),
+}
+#: Most users who are judged in one round; all of them are fitted.
+MOST_JUDGED = 1_000
+#: Below this many users, entries are taken as independent of one another: so few users have no spread to speak of.
+FEW_USERS = 5
 #: What the table says of a candidate that cannot be used.
-UNUSABLE = "its numbers are beyond all measure"
+UNUSABLE = "not finite: fitting overflowed"
 
+Floats = NDArray[np.float64]
 Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitSettings:
+    """What all candidates of an entity are fitted and judged with; see `adapt`."""
+
+    feedback: str
+    lower: float
+    bound: float
+    rank: int
+    seed: int = 0
+    threads: int | None = None
+    features: Features | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +159,9 @@ def candidates(
     _check_kind(local, feedback, n_items, features)
     if shared is None:
         if strength not in (None, 0.0):
-            raise BadParameter("there is no shared model to be drawn to.", fix='strength="own"')
+            raise BadParameter(
+                "there is no shared model to be drawn to.", fix=Set("strength", "own"), parameter="strength"
+            )
         strength = 0.0
     kinds = [local] if local != "auto" else _kinds(shared, feedback, n_items, features)
     few = feedback == "ratings" and n_users < FEW_RATERS and {"item-item", "factors"} <= set(kinds) and free
@@ -143,7 +172,11 @@ def candidates(
         if not (few and kind == "factors" and not math.isinf(step)) and _can(kind, step, shared, feedback, local)
     ]
     if not tried:
-        raise BadParameter(f"there is nothing shared that local={local!r} could be drawn to.", fix='strength="own"')
+        raise BadParameter(
+            f"there is nothing shared that local={local!r} could be drawn to.",
+            fix=Set("strength", "own"),
+            parameter="local",
+        )
     return tried
 
 
@@ -188,44 +221,43 @@ def _check_kind(local: str, feedback: str, n_items: int, features: Features | No
             "the catalog is too long for item-item weights.",
             found=f"{n_items:,} items",
             expected=f"at most {MAX_ITEMS:,}",
-            fix='local="factors"',
+            fix=Set("local", "factors"),
+            parameter="local",
         )
     if local == "patterns" and feedback != "ratings":
-        raise BadParameter('local="patterns" is for ratings.', found=feedback, fix='local="auto"')
+        raise BadParameter(
+            'local="patterns" is for ratings.', found=feedback, fix=Set("local", "auto"), parameter="local"
+        )
     if local == "features" and features is None:
-        raise BadParameter('local="features" needs a public table of what the items are.', fix="features=...")
+        raise BadParameter(
+            'local="features" needs a public table of what the items are.', fix="features=...", parameter="features"
+        )
 
 
 def judge(
     rows: sparse.csr_array,
     shared: ItemFactors | None,
     tried: Sequence[Candidate],
-    *,
-    feedback: str,
-    lower: float,
-    bound: float,
-    rank: int,
-    seed: int,
-    threads: int | None,
-    features: Features | None = None,
+    settings: FitSettings,
 ) -> list[Judged]:
     """Fit every candidate to each round's training entries and judge it on the held-out ones.
 
     One that fails on its numbers, or says anything that is not finite, gets an infinite loss.
     """
+    feedback = settings.feedback
     needs_gain = feedback == "ratings" and any(one.kind == "item-item" for one in tried)
     if len(tried) == 1 and not needs_gain:
         return [Judged(candidate=tried[0], losses=None)]
-    rounds = folds(rows, rounds=rounds_for(rows.shape[0], feedback), rng=np.random.default_rng([seed, 6]))
+    rounds = folds(rows, rounds=rounds_for(rows.shape[0], feedback), rng=np.random.default_rng([settings.seed, 6]))
     seen: dict[Candidate, list[_Seen]] = {candidate: [] for candidate in tried}
     for fold in rounds:
-        fits = _Fits(fold.train, shared, features, feedback=feedback, rank=rank, seed=seed, threads=threads)
+        fits = _Fits(fold.train, shared, settings)
         for candidate in list(seen):
             try:
                 seen[candidate].append(sound(lambda: _look(fits.scorer(candidate), fold, feedback)))  # noqa: B023
             except BadNumber:
                 del seen[candidate]
-    return [_verdict(one, seen[one], feedback, lower, bound) if one in seen else unusable(one) for one in tried]
+    return [_verdict(one, seen[one], settings) if one in seen else unusable(one) for one in tried]
 
 
 def sound(compute: Callable[[], Result]) -> Result:
@@ -235,21 +267,22 @@ def sound(compute: Callable[[], Result]) -> Result:
     --------
     >>> sound(lambda: np.linalg.inv(np.zeros((2, 2))))  # doctest: +IGNORE_EXCEPTION_DETAIL
     Traceback (most recent call last):
-    twofold.errors.BadNumber: the local model cannot be computed: numbers are beyond all measure.
+    twofold.errors.BadNumber: the local model cannot be computed: fitting overflowed.
     """
     try:
         with np.errstate(all="ignore"):
             return compute()
     except (np.linalg.LinAlgError, ArithmeticError, BadNumber):
-        raise beyond_measure() from None
+        raise overflowed() from None
 
 
-def beyond_measure() -> BadNumber:
+def overflowed() -> BadNumber:
     """Give the error for numbers nothing can be computed with."""
     return BadNumber(
-        "the local model cannot be computed: numbers are beyond all measure.",
+        "the local model cannot be computed: fitting overflowed.",
         expected="finite numbers of ordinary size in the shared factors and in the entity's own data",
-        fix='strength="own" to leave the shared factors out; ask the server how they were made',
+        fix=(Set("strength", "own"), "ask the server how the shared factors were made"),
+        parameter="strength",
     )
 
 
@@ -257,13 +290,9 @@ def fitted(
     candidate: Candidate,
     rows: sparse.csr_array,
     shared: ItemFactors | None,
+    settings: FitSettings,
     *,
-    feedback: str,
-    rank: int,
-    seed: int,
-    threads: int | None,
     gain: float,
-    features: Features | None = None,
 ) -> Scorer:
     """Fit the chosen one to all rows.
 
@@ -272,7 +301,7 @@ def fitted(
     BadNumber
         It cannot be computed, or what it says is not finite.
     """
-    fits = _Fits(rows, shared, features, feedback=feedback, rank=rank, seed=seed, threads=threads)
+    fits = _Fits(rows, shared, settings)
 
     def made() -> Scorer:
         scorer = fits.scorer(candidate, gain)
@@ -294,21 +323,13 @@ def _finite(*arrays: NDArray[Any]) -> None:
 class _Fits:
     """Rows made ready for each kind, when first asked for."""
 
-    def __init__(
-        self,
-        rows: sparse.csr_array,
-        shared: ItemFactors | None,
-        features: Features | None,
-        *,
-        feedback: str,
-        rank: int,
-        seed: int,
-        threads: int | None,
-    ) -> None:
-        self._ratings = feedback == "ratings"
-        self._patterns = PatternFit(rows, shared, features, rank=rank, seed=seed)
-        self._items = cache(lambda: ItemItemFit(rows, shared, feedback=feedback, features=features))
-        self._factors = cache(lambda: FactorFit(rows, shared, feedback=feedback, rank=rank, seed=seed, threads=threads))
+    def __init__(self, rows: sparse.csr_array, shared: ItemFactors | None, how: FitSettings) -> None:
+        self._ratings = how.feedback == "ratings"
+        self._patterns = PatternFit(rows, shared, how.features, rank=how.rank, seed=how.seed)
+        self._items = cache(lambda: ItemItemFit(rows, shared, feedback=how.feedback, features=how.features))
+        self._factors = cache(
+            lambda: FactorFit(rows, shared, feedback=how.feedback, rank=how.rank, seed=how.seed, threads=how.threads)
+        )
 
     def scorer(self, candidate: Candidate, gain: float = 1.0) -> Scorer:
         if candidate.kind == "patterns":
@@ -364,37 +385,20 @@ def _look_block(scorer: Scorer, fold: Fold, span: slice, feedback: str) -> _Seen
     return _Seen(owners=users[lines], base=base, pull=pull, truth=held.data.astype(np.float64))
 
 
-def _verdict(candidate: Candidate, parts: Sequence[_Seen], feedback: str, lower: float, bound: float) -> Judged:
+def _verdict(candidate: Candidate, parts: Sequence[_Seen], settings: FitSettings) -> Judged:
     owners = np.concatenate([part.owners for part in parts])
-    if feedback == "counts":
+    if settings.feedback == "counts":
         values = np.concatenate([part.loss for part in parts if part.loss is not None])
         return Judged(candidate=candidate, losses=Losses(values=values, owners=owners))
     base, pull, truth = (np.concatenate([getattr(part, name) for part in parts]) for name in ("base", "pull", "truth"))
     gain = _gain(pull, truth - base) if candidate.kind == "item-item" else 1.0
-    errors = (np.clip(base + gain * pull, lower, bound) - truth) ** 2
+    errors = (np.clip(base + gain * pull, settings.lower, settings.bound) - truth) ** 2
     return Judged(candidate=candidate, losses=Losses(values=errors, owners=owners), gain=gain)
 
 
 def _gain(pull: NDArray[np.float64], wanted: NDArray[np.float64]) -> float:
     """Least squares of what is wanted on what is said, held at 1 by a prior."""
     return float(np.clip((pull @ wanted + GAIN_WEIGHT) / (pull @ pull + GAIN_WEIGHT), 0.0, MOST_GAIN))
-
-
-#: Into how many parts a user's entries are cut; one part is held out at a time. Few of them would favour the shared
-#: model: its maker saw all entries, while the entity's own candidates are fitted without the held-out ones.
-PARTS = 10
-#: How many parts are held out in turn below so many users. A list of ten says less of a user than the errors of all
-#: held-out ratings, so counts need more of them.
-ROUNDS: dict[str, tuple[tuple[float, int], ...]] = {
-    "counts": ((200, 10), (1_000, 5), (math.inf, 2)),
-    "ratings": ((200, 5), (1_000, 2), (math.inf, 1)),
-}
-#: Most users who are judged in one round; all of them are fitted.
-MOST_JUDGED = 1_000
-#: Below this many users, entries are taken as independent of one another: so few users have no spread to speak of.
-FEW_USERS = 5
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

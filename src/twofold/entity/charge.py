@@ -9,10 +9,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from twofold.errors import BudgetExceeded, LedgerBroken
+from twofold.errors import BudgetExceeded
 from twofold.federation.messages import message_limit
 from twofold.federation.plan import Plan
-from twofold.privacy.budget import ApproxDP, NotPrivate, PureDP
+from twofold.privacy.budget import ApproxDP, PureDP
 from twofold.privacy.events import Event, NonPrivateEvent, flatten, is_seeded
 from twofold.privacy.ledger import Ledger
 from twofold.privacy.rng import Source
@@ -82,22 +82,15 @@ def open_account(where: str | PathLike[str] | Ledger, plan: Plan, *, dataset: st
 
 
 def _found_or_made(path: Path, plan: Plan, dataset: str, cost: PureDP | ApproxDP | None) -> Ledger:
-    if path.exists():
-        return Ledger(path)
-    try:
-        ceiling = cost or NotPrivate(reason="a simulation")
-        made = Ledger.create(path, dataset=dataset, ceiling=ceiling, unit=plan.unit)
-    except LedgerBroken:
-        if not path.exists():  # else another process was faster
-            raise
-        return Ledger(path)
-    warnings.warn(
-        f"a new ledger was made: {path}. It has room for this one plan. If these people already have a ledger, stop: "
-        "take the new one away and name theirs, or what they were promised is spent twice.",
-        NewLedger,
-        stacklevel=5,
-    )
-    return made
+    ledger, made = Ledger.open_or_create(path, dataset=dataset, ceiling=cost, unit=plan.unit)
+    if made:
+        warnings.warn(
+            f"a new ledger was made: {path}. It has room for this one plan. If these people already have a ledger, "
+            "stop: take the new one away and name theirs, or what they were promised is spent twice.",
+            NewLedger,
+            stacklevel=5,
+        )
+    return ledger
 
 
 def _ended_before(error: BudgetExceeded, *, waits: bool) -> BudgetExceeded:

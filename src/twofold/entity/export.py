@@ -1,7 +1,4 @@
-r"""Recommendations for many users in blocks: exact, in bounded memory, as frames or streamed into one Parquet file.
-
-The numbers of a model for other programs: .npz or .parquet, with ids, without pickle.
-"""
+"""A model for other programs: recommendations for many users in blocks, and its numbers as .npz or .parquet."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ from twofold.storage.files import write_whole
 if TYPE_CHECKING:
     from twofold.entity.model import Model
 
-__all__ = ["BLOCK", "Everyone", "export_model", "id_array", "row_block", "write_parquet"]
+__all__ = ["BLOCK", "Everyone", "export_model", "id_array", "parquet_path", "row_block", "write_parquet"]
 
 #: Users whose lists are made before they are handed on.
 BLOCK = 16_384
@@ -54,7 +51,7 @@ class Everyone:
         The local model.
     rows : csr array (users, items)
         Histories, cut to the plan's bounds.
-    usual : array (items,)
+    cold_start : array (items,)
         Scores of a history that tells nothing.
     user_ids, item_ids : Identifiers
         Ids of rows and columns.
@@ -64,7 +61,7 @@ class Everyone:
 
     scorer: Scorer
     rows: sparse.csr_array
-    usual: NDArray[np.float32]
+    cold_start: NDArray[np.float32]
     user_ids: Identifiers
     item_ids: Identifiers
     user_factors: NDArray[np.float32] | None = None
@@ -121,7 +118,7 @@ class Everyone:
         silent = np.flatnonzero(~factors.any(axis=1))
         for start in range(0, silent.size, self._part):
             some = silent[start : start + self._part]
-            lines = np.broadcast_to(self.usual, (some.size, self.usual.size))
+            lines = np.broadcast_to(self.cold_start, (some.size, self.cold_start.size))
             items[some], scores[some] = top_scores(
                 lines, n, exclude=None if seen is None else seen[some], allowed=allowed
             )
@@ -142,7 +139,7 @@ class Everyone:
             span = np.arange(part * self._part, min(n_users, (part + 1) * self._part))
             some = row_block(rows, span)
             lines = np.asarray(self.scorer.scores(some), dtype=np.float32)
-            lines[~lines.any(axis=1) | (np.diff(some.indptr) == 0)] = self.usual
+            lines[~lines.any(axis=1) | (np.diff(some.indptr) == 0)] = self.cold_start
             items[span], scores[span] = top_scores(lines, n, exclude=None if seen is None else some, allowed=allowed)
 
         with Workers(threads) as workers, one_blas_thread():
@@ -192,6 +189,19 @@ def _frame(found: TopItems, users: Positions, names: pl.Series, items: pl.Series
         pl.Series("score", found.scores[there]),
     ]
     return pl.DataFrame(columns)
+
+
+def parquet_path(path: str | PathLike[str]) -> Path:
+    """Refuse a name that does not end as a Parquet file does."""
+    target = Path(path)
+    if target.suffix not in (".parquet", ".pq"):
+        raise BadParameter(
+            "recommendations for everyone are written as Parquet.",
+            found=f"a name that ends in {target.suffix or 'nothing'!r}",
+            expected="a name that ends in .parquet",
+            parameter="path",
+        )
+    return target
 
 
 def write_parquet(frames: Iterator[pl.DataFrame], schema: dict[str, Any], path: Path) -> None:

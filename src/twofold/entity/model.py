@@ -1,43 +1,44 @@
-r"""Model: what an entity keeps after round 2, and what it answers. Stays inside, costs no privacy, as often as asked.
-
-A model in plain words: what it is, how it was chosen, what it may be used for.
-"""
+"""Model: what an entity keeps after round 2, and what it answers. Stays inside, costs no privacy, as often as asked."""
 
 from __future__ import annotations
 
+import difflib
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
+from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
+from twofold.checks import whole
+from twofold.csr import with_data
 from twofold.data.catalog import Catalog
+from twofold.data.identifiers import Identifiers
 from twofold.data.ratings import Ratings
-from twofold.entity.export import BLOCK, Everyone, Progress, row_block, write_parquet
+from twofold.entity.explain import Explanation, make_explanation, summary_text
+from twofold.entity.export import BLOCK, Everyone, Progress, parquet_path, row_block, write_parquet
 from twofold.entity.models.blend import Scorer
 from twofold.entity.models.factors import FactorScorer
-from twofold.entity.recommend import (
-    Explanation,
-    Recommendation,
-    UserHistories,
-    allowed_columns,
-    best_items,
-    check_number,
-    item_column,
-    make_explanation,
-)
-from twofold.errors import BadParameter, PlanMismatch
+from twofold.errors import BadParameter, BadValue, CatalogError, PlanMismatch, UnknownUser
 from twofold.federation.plan import Plan
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Model", "chosen_kind", "strength_words", "summary_text"]
+__all__ = ["History", "Model", "Recommendation", "UserHistories"]
+
+
+class Recommendation(NamedTuple):
+    """An item, by its id, and its score: higher is better, comparable within one person's list."""
+
+    item: Any
+    score: float
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -54,18 +55,20 @@ class Model:
         What the entity's users had or rated. Private.
     scorer : Scorer
         The fitted local model.
-    plan : Plan
-        What was agreed.
+    plan : Plan or None
+        What was agreed; None where nothing was (`fit_alone`).
     factors_hash : str
-        Hash of the shared item factors it was drawn towards.
+        Hash of the shared item factors it was drawn towards; empty where nothing was shared.
     private : bool
         Whether every message behind those factors was made with a proof and real noise.
     strength : float
         How far it was drawn towards them.
     note : str
-        What was chosen and why, in words.
+        What was chosen and why.
     validation : tuple of dict
         The figures of that choice.
+    lower, bound : float, optional
+        Smallest and largest value of a history; those of the plan by default.
 
     Privacy
     -------
@@ -97,30 +100,49 @@ class Model:
     catalog: Catalog
     history: Ratings
     scorer: Scorer
-    plan: Plan
+    plan: Plan | None
     factors_hash: str
     private: bool
     strength: float
     note: str
     validation: tuple[dict[str, Any], ...] = ()
+    lower: float = math.nan
+    bound: float = math.nan
+    _inside: UserHistories = field(init=False)
 
     def __post_init__(self) -> None:
-        hashes = {self.catalog.hash, self.history.catalog.hash, self.plan.catalog.hash}
+        plan = self.plan
+        agreed = self.catalog if plan is None else plan.catalog
+        hashes = {self.catalog.hash, self.history.catalog.hash, agreed.hash}
         if len(hashes) > 1 or self.scorer.n_items != len(self.catalog):
             raise PlanMismatch("the parts of the model belong to different item lists.", expected="one catalog")
-        if self.history.feedback != self.plan.feedback:
+        if plan is not None and self.history.feedback != plan.feedback:
             raise PlanMismatch(
                 "history and plan disagree on what an absent entry means.",
                 found=f"feedback={self.history.feedback!r}",
-                expected=f"feedback={self.plan.feedback!r}",
+                expected=f"feedback={plan.feedback!r}",
+                parameter="feedback",
             )
+        lower, bound = (self.lower, self.bound) if plan is None else (plan.lower, plan.bound)
+        if not lower <= bound:
+            raise BadParameter("a model without a plan needs the range of its values.", parameter="bound")
+        inside = UserHistories(
+            history=self.history, items=self.catalog.items, scorer=self.scorer, lower=lower, bound=bound
+        )
+        for name, value in (("lower", lower), ("bound", bound), ("_inside", inside)):
+            object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
-        privacy = "private" if self.private else "not private"
+        privacy = "alone" if self.alone else "private" if self.private else "not private"
         return f"Model({self.entity!r}, {len(self.catalog):,} items, {self.scorer.kind}, {privacy})"
 
+    @property
+    def alone(self) -> bool:
+        """Whether nothing was shared with it."""
+        return not self.factors_hash
+
     def summary(self) -> str:
-        """Say in plain words what this model is and how it was chosen.
+        """Say in plain text what this model is and how it was chosen.
 
         Privacy
         -------
@@ -166,8 +188,7 @@ class Model:
         BadValue
             NaN, infinity, or a negative count in a history.
         """
-        n = check_number(n)
-        allowed = allowed_columns(items, self.catalog)
+        n, allowed = _number(n), allowed_columns(items, self._inside.items)
         history = self._inside.entries(user_or_history)
         scores = self._inside.scores(history).copy()
         if exclude_seen:
@@ -244,9 +265,9 @@ class Model:
         """
         import polars as pl
 
-        n, block = check_number(n), check_number(block, "block")
-        allowed, chosen = allowed_columns(items, self.catalog), self._inside.positions(users)
-        target = None if path is None else _parquet_path(path)
+        n, block = _number(n), _number(block, "block")
+        allowed, chosen = allowed_columns(items, self._inside.items), self._inside.positions(users)
+        target = None if path is None else parquet_path(path)
         everyone = self._everyone(whole=users is None)
         frames = everyone.frames(
             n, chosen, exclude_seen=exclude_seen, allowed=allowed, block=block, threads=threads, progress=progress
@@ -266,11 +287,10 @@ class Model:
         n : int
             How many at most.
         """
-        n = check_number(n)
-        return self._named(self.scorer.similar(item_column(item, self.catalog)), n)
+        return self._named(self.scorer.similar(item_column(item, self._inside.items)), _number(n))
 
     def explain(self, user_or_history: Any, item: Any, n: int = 5) -> Explanation:
-        """Say which of a person's items pushed an item; ``print`` it for plain words.
+        """Say which of a person's items pushed an item; ``print`` it for plain text.
 
         Parameters
         ----------
@@ -286,12 +306,12 @@ class Model:
         Explanation
             Contributions and a rest that add up to the score.
         """
-        n, column = check_number(n), item_column(item, self.catalog)
+        n, column = _number(n), item_column(item, self._inside.items)
         history = self._inside.entries(user_or_history)
         score = float(self._inside.scores(history)[column])
         spoke = self._inside.speaking(history)
         told = self.scorer.reasons(spoke.columns, spoke.values, column)
-        return make_explanation(column, score, spoke, told, self.catalog.items, n)
+        return make_explanation(column, score, spoke, told, self._inside.items, n)
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write one file with everything in it, whole or not at all; only its owner may read it.
@@ -331,13 +351,9 @@ class Model:
         return result
 
     @cached_property
-    def _inside(self) -> UserHistories:
-        return UserHistories(history=self.history, scorer=self.scorer, plan=self.plan)
-
-    @cached_property
     def _item_ids(self) -> list[Any]:
         """Item ids as Python holds them: asking the column for one takes longer than choosing it."""
-        return list(self.catalog.items)
+        return list(self._inside.items)
 
     def _named(self, scores: NDArray[Any], n: int) -> list[Recommendation]:
         best, ids = best_items(scores, n), self._item_ids
@@ -348,121 +364,232 @@ class Model:
         return Everyone(
             scorer=self.scorer,
             rows=self._inside.rows,
-            usual=self._inside.usual,
+            cold_start=self._inside.cold_start,
             user_ids=self.history.user_ids,
             item_ids=self.catalog.items,
             user_factors=self.user_factors if ready else None,
         )
 
 
-def _parquet_path(path: str | PathLike[str]) -> Path:
-    target = Path(path)
-    if target.suffix not in (".parquet", ".pq"):
-        raise BadParameter(
-            "recommendations for everyone are written as Parquet.",
-            found=f"a name that ends in {target.suffix or 'nothing'!r}",
-            expected="a name that ends in .parquet",
-        )
-    return target
+class History(NamedTuple):
+    """Columns, ascending, and their values."""
+
+    columns: NDArray[np.int64]
+    values: NDArray[np.float32]
 
 
-KINDS = {
-    "factors": "factors: an item and a person are a few numbers each, and a score is the product of the two",
-    "item-item": "item-item: a score is a weighted sum of what the person had",
-    "patterns": "patterns: an item's mean, the person's own offset, and where the person lies along common patterns",
-    "features": "patterns, drawn to public features of the items: mean, the person's own offset, and their place",
-}
-#: Item-item weights for counts that were drawn to more than the entity's own data.
-DRAWN = {
-    "features": f"{KINDS['item-item']}, the weights drawn to public features of the items",
-    "mixed": f"{KINDS['item-item']}, the weights drawn to public features of the items and to the shared model",
-}
-_ERROR = (
-    "  (± is the standard error of that one loss. It does not decide: the choice is by the error of the difference",
-    "  between two models on the same entries, which is mostly smaller.)",
-)
+EMPTY = History(np.zeros(0, np.int64), np.zeros(0, np.float32))
 
 
-def summary_text(model: Model) -> str:
-    """Say what a model is, line by line.
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class UserHistories:
+    """What a model knows of its users by position: bounded histories, and scores for a person known or new.
 
     Parameters
     ----------
-    model : Model
-        Any.
+    history : Ratings
+        What the entity's users had or rated. Private.
+    items : Identifiers
+        Ids of the columns.
+    scorer : Scorer
+        The fitted local model.
+    lower, bound : float
+        What lies outside is cut.
     """
-    lines = [
-        f"Model of {model.entity} for {len(model.catalog):,} items ({model.plan.feedback}), plan {model.plan.name!r}.",
-        f"Scores by {_kind_words(model)}.",
-        f"The shared item factors {model.factors_hash[:12]}: {_shared_words(model)}.",
-        _privacy(model),
-    ]
-    if model.note:
-        lines.append(f"Chosen: {model.note}.")
-    compared = [row for row in model.validation if not math.isnan(float(row.get("loss") or 0))]
-    if compared:
-        lines.append("Compared on entries of its own users, held out (smaller loss is better; * is the one taken):")
-        lines += map(_line, compared)
-        lines += _ERROR if any("error" in row for row in compared) else ()
-    return "\n".join(lines)
+
+    history: Ratings
+    items: Identifiers
+    scorer: Scorer
+    lower: float
+    bound: float
+
+    @cached_property
+    def rows(self) -> sparse.csr_array:
+        """Histories cut to the bounds."""
+        matrix = self.history.matrix
+        values = np.clip(matrix.data, self.lower, self.bound).astype(np.float32, copy=False)
+        return with_data(matrix, values)
+
+    @cached_property
+    def cold_start(self) -> NDArray[np.float32]:
+        """Scores for somebody of whom nothing is known: the model's own or, if they are all equal, popularity."""
+        scores = self.scorer.one(*EMPTY)
+        if np.ptp(scores) > 0:
+            return scores
+        counts = np.bincount(self.history.matrix.indices, minlength=self.history.n_items)
+        return (counts / max(self.history.n_users, 1)).astype(np.float32)
+
+    def entries(self, user_or_history: Any) -> History:
+        """Columns and bounded values of a known user, or of a dict of interactions."""
+        if isinstance(user_or_history, Mapping):
+            feedback = self.history.feedback
+            return read_history(user_or_history, self.items, feedback=feedback, lower=self.lower, bound=self.bound)
+        rows, at = self.rows, self.position(user_or_history)
+        span = slice(rows.indptr[at], rows.indptr[at + 1])
+        return History(rows.indices[span].astype(np.int64), rows.data[span])
+
+    def scores(self, history: History) -> NDArray[np.float32]:
+        """Score every item; a history about which the model has nothing to say gets the cold-start scores."""
+        if len(history.columns) == 0:
+            return self.cold_start
+        scores = self.scorer.one(*history)
+        return scores if scores.any() else self.cold_start
+
+    def speaking(self, history: History) -> History:
+        """Give the history if its entries made the scores, an empty one if the cold-start scores stand for it."""
+        return EMPTY if self.scores(history) is self.cold_start else history
+
+    def position(self, user: Any) -> int:
+        """Row of a user; UnknownUser, without the id, if there is none."""
+        found = self.history.user_ids.get(user)
+        if found is None:
+            raise UnknownUser(
+                "this model does not know that user.",
+                found=f"an id of type {type(user).__name__}",
+                expected=f"a known id of type {self.history.user_ids.kind}",
+                parameter="user",
+                fix="for somebody new give what they had: model.recommend({item id: value}), or --history item=value",
+            )
+        return found
+
+    def positions(self, users: Iterable[Any] | None) -> NDArray[np.int64]:
+        """Rows of some users, in their order; all of them for None."""
+        if users is None:
+            return np.arange(self.history.n_users)
+        if isinstance(users, (str, bytes)) or not isinstance(users, Iterable):
+            raise BadParameter(
+                "{parameter} is not a list of user ids.",
+                found=f"a {type(users).__name__}",
+                fix="users=[id]",
+                parameter="users",
+            )
+        return np.array([self.position(user) for user in users], dtype=np.int64)
 
 
-def strength_words(strength: float) -> str:
-    """Say how much the shared factors weigh in a model.
+def read_history(
+    given: Mapping[Any, Any],
+    items: Identifiers,
+    *,
+    feedback: Literal["counts", "ratings"],
+    lower: float,
+    bound: float,
+) -> History:
+    """Turn a dict of interactions into columns and values, cut to the plan's bounds as in training.
+
+    Parameters
+    ----------
+    given : mapping of item id to number
+        What the person had or rated; the order does not matter.
+    items : Identifiers
+        Ids of the public item list.
+    feedback : {"counts", "ratings"}
+        Negative counts are refused.
+    lower, bound : float
+        Smallest and largest value; what lies outside is cut.
 
     Examples
     --------
-    >>> strength_words(0.0), strength_words(math.inf), strength_words(300.0)
-    ('not used, own data alone', 'used as they came', 'weigh as much as 300 own users')
+    >>> read_history({"y": 9, "x": 1}, Identifiers(["x", "y"]), feedback="counts", lower=0, bound=5)
+    History(columns=array([0, 1]), values=array([1., 5.], dtype=float32))
     """
-    if strength == 0:
-        return "not used, own data alone"
-    return "used as they came" if math.isinf(strength) else f"weigh as much as {strength:g} own users"
+    places = [items.get(item) for item in given]
+    if unknown := places.count(None):
+        raise CatalogError(
+            "the history names items that the catalog does not have.",
+            found=f"{unknown:,} of {len(places):,} items",
+            expected=f"ids of type {items.kind} out of the catalog's {len(items):,}",
+            fix="leave them out, or spell them as the catalog does: model.catalog.items",
+            parameter="history",
+        )
+    columns = np.array(places, dtype=np.int64)
+    order = np.argsort(columns)
+    values = _values(given.values(), feedback)
+    return History(columns[order], np.clip(values[order], lower, bound).astype(np.float32))
 
 
-def _privacy(model: Model) -> str:
-    if model.private:
-        return "Private: every message behind the shared factors was protected by a proof and by real noise."
-    return "NOT private: made in a simulation, with seeded noise, or by a mechanism without a proof."
+def _values(given: Iterable[Any], feedback: str) -> NDArray[np.float64]:
+    plain = list(given)
+    if not all(isinstance(one, Real) for one in plain):
+        raise BadValue(
+            "the history holds something that is not a number.", expected="{item id: number}", parameter="history"
+        )
+    values = np.array([float(one) for one in plain], dtype=np.float64)
+    if not np.isfinite(values).all():
+        raise BadValue(
+            "the history holds NaN or infinity.",
+            expected="finite numbers",
+            fix="leave those items out",
+            parameter="history",
+        )
+    if feedback == "counts" and (values < 0).any():
+        raise BadValue("the history holds a negative count.", expected="counts of 0 or more", parameter="history")
+    return values
 
 
-def chosen_kind(model: Model) -> str:
-    """Which kind of candidate was taken, by the table of what was compared; without one, that of the scorer.
+def item_column(item: Any, items: Identifiers) -> int:
+    """Column of an item somebody asks about; an error names the closest ids of the public catalog.
 
-    Item-item weights of counts are scored alike whether they are drawn to nothing, to public features or to both, so
-    the scorer does not tell these apart.
+    Examples
+    --------
+    >>> item_column("heparin", Identifiers(["creatinine", "heparin"]))
+    1
     """
-    return next((str(row["kind"]) for row in model.validation if row.get("taken")), model.scorer.kind)
+    found = items.get(item)
+    if found is None:
+        raise _unknown_items([item], 1, items)
+    return found
 
 
-def _kind_words(model: Model) -> str:
-    kind = model.scorer.kind
-    return DRAWN.get(chosen_kind(model), KINDS[kind]) if kind == "item-item" else KINDS.get(kind, kind)
+def allowed_columns(chosen: Iterable[Any] | None, items: Identifiers) -> NDArray[np.int64] | None:
+    """Columns of the only items to choose from, ascending; None for all.
+
+    Examples
+    --------
+    >>> allowed_columns(["z", "x"], Identifiers(["x", "y", "z"])).tolist()
+    [0, 2]
+    """
+    if chosen is None:
+        return None
+    if isinstance(chosen, (str, bytes)) or not isinstance(chosen, Iterable):
+        raise BadParameter(
+            "{parameter} is not a list of item ids.",
+            found=f"a {type(chosen).__name__}",
+            fix='items=["..."]',
+            parameter="items",
+        )
+    given = list(chosen)
+    places = [items.get(item) for item in given]
+    if None in places:
+        missing = [item for item, place in zip(given, places, strict=True) if place is None]
+        raise _unknown_items(missing, len(given), items)
+    return np.unique(np.array(places, dtype=np.int64))
 
 
-def _shared_words(model: Model) -> str:
-    public = chosen_kind(model) == "features" and model.strength == 0
-    return "not used, own data and public features" if public else strength_words(model.strength)
+def _unknown_items(missing: list[Any], asked: int, items: Identifiers) -> CatalogError:
+    near = difflib.get_close_matches(str(missing[0]), items.texts(), n=3)
+    hint = f"did you mean {', '.join(near)}?" if near else "see model.catalog.items"
+    return CatalogError(
+        "the catalog has no such item." if asked == 1 else "the catalog does not have all of these items.",
+        found=f"{len(missing):,} of {asked:,} unknown, the first of type {type(missing[0]).__name__}",
+        expected=f"ids of type {items.kind} out of its {len(items):,}",
+        fix=hint,
+        parameter="items",
+    )
 
 
-def _line(row: dict[str, Any]) -> str:
-    """One candidate; a star at the one taken."""
-    rest = dict(row)
-    words = []
-    if "strength" in rest:
-        kind, strength = str(rest.pop("kind", "")), float(rest.pop("strength"))
-        words = ["*" if rest.pop("taken", False) else " ", f"{kind:<9}", f"{_drawn_to(kind, strength):<51}"]
-    if "loss" in rest and "error" in rest:
-        words.append(f"loss {rest.pop('loss'):.4g} ± {rest.pop('error'):.4g}")
-    figures = (f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}" for key, value in rest.items())
-    return "  " + " ".join([*words, ", ".join(figures)]).rstrip()
+def best_items(scores: NDArray[Any], n: int) -> NDArray[np.int64]:
+    """Positions of the `n` largest scores, best first, equal ones by position; minus infinity is not a candidate.
+
+    Examples
+    --------
+    >>> best_items(np.array([1.0, 3.0, -np.inf, 3.0]), 5).tolist()
+    [1, 3, 0]
+    """
+    least = np.partition(scores, -n)[-n] if n < scores.size else -np.inf
+    candidates = np.flatnonzero((scores >= least) & (scores > -np.inf))
+    order = np.argsort(-scores[candidates], kind="stable")
+    return np.asarray(candidates[order[:n]])
 
 
-def _drawn_to(kind: str, strength: float) -> str:
-    """What a candidate is made of."""
-    if strength == 0:
-        return "own data and public features" if kind == "features" else "own data only"
-    if math.isinf(strength):
-        return "shared model as it came"
-    public = "public features, and " if kind == "mixed" else ""
-    return f"{public}shared model as {strength:g} own users"
+def _number(n: Any, name: str = "n") -> int:
+    return n if type(n) is int and n > 0 else whole(name, n, kind=Integral, error=BadParameter)

@@ -1,107 +1,98 @@
-"""Round 2 at an entity: users given frozen item factors, and the local model drawn towards them. Nothing leaves."""
+"""Round 2 at an entity: its own model, drawn towards the shared item factors or fitted alone. Nothing leaves."""
 
 from __future__ import annotations
 
 from os import PathLike
 from pathlib import Path
-from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
-from scipy import sparse
-
-from twofold.algorithms._nmf_entries import COUNT_SCALING, REGULARIZATION, ZERO_WEIGHT
-from twofold.algorithms.fold_in import FoldIn
-from twofold.csr import row_range
 from twofold.data.bounds import Bounds
 from twofold.data.ratings import Ratings
-from twofold.entity.adapt import Local, adapt
+from twofold.entity.adapt import Local, Strength, adapted
+from twofold.entity.candidates import FitSettings
 from twofold.entity.model import Model
-from twofold.errors import BadParameter, BadShape, NotForRealUse, PlanMismatch, ProtocolError
+from twofold.errors import NotForRealUse, PlanMismatch, ProtocolError
+from twofold.features import Features
 from twofold.federation.factors import ItemFactors
 from twofold.federation.messages import decode_factors, load_factors
 from twofold.federation.plan import Plan
 
-__all__ = ["fitted_model", "read_factors", "user_factors"]
+__all__ = ["fit_alone", "fitted_model", "read_factors"]
 
-#: Users fitted at once: enough to keep every processor busy, few enough to stay far below the ratings in memory.
-BLOCK = 65_536
+#: Most factors of an entity alone; what a plan says by default.
+RANK = 20
 
 
-def user_factors(
-    rows: sparse.csr_array,
-    factors: ItemFactors,
+def fit_alone(
+    ratings: Ratings,
     *,
-    feedback: Literal["counts", "ratings"],
-    zero_weight: float = ZERO_WEIGHT,
-    regularization: float = REGULARIZATION,
-    count_scaling: float = COUNT_SCALING,
-    block: int = BLOCK,
+    features: Features | None = None,
+    lower: float | None = None,
+    bound: float | None = None,
+    rank: int = RANK,
+    local: Local = "auto",
+    seed: int = 0,
     threads: int | None = None,
-) -> NDArray[np.float32]:
-    """Fit every user to the shared item factors, which stay as they came.
+    name: str = "alone",
+) -> Model:
+    """Fit an entity's own model with nothing shared: the bar that a federation has to clear.
+
+    The kind of model is chosen by validation on the entity's own users, as `Entity.personalize` does it; with the same
+    bounds, rank, seed and features both give the same model.
 
     Parameters
     ----------
-    rows : csr array (users, items)
-        Private: what each user gave.
-    factors : ItemFactors
-        What the server published.
-    feedback, zero_weight, regularization, count_scaling
-        As for `fold_in`.
-    block : int
-        Users fitted at once. The result does not depend on it.
+    ratings : Ratings
+        Private: what the entity's users had or rated. Stays where it is.
+    features : Features, optional
+        Public table of what the items are, which the model may be drawn to.
+    lower, bound : float, optional
+        Smallest and largest value; what lies outside is cut. By default nothing is cut: counts begin at 0, and all else
+        is read off the ratings.
+    rank : int
+        Most factors.
+    local : {"auto", "factors", "item-item", "patterns", "features"}
+        Kind of model.
+    seed : int
+        Of the held-out entries and of random starts: the same seed gives the same model.
     threads : int, optional
         All processors by default. The result does not depend on it.
+    name : str
+        What the model is called.
 
     Returns
     -------
-    float32 array (users, rank)
-        Zeros for a user without entries.
-
-    Raises
-    ------
-    FactorsChanged
-        The item factors are not the same afterwards.
-
-    Paper
-    -----
-    Algorithm 2, line 6: Û_h given V̂.
+    Model
+        It recommends, saves and loads like any other.
 
     Privacy
     -------
-    Reads what was released and what the entity holds; sends nothing, so costs nothing, as often as it is done.
+    Nothing leaves, so nothing is spent. The model is private, as the ratings are.
+
+    Paper
+    -----
+    The individual models that the paper compares with.
 
     Examples
     --------
-    >>> shared = ItemFactors(
-    ...     plan="0" * 64, catalog="0" * 64, factors=np.eye(2, dtype=np.float32), moments=np.eye(2),
-    ...     means=np.zeros(2), support=np.ones(2), users=2.0, entities=1, private=True,
-    ... )
-    >>> rows = sparse.csr_array(np.array([[4.0, 0.0], [0.0, 3.0]]))
-    >>> user_factors(rows, shared, feedback="ratings", regularization=0.0).tolist()
-    [[4.0, 0.0], [0.0, 3.0]]
+    >>> import polars as pl
+    >>> from twofold.data.catalog import Catalog
+    >>> from twofold.data.read import read_ratings
+    >>> catalog = Catalog(["creatinine", "heparin", "lactate"])
+    >>> table = pl.DataFrame({"user": ["a", "a", "b", "b"], "item": ["heparin", "lactate"] * 2, "value": [1, 2, 3, 1]})
+    >>> ratings = read_ratings(table, catalog, user="user", item="item", value="value", feedback="counts")
+    >>> model = fit_alone(ratings)
+    >>> model, [one.item for one in model.recommend({"heparin": 2}, n=1)]
+    (Model('alone', 3 items, item-item, alone), ['lactate'])
     """
-    if isinstance(block, bool) or not isinstance(block, int) or block < 1:
-        raise BadParameter("block is out of range.", found=f"{block!r:.40}", expected="a whole number from 1")
-    if rows.shape[1] != factors.n_items:
-        raise BadShape(
-            "ratings and item factors do not have the same items.",
-            found=f"{rows.shape[1]:,} and {factors.n_items:,} items",
-        )
-    before = factors.hash
-    ready = FoldIn(
-        factors.factors,
-        feedback=feedback,
-        zero_weight=zero_weight,
-        regularization=regularization,
-        count_scaling=count_scaling,
+    values, counts = ratings.matrix.data, ratings.feedback == "counts"
+    least = float(0.0 if counts or not values.size else values.min()) if lower is None else lower
+    most = float(values.max() if values.size else least) if bound is None else bound
+    settings = FitSettings(
+        feedback=ratings.feedback, lower=least, bound=most, rank=rank, seed=seed, threads=threads, features=features
     )
-    result = np.empty((rows.shape[0], factors.rank), np.float32)
-    for start in range(0, rows.shape[0], block):
-        result[start : start + block] = ready.rows(row_range(rows, start, start + block), threads=threads)
-    factors.check_unchanged(before)
-    return result
+    cut = lower is not None or bound is not None
+    history = Bounds(bound=most, lower=least).apply(ratings)[0] if cut else ratings
+    return _fitted(name, history, None, settings, plan=None, local=local)
 
 
 def read_factors(factors: ItemFactors | bytes | str | PathLike[str], plan: Plan) -> ItemFactors:
@@ -122,18 +113,21 @@ def read_factors(factors: ItemFactors | bytes | str | PathLike[str], plan: Plan)
             found=f"plan {found.plan[:12]}, catalog {found.catalog[:12]}",
             expected=f"plan {plan.hash[:12]}, catalog {plan.catalog.hash[:12]}",
             fix="ask the server for the factors of this plan, or use the plan they were made with",
+            parameter="factors",
         )
     if found.n_items != plan.n_items or found.rank > plan.rank:  # a lower rank: too few prototypes came in for more
         raise PlanMismatch(
             "these item factors do not have the plan's size.",
             found=f"{found.n_items:,} items, rank {found.rank}",
             expected=f"{plan.n_items:,} items, rank at most {plan.rank}",
+            parameter="factors",
         )
     if not found.private and not plan.simulation:
         raise NotForRealUse(
             "these item factors were made with something that is not private.",
             expected="factors made of messages with a proof, as the plan says",
             fix="ask the server how they were made; Plan(..., simulation=True) is for simulations",
+            parameter="factors",
         )
     return found
 
@@ -146,7 +140,10 @@ def _decoded(factors: ItemFactors | bytes | str | PathLike[str], plan: Plan) -> 
     if isinstance(factors, str | PathLike):
         return load_factors(Path(factors), plan)
     raise ProtocolError(
-        "not item factors.", found=f"a {type(factors).__name__}", expected="ItemFactors, their bytes, or a path"
+        "not item factors.",
+        found=f"a {type(factors).__name__}",
+        expected="ItemFactors, their bytes, or a path",
+        parameter="factors",
     )
 
 
@@ -154,10 +151,10 @@ def fitted_model(
     name: str,
     ratings: Ratings,
     plan: Plan,
-    factors: ItemFactors | bytes | str | PathLike[str],
+    factors: ItemFactors | bytes | str | PathLike[str] | None,
     *,
     local: Local = "auto",
-    strength: float | Literal["auto", "own", "shared"] = "auto",
+    strength: Strength = "auto",
     threads: int | None = None,
 ) -> Model:
     """Draw a local model towards the shared factors; see `Entity.personalize`.
@@ -167,32 +164,42 @@ def fitted_model(
     Values are cut to the plan's bounds, so that the local model and the shared factors speak of the same numbers. The
     number of items is not cut: nothing leaves.
     """
-    shared = read_factors(factors, plan)
-    before = shared.hash
-    history = Bounds(bound=plan.bound, lower=plan.lower).apply(ratings)[0]
-    adapted = adapt(
-        history.matrix,
-        shared,
+    settings = FitSettings(
         feedback=plan.feedback,
         lower=plan.lower,
         bound=plan.bound,
-        local=local,
-        strength=strength,
         rank=plan.rank,
         seed=plan.seed,
         threads=threads,
         features=plan.features_table,
     )
-    shared.check_unchanged(before)
+    shared = None if factors is None else read_factors(factors, plan)
+    history = Bounds(bound=plan.bound, lower=plan.lower).apply(ratings)[0]
+    return _fitted(name, history, shared, settings, plan=plan, local=local, strength=strength)
+
+
+def _fitted(
+    name: str,
+    history: Ratings,
+    shared: ItemFactors | None,
+    settings: FitSettings,
+    *,
+    plan: Plan | None,
+    local: Local,
+    strength: Strength = "auto",
+) -> Model:
+    found = adapted(history.matrix, shared, settings, local=local, strength=strength)
     return Model(
         entity=name,
-        catalog=ratings.catalog,
+        catalog=history.catalog,
         history=history,
-        scorer=adapted.scorer,
+        scorer=found.scorer,
         plan=plan,
-        factors_hash=before,
-        private=shared.private,
-        strength=adapted.strength,
-        note=adapted.note,
-        validation=tuple(adapted.table),
+        factors_hash="" if shared is None else shared.hash,
+        private=shared is None or shared.private,
+        strength=found.strength,
+        note=found.note,
+        validation=tuple(found.table),
+        lower=settings.lower,
+        bound=settings.bound,
     )

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from twofold.data.catalog import Catalog
 from twofold.data.federation import Federation, read_federation
 from twofold.data.read import DuplicateRule, UnknownRule
-from twofold.entity.model import Model
-from twofold.entity.recommend import Recommendation
+from twofold.entity.model import Model, Recommendation
 from twofold.errors import BadIdentifier, BadParameter, CatalogError, NotFitted, PlanMismatch, Set, UnknownUser
 from twofold.estimator.score import Columns, column_names, mean_gain, negative_error, predicted_rows
 from twofold.estimator.spending import GUARD, refuse_stale

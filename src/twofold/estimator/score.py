@@ -83,8 +83,8 @@ def predicted_rows(models: Models, frame: Any, columns: Columns) -> NDArray[np.f
         rows = np.flatnonzero(codes == code)
         model, chosen = _known(models, label), pl.Series(rows)
         result[rows] = predicted(model, table[columns.user].gather(chosen), table[columns.item].gather(chosen))
-        if model.plan.feedback == "ratings":
-            result[rows] = np.clip(result[rows], model.plan.lower, model.plan.bound)
+        if model.history.feedback == "ratings":
+            result[rows] = np.clip(result[rows], model.lower, model.bound)
     return result
 
 

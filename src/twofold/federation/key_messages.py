@@ -239,7 +239,7 @@ def secure_terms(plan: Plan) -> Terms:
         context=bytes.fromhex(plan.hash),
         roster=plan.secure.keys,
         threshold=plan.secure.answers,
-        floor=plan.secure.survivors,
+        least_survivors=plan.secure.survivors,
         least_present=plan.secure.least_present(len(plan.secure.keys)),
         colluders=plan.secure.colluders,
         bits=modulus_bits(plan),

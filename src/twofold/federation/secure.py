@@ -130,7 +130,7 @@ class SecureSum(FieldTable):
         before_the_server = honest_in_any_sum(
             entities=entities,
             threshold=self.answers,
-            floor=self.survivors,
+            least_survivors=self.survivors,
             least_present=self.least_present(entities),
             colluders=self.colluders,
         )

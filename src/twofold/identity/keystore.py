@@ -9,11 +9,11 @@ from os import PathLike
 from pathlib import Path
 
 from twofold.checks import check_entity_name
-from twofold.errors import LedgerBroken, PlanMismatch, PrivacyError, TransportError, UnreadableSource
+from twofold.errors import PlanMismatch, PrivacyError, TransportError, UnreadableSource
 from twofold.identity.roster import Roster
 from twofold.secure_sum import Keys
 from twofold.storage.files import put_once, read_limited
-from twofold.storage.locks import locked
+from twofold.storage.locks import Busy, locked
 
 __all__ = ["KeyStore", "new_keys"]
 
@@ -149,9 +149,9 @@ class KeyStore:
         try:
             with locked(self._beside("lock"), wait=_PATIENCE):
                 yield
-        except LedgerBroken as error:
+        except Busy as error:
             raise TransportError(
-                "another process works with these keys.", found=error.found, fix="let it finish, or end it"
+                "another process works with these keys.", found=str(error), fix="let it finish, or end it"
             ) from None
         except OSError as error:
             raise TransportError(

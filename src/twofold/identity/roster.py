@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from os import PathLike
 from typing import Any, Final
 
-from twofold.checks import check_entity_name
-from twofold.errors import BadPlan, ProtocolError
-from twofold.secure_sum.keys import PublicKeys
+from twofold.errors import BadPlan, ProtocolError, Run
+from twofold.secure_sum.keys import PublicKeys, check_roster
 from twofold.storage.files import read_limited, write_whole
 from twofold.storage.strict_json import canonical_json, parse_json
 
@@ -38,14 +37,15 @@ class Roster(Mapping[str, PublicKeys]):
     """
 
     def __init__(self, keys: Mapping[str, PublicKeys]) -> None:
-        self._keys = {check_entity_name(name): keys[name] for name in sorted(keys)}
-        if not 1 <= len(self._keys) <= MOST_ENTITIES:
+        check_roster(keys)
+        if len(keys) > MOST_ENTITIES:
             raise BadPlan(
-                "this is not a list of keys.", found=f"{len(self._keys)} keys", expected=f"1 to {MOST_ENTITIES:,}"
+                "there are too many entities in the roster.",
+                found=f"{len(keys)} keys",
+                expected=f"1 to {MOST_ENTITIES:,}",
+                parameter="roster",
             )
-        every = [part for one in self._keys.values() for part in (one.mask, one.seal)]
-        if len(set(every)) != len(every):
-            raise BadPlan("a public key is listed twice.", expected="keys of its own for every entity")
+        self._keys = dict(sorted(keys.items()))
 
     def __getitem__(self, name: str) -> PublicKeys:
         return self._keys[name]
@@ -62,7 +62,7 @@ class Roster(Mapping[str, PublicKeys]):
     @property
     def text(self) -> str:
         """Canonical JSON; what `from_text` reads."""
-        return canonical_json({"schema": _SCHEMA, "keys": {name: _hex(one) for name, one in self.items()}})
+        return canonical_json({"schema": _SCHEMA, "keys": {name: one.to_record() for name, one in self.items()}})
 
     @property
     def hash(self) -> str:
@@ -76,12 +76,13 @@ class Roster(Mapping[str, PublicKeys]):
             record: Any = parse_json(text)
             if set(record) != {"schema", "keys"} or record["schema"] != _SCHEMA:
                 raise ValueError("another format")
-            found = {name: _keys(one) for name, one in record["keys"].items()}
+            found = {name: PublicKeys.from_record(one) for name, one in record["keys"].items()}
         except (ProtocolError, ValueError, KeyError, TypeError, AttributeError):
             raise BadPlan(
                 "this is not a list of public keys.",
                 expected="what twofold keys new wrote, or twofold plan new joined",
-                fix="twofold keys new --entity st-anna --keys st-anna.keys",
+                fix=Run("keys new --entity st-anna --keys st-anna.keys"),
+                parameter="roster",
             ) from None
         return cls(found)
 
@@ -92,7 +93,12 @@ class Roster(Mapping[str, PublicKeys]):
         for part in parts:
             for name, keys in part.items():
                 if every.get(name, keys) != keys:
-                    raise BadPlan("an entity has two different keys.", found=name, fix=f"ask {name} which one it keeps")
+                    raise BadPlan(
+                        "an entity has two different keys.",
+                        found=name,
+                        fix=f"ask {name} which one it keeps",
+                        parameter="roster",
+                    )
                 every[name] = keys
         return cls(every)
 
@@ -102,18 +108,8 @@ class Roster(Mapping[str, PublicKeys]):
         try:
             return cls.from_text(read_limited(path, _LARGEST).decode())
         except UnicodeDecodeError:
-            raise BadPlan("this is not a list of public keys.", found="no text") from None
+            raise BadPlan("this is not a list of public keys.", found="no text", parameter="roster") from None
 
     def write(self, path: str | PathLike[str]) -> None:
         """Write a file of keys, whole or not at all."""
         write_whole(path, self.text.encode())
-
-
-def _hex(keys: PublicKeys) -> dict[str, str]:
-    return {"mask": keys.mask.hex(), "seal": keys.seal.hex()}
-
-
-def _keys(record: Mapping[str, str]) -> PublicKeys:
-    if set(record) != {"mask", "seal"}:
-        raise ValueError("another form")
-    return PublicKeys(mask=bytes.fromhex(record["mask"]), seal=bytes.fromhex(record["seal"]))

@@ -1,5 +1,4 @@
-"""What events cost: exact sums where ε is pure, dp-accounting where noise is Gaussian, a refusal for the
-unknown.
+"""What events cost: exact sums where ε is pure, dp-accounting where noise is Gaussian, else a refusal.
 
 An event is reduced to two lists of things that are proven about it:
 
@@ -9,7 +8,7 @@ An event is reduced to two lists of things that are proven about it:
 Sequential composition joins the lists. Parallel composition, over disjoint parts of the people where one's
 part depends on oneself alone, keeps the dearest ε and the dearest ρ: whichever part a unit is in, it costs
 no more. A non-private event makes everything infinite and is never dropped; so does seeded noise, because
-whoever knows the seed can subtract it. An event that is not listed here is refused (`UnsupportedEvent`), not
+anybody who knows the seed can subtract it. An event that is not listed here is refused (`UnsupportedEvent`), not
 guessed.
 
 Why Rényi and not privacy-loss distributions for Gaussian noise: the bound αΔ²/(2σ²) is proven for the
@@ -42,7 +41,7 @@ from twofold.privacy.events import (
 )
 from twofold.privacy.mechanisms.gaussian import rho_of_sum
 
-__all__ = ["price", "spent", "supports"]
+__all__ = ["price", "spent"]
 
 # Past this ε a randomised response is lost in floating point, and Rényi composition has nothing to gain.
 _LARGEST_PURE = 16
@@ -57,22 +56,6 @@ class _Parts:
     pure: tuple[Fraction, ...] = ()
     rho: Fraction = Fraction(0)
     reason: str | None = None
-
-
-def supports(event: Event) -> bool:
-    """Whether every event inside is one the accountant can price.
-
-    Examples
-    --------
-    >>> from twofold.privacy.unit import Unit
-    >>> supports(NonPrivateEvent(unit=Unit.person(), reason="exact counts")), supports(Event(unit=Unit.person()))
-    (True, False)
-    """
-    try:
-        _parts(event)
-    except UnsupportedEvent:
-        return False
-    return True
 
 
 def price(event: Event, *, as_if_private: bool = False) -> Guarantee:

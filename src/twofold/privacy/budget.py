@@ -135,8 +135,6 @@ class PureDP(_Serialised):
     --------
     >>> PureDP(epsilon=0.1).replace_one()
     PureDP(epsilon=Fraction(1, 5))
-    >>> PureDP(epsilon=1).to_zcdp()
-    ZCDP(rho=Fraction(1, 2))
     """
 
     kind: ClassVar[str] = "pure-dp"
@@ -152,10 +150,6 @@ class PureDP(_Serialised):
     def to_approx(self, delta: Number = 0) -> ApproxDP:
         """State the same promise with any δ."""
         return ApproxDP(epsilon=self.epsilon, delta=delta)
-
-    def to_zcdp(self) -> ZCDP:
-        """ε-DP is ε²/2-zCDP (Bun and Steinke 2016, proposition 1.4)."""
-        return ZCDP(rho=self.epsilon**2 / 2)
 
     def replace_one(self) -> PureDP:
         """Guarantee when one unit is replaced by another: twice."""

@@ -15,7 +15,7 @@ Compatibility laws
 All lengths are in grid units: an event on a grid of step 1/1024 with ``sensitivity`` 2048 lets one unit move
 the true values by 2 in l1 distance.
 
-What a mechanism returns: the value that may leave, and the event that says what it cost.
+`Released` is what a mechanism returns: the value that may leave, and the event that says what it cost.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
-from twofold.errors import BadPrivacyParameter, UnsupportedEvent
+from twofold import checks
+from twofold.errors import BadPrivacyParameter, Set, UnsupportedEvent
 from twofold.privacy.budget import Number, positive
 from twofold.privacy.unit import Unit
 
@@ -47,6 +48,7 @@ __all__ = [
     "is_seeded",
 ]
 
+T = TypeVar("T")
 _KINDS: dict[str, type[Event]] = {}
 
 
@@ -358,7 +360,10 @@ def _common_unit(events: tuple[Event, ...]) -> Unit:
     units = {event.unit for event in events}
     if len(units) != 1:
         raise BadPrivacyParameter(
-            "events are composed only when they protect the same unit.", found=f"{len(units)} units", expected="one"
+            "events are composed only when they protect the same unit.",
+            found=f"{len(units)} units",
+            expected="one",
+            parameter="unit",
         )
     return units.pop()
 
@@ -368,14 +373,14 @@ def _check(event: Event, name: str, kind: str) -> None:
     value = getattr(event, name)
     if kind == "Fraction":
         object.__setattr__(event, name, positive(cast(Number, value), name=name))
-    elif kind == "int" and name != "threshold" and not (_is_whole(value) and value >= 1):
-        raise BadPrivacyParameter(f"{name} is a whole number from 1.", found=repr(value))
-    elif kind == "int" and not _is_whole(value):
-        raise BadPrivacyParameter(f"{name} is a whole number.", found=repr(value))
+    elif kind == "int":
+        checks.whole(name, value, least=None if name == "threshold" else 1, error=BadPrivacyParameter)
     elif kind in ("bool", "str", "Unit") and type(value).__name__ != kind:
-        raise BadPrivacyParameter(f"{name} must be a {kind}.", found=type(value).__name__)
+        raise BadPrivacyParameter(f"{{parameter}} must be a {kind}.", found=type(value).__name__, parameter=name)
     elif kind.startswith("tuple") and not _are_events(value):
-        raise BadPrivacyParameter("a composed event needs a tuple of at least one event.", found=type(value).__name__)
+        raise BadPrivacyParameter(
+            "a composed event needs a tuple of at least one event.", found=type(value).__name__, parameter=name
+        )
 
 
 def _check_inner(event: Event) -> None:
@@ -383,15 +388,13 @@ def _check_inner(event: Event) -> None:
     inner: tuple[Event, ...] = getattr(event, "events", ())
     _common_unit((event, *inner))
     if not event.seeded and any(map(is_seeded, inner)):
-        raise BadPrivacyParameter("a composed event hides the mark of seeded noise inside it.", fix="seeded=True")
+        raise BadPrivacyParameter(
+            "a composed event hides the mark of seeded noise inside it.", fix=Set("seeded", True), parameter="seeded"
+        )
 
 
 def _are_events(value: object) -> bool:
     return isinstance(value, tuple) and bool(value) and all(isinstance(one, Event) for one in value)
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _plain(value: object) -> object:
@@ -402,17 +405,12 @@ def _plain(value: object) -> object:
     return value.as_dict() if isinstance(value, Event | Unit) else value
 
 
-T = TypeVar("T")
-
-
 @dataclass(frozen=True, kw_only=True)
 class Released(Generic[T]):
     """A released value with its event; one is not to be had without the other.
 
     Examples
     --------
-    >>> from twofold.privacy.events import NonPrivateEvent
-    >>> from twofold.privacy.unit import Unit
     >>> event = NonPrivateEvent(unit=Unit.person(), reason="an exact count for a test")
     >>> Released(value=3, event=event).not_private
     True

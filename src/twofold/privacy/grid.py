@@ -1,39 +1,29 @@
-r"""From real numbers to whole numbers and back, with the sensitivity that the rounding costs.
+r"""From real numbers to whole numbers and back, and caps on whole records that hold to the last unit.
 
-Noise is only ever added to integers. A grid has a step ``2^exponent``; a real x becomes the nearest integer
-to x/step. The step is a power of two because then x/step is exact in floating point and ``rint`` is the only
-rounding there is.
+Noise is only ever added to integers. A grid has a step ``2^exponent``; a real x becomes the nearest integer to x/step.
+The step is a power of two because then x/step is exact in floating point and ``rint`` is the only rounding there is.
 
 Privacy
 -------
-*Records, then sum.* Each unit's record is put on the grid first, and integers are summed. Rounding moves a
-coordinate by at most 1/2 and leaves zero at zero, so a record with at most s non-zero coordinates and real
-norms :math:`\|x\|_1 \le B`, :math:`\|x\|_2 \le R` becomes an integer record z with
+*Records, then sum.* Each unit's record is put on the grid first, then capped, and integers are summed. Under
+add-or-remove-one the sum changes by exactly one record, in integer arithmetic, in any order of addition, so the cap
+itself is the sensitivity. *Sum, then grid* is not offered: a floating-point sum depends on its order, so its
+sensitivity has no short proof.
+
+*Rounding.* It moves a coordinate by at most 1/2 and leaves zero at zero, so a record with at most s non-zero
+coordinates and real norms :math:`\|x\|_1 \le B`, :math:`\|x\|_2 \le R` becomes an integer record z with
 
 .. math:: \|z\|_1 \le B/step + s/2, \qquad \|z\|_2 \le R/step + \sqrt{s}/2
 
-(triangle inequality on z = x/step + r, with \|r\|_1 ≤ s/2 and \|r\|_2 ≤ √s/2). Norms of integer vectors are
-whole (l1) or roots of whole numbers (l2), so the bounds may be rounded down to a whole l1 and a whole squared
-l2. Under add-or-remove-one the sum changes by exactly one record, in integer arithmetic, in any order of
-addition. That is the sensitivity `sensitivity_l1` and `sensitivity_l2_squared` return.
+(triangle inequality on z = x/step + r, with \|r\|_1 ≤ s/2 and \|r\|_2 ≤ √s/2). The real norms must really hold: a clip
+in floating point can exceed its bound by its last bit, and then a sensitivity stated from it is wrong by a little.
 
-The real norms must really hold: a clip in floating point can exceed its bound by its last bit. `caps` shrinks
-integer records in integer arithmetic; a sum of records capped there has the cap itself as its sensitivity.
-
-*Sum, then grid* is not offered: a floating-point sum depends on its order, so its sensitivity has no short
-proof.
-
-Caps on integer records that hold to the last unit, so that a sensitivity is a fact and not an estimate.
-
-A record clipped in floating point can exceed its bound by a rounding error, and then the stated sensitivity
-is wrong by a little. Here a record is already on the grid; if its norm exceeds the limit it is shrunk
-towards zero in integer arithmetic, after which its norm is at most the limit, exactly. Each record is shrunk
-by a rule that sees only that record, so one unit's presence changes nobody else's. No record is refused for its
-size: one too large for 64 bits is capped in whole numbers of any size, by the same formula.
-
-Proofs. l1: each entry becomes ⌊\|z\|·limit/norm⌋ in size, and the sum of these is at most limit. l2: with
-f = ⌊√(limit²·2^64/norm²)⌋ each entry becomes ⌊\|z\|·f/2^32⌋ in size, and the sum of squares is at most
-norm²·f²/2^64 <= limit².
+*Caps.* `cap_l1` and `cap_l2` shrink a record that is on the grid already, towards zero and in integer arithmetic, after
+which its norm is at most the limit, exactly. Each record is shrunk by a rule that sees only that record, so one unit's
+presence changes nobody else's. No record is refused for its size: one too large for 64 bits is capped in whole numbers
+of any size, by the same formula. Proofs. l1: each entry becomes ⌊\|z\|·limit/norm⌋ in size, and the sum of these is at
+most limit. l2: with f = ⌊√(limit²·2^64/norm²)⌋ each entry becomes ⌊\|z\|·f/2^32⌋ in size, and the sum of squares is at
+most norm²·f²/2^64 <= limit².
 """
 
 from __future__ import annotations
@@ -46,8 +36,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from twofold import checks
 from twofold.errors import BadPrivacyParameter
-from twofold.privacy.budget import Number, positive
 
 __all__ = ["LIMIT", "Grid", "Integers", "cap_l1", "cap_l2", "whole"]
 
@@ -55,6 +45,8 @@ Integers = NDArray[np.int64]
 
 # Values and noise stay below 2^61, so that value + noise cannot overflow 64 bits; see `whole`.
 LIMIT = 2**61
+_SHIFT = 32
+_ROOM = 2**62
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,34 +65,12 @@ class Grid:
     array([ 1, -4])
     >>> grid.back(grid.put([0.3, -1.0]))
     array([ 0.25, -1.  ])
-    >>> Grid.of_step("1/1024").exponent
-    -10
     """
 
     exponent: int = 0
 
     def __post_init__(self) -> None:
-        if isinstance(self.exponent, bool) or not isinstance(self.exponent, int) or abs(self.exponent) > 1000:
-            raise BadPrivacyParameter(
-                "the exponent of a grid is a whole number.",
-                found=repr(self.exponent),
-                expected="-1000 to 1000",
-            )
-
-    @classmethod
-    def of_step(cls, step: Number) -> Grid:
-        """Make the grid of a step, which must be a power of two.
-
-        Examples
-        --------
-        >>> Grid.of_step(0.25)
-        Grid(exponent=-2)
-        """
-        value = positive(step, name="step")
-        exponent = value.numerator.bit_length() - value.denominator.bit_length()
-        if value != Fraction(2) ** exponent:
-            raise BadPrivacyParameter("a grid step is a power of two.", found=str(value), fix='step="1/1024"')
-        return cls(exponent=exponent)
+        checks.whole("exponent", self.exponent, least=-1000, most=1000, error=BadPrivacyParameter)
 
     @property
     def step(self) -> Fraction:
@@ -135,43 +105,6 @@ class Grid:
         array([16.])
         """
         return np.ldexp(np.asarray(integers).astype(np.float64), self.exponent)
-
-    def sensitivity_l1(self, bound: Number, *, entries: int) -> Fraction:
-        """Whole l1 sensitivity of a sum of records with l1 norm up to `bound` and up to `entries` non-zeros.
-
-        Privacy
-        -------
-        bound/step + entries/2, rounded down to a whole number; proven in the module docstring.
-
-        Examples
-        --------
-        >>> Grid(exponent=-2).sensitivity_l1(60, entries=100)
-        Fraction(290, 1)
-        >>> Grid().sensitivity_l1(60, entries=100)
-        Fraction(110, 1)
-        """
-        return Fraction(math.floor(positive(bound, name="bound") / self.step + Fraction(_entries(entries), 2)))
-
-    def sensitivity_l2_squared(self, bound: Number, *, entries: int) -> Fraction:
-        """Whole squared l2 sensitivity of a sum of records of l2 norm up to `bound`, up to `entries`
-        non-zeros.
-
-        Privacy
-        -------
-        (bound/step + √entries/2)² = a² + a√s + s/4; the root is bounded from above with 64 extra bits, and
-        the whole is rounded down because the square of an integer vector's norm is whole.
-
-        Examples
-        --------
-        >>> Grid(exponent=-10).sensitivity_l2_squared(1, entries=100)
-        Fraction(1058841, 1)
-        """
-        real = positive(bound, name="bound") / self.step
-        count = _entries(entries)
-        root = Fraction(math.isqrt(count << 128) + 1, 1 << 64)
-        if math.isqrt(count) ** 2 == count:
-            root = Fraction(math.isqrt(count))
-        return Fraction(math.floor(real**2 + real * root + Fraction(count, 4)))
 
 
 def whole(values: ArrayLike) -> Integers:
@@ -210,16 +143,6 @@ def _floats(values: ArrayLike) -> NDArray[np.float64]:
             expected="floating-point numbers, or whole numbers up to 2^53",
         )
     return array.astype(np.float64)
-
-
-def _entries(entries: int) -> int:
-    if isinstance(entries, bool) or not isinstance(entries, int) or entries < 1:
-        raise BadPrivacyParameter("the number of entries is a whole number from 1.", found=repr(entries))
-    return entries
-
-
-_SHIFT = 32
-_ROOM = 2**62
 
 
 def cap_l1(values: ArrayLike, starts: ArrayLike, *, limit: int) -> Integers:
@@ -285,8 +208,7 @@ def cap_l2(values: ArrayLike, starts: ArrayLike, *, limit_squared: int) -> Integ
 
 def _records(values: ArrayLike, starts: ArrayLike, limit: int) -> tuple[Integers, Integers]:
     entries, edges = whole(values).ravel(), whole(starts).ravel()
-    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-        raise BadPrivacyParameter("a cap is a whole number from 1.", found=repr(limit))
+    checks.whole("limit", limit, error=BadPrivacyParameter)
     sizes = np.diff(edges)
     if edges.size == 0 or edges[0] != 0 or edges[-1] != entries.size or (sizes < 0).any():
         raise BadPrivacyParameter(

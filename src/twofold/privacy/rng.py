@@ -19,6 +19,7 @@ from typing import NoReturn, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from twofold import checks
 from twofold.errors import BadPrivacyParameter, PrivacyError
 
 __all__ = ["KEY_BYTES", "Keyed", "OperatingSystem", "Seeded", "Source", "Words", "source"]
@@ -164,8 +165,7 @@ class Seeded:
     _generator: np.random.Generator = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
-            raise BadPrivacyParameter("a seed is a whole number from 0.", found=repr(self.seed))
+        checks.whole("seed", self.seed, least=0, error=BadPrivacyParameter)
         object.__setattr__(self, "_generator", np.random.Generator(np.random.PCG64(self.seed)))
 
     @property
@@ -208,5 +208,6 @@ def source(rng: int | Source | None = None) -> Source:
             "noise does not come from this kind of generator.",
             found=type(rng).__name__,
             expected="nothing (the operating system), a whole number (a seed, not private) or a Source",
+            parameter="rng",
         )
     return rng

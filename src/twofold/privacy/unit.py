@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, overload
 
+from twofold import checks
 from twofold.errors import BadPrivacyParameter, UnitMissing
 from twofold.privacy.budget import ZCDP, ApproxDP, NotPrivate, PureDP
 
@@ -64,12 +65,7 @@ class Unit:
                 expected="'person' or 'visit'",
                 parameter="unit",
             )
-        if not isinstance(self.entities, int) or isinstance(self.entities, bool) or self.entities < 1:
-            raise BadPrivacyParameter(
-                "the number of entities that may hold one person is a whole number from 1.",
-                found=repr(self.entities),
-                parameter="unit.entities",
-            )
+        checks.whole("unit.entities", self.entities, error=BadPrivacyParameter)
 
     @classmethod
     def person(cls, *, entities: int = 1) -> Unit:

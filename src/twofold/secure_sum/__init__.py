@@ -13,7 +13,7 @@ whom, with the proof, is in docs/reference/secure_sum.md.
 """
 
 from twofold.secure_sum.keys import Keys, PublicKeys
-from twofold.secure_sum.masking import clamp, mask
+from twofold.secure_sum.masking import mask
 from twofold.secure_sum.messages import MaskedMessage, SharesMessage, UnmaskMessage
 from twofold.secure_sum.sharing import answer, check_shares, share_secrets
 from twofold.secure_sum.terms import Terms, honest_in_any_sum, least_threshold
@@ -31,7 +31,6 @@ __all__ = [
     "answer",
     "check_answer",
     "check_shares",
-    "clamp",
     "honest_in_any_sum",
     "least_threshold",
     "mask",

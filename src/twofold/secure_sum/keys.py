@@ -1,32 +1,30 @@
-r"""What an entity enrols with: two key pairs, a seed and a salt, all for one plan.
-
-Reading plain records strictly: exact fields, lower-case hexadecimal, names, nothing else.
-"""
+"""What an entity enrols with: two key pairs, a seed and a salt, all for one plan; and how plain records are read."""
 
 from __future__ import annotations
 
-import binascii
 import json
 import os
-from base64 import b64decode
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NoReturn
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
-from twofold.errors import BadMessage, BadParameter
+from twofold.checks import check_entity_name
+from twofold.errors import BadMessage, BadParameter, BadPlan
 from twofold.secure_sum.derive import SECRET_BYTES
 
 __all__ = [
     "Keys",
     "PublicKeys",
     "agree",
-    "base64_bytes",
+    "check_roster",
+    "entity_name",
     "exact_fields",
     "hex_bytes",
     "hex_table",
-    "name_of",
     "private_of",
     "public_of",
     "table_record",
@@ -35,6 +33,8 @@ __all__ = [
 _VERSION = 1
 _PARTS = ("mask", "seal", "seed", "salt")
 _CURVE = 2**255 - 19
+#: A name in a message of a stranger.
+entity_name = partial(check_entity_name, error=BadMessage)
 _ANY = X25519PrivateKey.from_private_bytes(bytes(SECRET_BYTES))
 
 
@@ -145,6 +145,39 @@ class Keys:
         return cls(**{name: hex_bytes(fields, name, SECRET_BYTES) for name in _PARTS})
 
 
+def check_roster(roster: Mapping[str, PublicKeys], *, least: int = 1) -> None:
+    """Refuse a roster with a bad name, something else than keys, or a key that occurs twice.
+
+    Examples
+    --------
+    >>> check_roster({name: Keys.new().public for name in ("anna", "bert")}, least=2)
+    """
+    if not isinstance(roster, Mapping) or len(roster) < least:
+        raise BadPlan(
+            "there are too few entities in the roster.",
+            expected=f"a table from names to public keys, of at least {least}",
+            parameter="roster",
+        )
+    for name, keys in roster.items():
+        check_entity_name(name)
+        if not isinstance(keys, PublicKeys):
+            raise BadPlan(
+                "the roster holds something else than public keys.",
+                expected="PublicKeys under every name",
+                parameter="roster",
+            )
+    times = Counter(key for keys in roster.values() for key in (keys.mask, keys.seal))
+    owners = sorted(name for name, keys in roster.items() if max(times[keys.mask], times[keys.seal]) > 1)
+    if owners:
+        raise BadPlan(
+            "a public key occurs twice in the roster.",
+            found="in the entries of " + ", ".join(owners),
+            expected="keys of its own for every entity",
+            fix="let them enrol again with new keys",
+            parameter="roster",
+        )
+
+
 def public_of(secret: bytes) -> bytes:
     """X25519 public key of a secret one.
 
@@ -192,10 +225,6 @@ def _check_public(key: bytes) -> None:
     agree(_ANY, key)  # every secret key is a multiple of 8, so any one shows a small order
 
 
-#: Longest name of an entity, in bytes of UTF-8.
-_LONGEST_NAME = 200
-
-
 def exact_fields(record: object, names: Sequence[str], *, what: str) -> Mapping[str, object]:
     """Check that a record has exactly the named fields.
 
@@ -209,19 +238,6 @@ def exact_fields(record: object, names: Sequence[str], *, what: str) -> Mapping[
     return record
 
 
-def name_of(name: object) -> str:
-    """Check the name of an entity.
-
-    Examples
-    --------
-    >>> name_of("st-anna")
-    'st-anna'
-    """
-    if not isinstance(name, str) or not name or not name.isprintable() or len(name.encode()) > _LONGEST_NAME:
-        raise BadMessage("this is no name of an entity.", expected=f"printable text of 1 to {_LONGEST_NAME} bytes")
-    return name
-
-
 def hex_bytes(record: Mapping[str, object], name: str, size: int) -> bytes:
     r"""Read a field of `size` bytes in lower-case hexadecimal.
 
@@ -233,7 +249,11 @@ def hex_bytes(record: Mapping[str, object], name: str, size: int) -> bytes:
     text = record[name]
     digits = set("0123456789abcdef")
     if not isinstance(text, str) or len(text) != 2 * size or not set(text) <= digits:
-        raise BadMessage(f"the field {name!r:.60} is damaged.", expected=f"{size} bytes in lower-case hexadecimal")
+        raise BadMessage(
+            f"the field {name!r:.60} is damaged.",
+            expected=f"{size} bytes in lower-case hexadecimal",
+            parameter=f"{name:.60}",
+        )
     return bytes.fromhex(text)
 
 
@@ -247,8 +267,8 @@ def hex_table(record: Mapping[str, object], name: str, size: int) -> dict[str, b
     """
     table = record[name]
     if not isinstance(table, Mapping):
-        raise BadMessage(f"the field {name!r} is damaged.", expected="a table from names to bytes")
-    return {name_of(key): hex_bytes(table, key, size) for key in sorted(table, key=name_of)}
+        raise BadMessage(f"the field {name!r} is damaged.", expected="a table from names to bytes", parameter=name)
+    return {key: hex_bytes(table, key, size) for key in sorted(map(entity_name, table))}
 
 
 def table_record(table: Mapping[str, bytes]) -> dict[str, str]:
@@ -260,22 +280,3 @@ def table_record(table: Mapping[str, bytes]) -> dict[str, str]:
     {'a': '01'}
     """
     return {name: value.hex() for name, value in sorted(table.items())}
-
-
-def base64_bytes(record: Mapping[str, object], name: str) -> bytes:
-    r"""Read a field of bytes in base64.
-
-    Examples
-    --------
-    >>> base64_bytes({"numbers": "AAE="}, "numbers")
-    b'\x00\x01'
-    """
-    text = record[name]
-    try:
-        return b64decode(text, validate=True) if isinstance(text, str) else _damaged(name)
-    except (binascii.Error, ValueError):
-        return _damaged(name)
-
-
-def _damaged(name: str) -> bytes:
-    raise BadMessage(f"the field {name!r} is damaged.", expected="bytes in base64") from None

@@ -15,7 +15,7 @@ from twofold.secure_sum.messages import MaskedMessage
 from twofold.secure_sum.sharing import plan_seed
 from twofold.secure_sum.terms import Terms
 
-__all__ = ["CHECKS", "clamp", "mask", "modulus_mask", "pair_stream", "self_stream"]
+__all__ = ["CHECKS", "mask", "modulus_mask", "pair_stream", "self_stream"]
 
 #: Check numbers behind the values: a one, and the entity's place in the roster.
 CHECKS = 2
@@ -30,7 +30,8 @@ def mask(values: NDArray[np.int64], keys: Keys, name: str, terms: Terms, present
     Parameters
     ----------
     values : array of int64
-        At least one number, each of magnitude at most ``terms.limit``; a larger one is refused (see `clamp`).
+        At least one number, each of magnitude at most ``terms.limit``; a larger one is refused. Choose
+        `bits` so large that noise never gets there: cutting numbers after noise changes the law of the noise.
     keys, name
         The entity's own.
     terms : Terms
@@ -52,7 +53,7 @@ def mask(values: NDArray[np.int64], keys: Keys, name: str, terms: Terms, present
     --------
     >>> keys = {name: Keys.new() for name in ("anna", "bert")}
     >>> roster = {name: pair.public for name, pair in keys.items()}
-    >>> terms = Terms(context=b"plan", roster=roster, threshold=2, floor=2, least_present=2, bits=32)
+    >>> terms = Terms(context=b"plan", roster=roster, threshold=2, least_survivors=2, least_present=2, bits=32)
     >>> message = mask(np.array([3, -5]), keys["anna"], "anna", terms, ["anna", "bert"])
     >>> message.numbers.size, bool(message.numbers.max() < 2**32)
     (4, True)
@@ -71,24 +72,6 @@ def mask(values: NDArray[np.int64], keys: Keys, name: str, terms: Terms, present
             add_stream(hidden, key, bits=terms.bits, subtract=name > other)
     hidden &= modulus_mask(terms.bits)
     return MaskedMessage(sender=name, present=bound, bits=terms.bits, numbers=hidden)
-
-
-def clamp(values: NDArray[np.int64], terms: Terms) -> NDArray[np.int64]:
-    """Bring numbers into the range that `mask` takes.
-
-    Privacy
-    -------
-    Harmless before noise is added. After it, it changes the law of this entity's share of the noise, and what is
-    promised for the sum of the shares no longer holds as proved; choose `bits` so large that it never happens.
-
-    Examples
-    --------
-    >>> roster = {name: Keys.new().public for name in "ab"}
-    >>> terms = Terms(context=b"plan", roster=roster, threshold=2, floor=2, least_present=2, bits=16)
-    >>> clamp(np.array([-99999, 5, 99999]), terms)
-    array([-16383,      5,  16383])
-    """
-    return np.clip(_integers(values), -terms.limit, terms.limit)
 
 
 def self_stream(seed: bytes, bound: bytes, size: int) -> bytes:
@@ -134,19 +117,19 @@ def modulus_mask(bits: int) -> np.uint64:
 
 
 def _checked(values: NDArray[np.int64], terms: Terms) -> NDArray[np.int64]:
-    numbers = _integers(values)
-    if int(numbers.max()) > terms.limit or int(numbers.min()) < -terms.limit:
+    if not isinstance(values, np.ndarray) or values.ndim != 1 or not values.size or values.dtype != np.int64:
+        raise BadShape(
+            "a secure sum takes one row of numbers.",
+            expected="an array of int64 with one dimension",
+            parameter="values",
+        )
+    if int(values.max()) > terms.limit or int(values.min()) < -terms.limit:
         raise BadParameter(
             "a number is too large for a sum of all entities in the plan's modulus.",
             expected=f"magnitudes up to {terms.limit}, the half of 2^{terms.bits} by {len(terms.roster)} entities",
-            fix="more bits in the plan, or clamp before noise is added",
+            fix="more bits in the plan",
+            parameter="values",
         )
-    return numbers
-
-
-def _integers(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    if not isinstance(values, np.ndarray) or values.ndim != 1 or not values.size or values.dtype != np.int64:
-        raise BadShape("a secure sum takes one row of numbers.", expected="an array of int64 with one dimension")
     return values
 
 

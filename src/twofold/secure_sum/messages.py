@@ -1,17 +1,13 @@
-r"""The three messages an entity sends, and their plain records. None carries data in the clear.
+"""The three messages an entity sends, the sealed boxes in the first, and the packed numbers of the second.
 
-Shares under seal: only the named receiver can open them, and nobody can change or move them.
-
-The key of a box is HKDF(X25519(seal key of the sender, seal key of the receiver)) with the terms and both names in this
-order, so each box has a key of its own. What goes into it follows from the sender's keys and the terms alone, hence a
-key never seals two different contents and the nonce may be zero.
-
-Numbers below 2^bits as `bits` / 8 bytes each, smallest byte first.
+None carries data in the clear. Only the named receiver can open a box, and nobody can change or move it: its key is
+HKDF(X25519(seal key of the sender, seal key of the receiver)) with the terms and both names in this order, so each box
+has a key of its own. What goes into it follows from the sender's keys and the terms alone, hence a key never seals two
+different contents and the nonce may be zero.
 """
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -23,11 +19,16 @@ from numpy.typing import NDArray
 
 from twofold.errors import BadMessage
 from twofold.secure_sum.derive import SECRET_BYTES, derive, digest
-from twofold.secure_sum.keys import agree, base64_bytes, exact_fields, hex_bytes, hex_table, name_of, table_record
+from twofold.secure_sum.keys import agree, entity_name, exact_fields, hex_bytes, hex_table, table_record
 from twofold.secure_sum.shamir import SHARE_BYTES
 from twofold.secure_sum.terms import Terms
 
 __all__ = ["BOX_BYTES", "MaskedMessage", "SharesMessage", "UnmaskMessage", "open_box", "pack", "seal_box", "unpack"]
+
+_TAG = 16
+#: A share of the mask key, a share of the self-mask seed, and the tag.
+BOX_BYTES = 2 * SHARE_BYTES + _TAG
+_NONCE = bytes(12)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +44,7 @@ class SharesMessage:
     commitment : bytes
         Commitment to the sender's self-mask seed.
     boxes : mapping of str to bytes
-        Sealed shares by receiver; everybody but the sender, or fewer when it is handed on with `only`.
+        Sealed shares by receiver: everybody but the sender, or fewer when it is handed on.
 
     Examples
     --------
@@ -60,19 +61,6 @@ class SharesMessage:
     def __post_init__(self) -> None:
         _check(self.sender, (self.terms, self.commitment), {BOX_BYTES: [self.boxes]})
 
-    def only(self, receiver: str) -> SharesMessage:
-        """The part that `receiver` needs, for the server to hand on: 82 bytes instead of 82 for everyone.
-
-        Examples
-        --------
-        >>> boxes = {"bert": bytes(82), "carl": bytes(82)}
-        >>> message = SharesMessage(sender="anna", terms=bytes(32), commitment=bytes(32), boxes=boxes)
-        >>> list(message.only("carl").boxes)
-        ['carl']
-        """
-        boxes = {name: box for name, box in self.boxes.items() if name == receiver}
-        return SharesMessage(sender=self.sender, terms=self.terms, commitment=self.commitment, boxes=boxes)
-
     def to_record(self) -> dict[str, object]:
         """Plain JSON-able record."""
         return {
@@ -87,7 +75,7 @@ class SharesMessage:
         """Read back what `to_record` wrote."""
         fields = exact_fields(record, ("sender", "terms", "commitment", "boxes"), what="a message of shares")
         return cls(
-            sender=name_of(fields["sender"]),
+            sender=entity_name(fields["sender"]),
             terms=hex_bytes(fields, "terms", SECRET_BYTES),
             commitment=hex_bytes(fields, "commitment", SECRET_BYTES),
             boxes=hex_table(fields, "boxes", BOX_BYTES),
@@ -112,9 +100,8 @@ class MaskedMessage:
     Examples
     --------
     >>> numbers = np.arange(3, dtype=np.uint64)
-    >>> message = MaskedMessage(sender="anna", present=bytes(32), bits=16, numbers=numbers)
-    >>> MaskedMessage.from_record(message.to_record()).numbers
-    array([0, 1, 2], dtype=uint64)
+    >>> MaskedMessage(sender="anna", present=bytes(32), bits=16, numbers=numbers)
+    MaskedMessage(sender='anna', bits=16)
     """
 
     sender: str
@@ -125,33 +112,17 @@ class MaskedMessage:
     def __post_init__(self) -> None:
         _check(self.sender, (self.present,), {})
         if type(self.bits) is not int or self.bits not in range(16, 65, 8):
-            raise BadMessage("a masked message has an impossible modulus.", expected="bits 16, 24, ... or 64")
+            raise BadMessage(
+                "a masked message has an impossible modulus.", expected="bits 16, 24, ... or 64", parameter="bits"
+            )
         sound = isinstance(self.numbers, np.ndarray) and self.numbers.dtype == np.uint64 and self.numbers.ndim == 1
         if not sound or self.numbers.size < 3 or int(self.numbers.max()) >> self.bits:
             raise BadMessage(
                 "a masked message does not hold numbers of its modulus.",
                 found=f"from {self.sender!r}",
                 expected=f"at least 3 whole numbers from 0, below 2^{self.bits}",
+                parameter="numbers",
             )
-
-    def to_record(self) -> dict[str, object]:
-        """Plain JSON-able record; the numbers in base64, `bits` / 8 bytes each."""
-        numbers = b64encode(pack(self.numbers, self.bits)).decode()
-        return {"sender": self.sender, "present": self.present.hex(), "bits": self.bits, "numbers": numbers}
-
-    @classmethod
-    def from_record(cls, record: object) -> MaskedMessage:
-        """Read back what `to_record` wrote."""
-        fields = exact_fields(record, ("sender", "present", "bits", "numbers"), what="a masked message")
-        bits = fields["bits"]
-        if type(bits) is not int or bits not in range(16, 65, 8):
-            raise BadMessage("a masked message has an impossible modulus.", expected="bits 16, 24, ... or 64")
-        return cls(
-            sender=name_of(fields["sender"]),
-            present=hex_bytes(fields, "present", SECRET_BYTES),
-            bits=bits,
-            numbers=unpack(base64_bytes(fields, "numbers"), bits),
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,7 +165,7 @@ class UnmaskMessage:
         """Read back what `to_record` wrote."""
         fields = exact_fields(record, ("sender", "lists", "seeds", "keys"), what="an answer for unmasking")
         return cls(
-            sender=name_of(fields["sender"]),
+            sender=entity_name(fields["sender"]),
             lists=hex_bytes(fields, "lists", SECRET_BYTES),
             seeds=hex_table(fields, "seeds", SHARE_BYTES),
             keys=hex_table(fields, "keys", SHARE_BYTES),
@@ -202,7 +173,7 @@ class UnmaskMessage:
 
 
 def _check(sender: object, digests: tuple[bytes, ...], tables: Mapping[int, list[Mapping[str, bytes]]]) -> None:
-    name_of(sender)
+    entity_name(sender)
     sound = all(isinstance(part, bytes) and len(part) == SECRET_BYTES for part in digests)
     for size, group in tables.items():
         for table in group:
@@ -212,14 +183,8 @@ def _check(sender: object, digests: tuple[bytes, ...], tables: Mapping[int, list
 
 
 def _is_entry(entry: tuple[object, object], size: int) -> bool:
-    name_of(entry[0])
+    entity_name(entry[0])
     return isinstance(entry[1], bytes) and len(entry[1]) == size
-
-
-_TAG = 16
-#: A share of the mask key, a share of the self-mask seed, and the tag.
-BOX_BYTES = 2 * SHARE_BYTES + _TAG
-_NONCE = bytes(12)
 
 
 def seal_box(
@@ -239,7 +204,7 @@ def seal_box(
     >>> from twofold.secure_sum.keys import Keys, private_of
     >>> keys = {name: Keys.new() for name in ("anna", "bert")}
     >>> roster = {name: pair.public for name, pair in keys.items()}
-    >>> terms = Terms(context=b"plan", roster=roster, threshold=2, floor=2, least_present=2)
+    >>> terms = Terms(context=b"plan", roster=roster, threshold=2, least_survivors=2, least_present=2)
     >>> shares = {"key_share": b"1" * 33, "seed_share": b"2" * 33}
     >>> box = seal_box(private_of(keys["anna"].seal), "anna", "bert", terms, commitment=b"c", **shares)
     >>> opened = open_box(private_of(keys["bert"].seal), "anna", "bert", terms, commitment=b"c", box=box)

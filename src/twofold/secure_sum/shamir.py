@@ -1,14 +1,12 @@
-r"""Shamir's secret sharing (1979) of 32-byte secrets, over the smallest prime above 2^256.
+"""Shamir's secret sharing (1979) of 32-byte secrets, over the smallest prime above 2^256.
 
 By hand, and small: no vetted package with wheels offers it alone. It is not a cipher, and its secrecy does not rest on
 anything unproven: below the threshold, shares of every secret are alike in law (checked by enumeration over a small
 prime in the tests). The arithmetic of Python integers is not of constant time; a share is computed on the entity's own
 machine, which is trusted here.
 
-Polynomials over a prime field: values, interpolation, and the decoder that finds wrong points.
-
-Plain Python integers; a few hundred coefficients of 257 bits. A polynomial is the list of its coefficients, constant
-first, without zeros at the end.
+A polynomial is the list of its coefficients, constant first, without zeros at the end: a few hundred integers of 257
+bits.
 """
 
 from __future__ import annotations
@@ -25,6 +23,7 @@ PRIME = 2**256 + 297
 SHARE_BYTES = 33
 #: Bytes drawn per coefficient: reducing 384 bits modulo 257 bits is uniform to within 2^-127.
 _DRAWN = 48
+Poly = list[int]
 
 
 def split(secret: bytes, *, key: bytes, threshold: int, points: Sequence[int]) -> list[bytes]:
@@ -136,9 +135,6 @@ def _fitting(value: int, fits: Callable[[bytes], bool]) -> bytes | None:
 @lru_cache(maxsize=8)
 def _weights(points: tuple[int, ...]) -> list[int]:
     return weights_at_zero(points, PRIME)  # the same for every secret that the same holders open
-
-
-Poly = list[int]
 
 
 def evaluate(poly: Sequence[int], x: int, prime: int) -> int:

@@ -1,7 +1,4 @@
-r"""Step 1: every entity shares its two secrets among all, before anyone masks.
-
-Step 3: the survivors help to take the masks off, one list only.
-"""
+"""Steps 1 and 3: every entity shares its two secrets among all; later the survivors answer one list of survivors."""
 
 from __future__ import annotations
 
@@ -34,7 +31,7 @@ def share_secrets(keys: Keys, name: str, terms: Terms) -> SharesMessage:
     --------
     >>> keys = {name: Keys.new() for name in ("anna", "bert", "carl")}
     >>> roster = {name: pair.public for name, pair in keys.items()}
-    >>> terms = Terms(context=b"plan", roster=roster, threshold=2, floor=2, least_present=3)
+    >>> terms = Terms(context=b"plan", roster=roster, threshold=2, least_survivors=2, least_present=3)
     >>> message = share_secrets(keys["anna"], "anna", terms)
     >>> sorted(message.boxes), message == share_secrets(keys["anna"], "anna", terms)
     (['bert', 'carl'], True)
@@ -56,7 +53,7 @@ def check_shares(message: SharesMessage, terms: Terms) -> None:
     --------
     >>> keys = {name: Keys.new() for name in ("anna", "bert")}
     >>> roster = {name: pair.public for name, pair in keys.items()}
-    >>> terms = Terms(context=b"plan", roster=roster, threshold=2, floor=2, least_present=2)
+    >>> terms = Terms(context=b"plan", roster=roster, threshold=2, least_survivors=2, least_present=2)
     >>> check_shares(share_secrets(keys["anna"], "anna", terms), terms)
     """
     terms.known(message.sender)
@@ -76,8 +73,8 @@ def plan_seed(keys: Keys, terms: Terms) -> bytes:
     Examples
     --------
     >>> keys, roster = Keys.new(), {name: Keys.new().public for name in "ab"}
-    >>> one = Terms(context=b"one", roster=roster, threshold=2, floor=2, least_present=2)
-    >>> two = Terms(context=b"two", roster=roster, threshold=2, floor=2, least_present=2)
+    >>> one = Terms(context=b"one", roster=roster, threshold=2, least_survivors=2, least_present=2)
+    >>> two = Terms(context=b"two", roster=roster, threshold=2, least_survivors=2, least_present=2)
     >>> plan_seed(keys, one) == plan_seed(keys, two)
     False
     """
@@ -90,7 +87,8 @@ def commitment_to(seed: bytes, terms: Terms) -> bytes:
     Examples
     --------
     >>> roster = {name: Keys.new().public for name in "ab"}
-    >>> len(commitment_to(bytes(32), Terms(context=b"c", roster=roster, threshold=2, floor=2, least_present=2)))
+    >>> terms = Terms(context=b"plan", roster=roster, threshold=2, least_survivors=2, least_present=2)
+    >>> len(commitment_to(bytes(32), terms))
     32
     """
     return digest("commitment", terms.digest, seed)
@@ -103,7 +101,7 @@ def own_shares(keys: Keys, name: str, terms: Terms) -> tuple[bytes, bytes]:
     --------
     >>> keys, other = Keys.new(), Keys.new()
     >>> roster = {"anna": keys.public, "bert": other.public}
-    >>> terms = Terms(context=b"plan", roster=roster, threshold=2, floor=2, least_present=2)
+    >>> terms = Terms(context=b"plan", roster=roster, threshold=2, least_survivors=2, least_present=2)
     >>> [len(share) for share in own_shares(keys, "anna", terms)]
     [33, 33]
     """
@@ -151,7 +149,7 @@ def answer(
 
     Privacy
     -------
-    Refused: fewer survivors than the floor, a list without oneself or beyond `present`, other lists than answered
+    Refused: too few survivors, a list without oneself or beyond `present`, other lists than answered
     before.
 
     Paper
@@ -165,10 +163,9 @@ def answer(
 
     Examples
     --------
-    >>> from twofold.secure_sum.sharing import share_secrets
     >>> keys = {name: Keys.new() for name in ("anna", "bert", "carl")}
     >>> roster = {name: pair.public for name, pair in keys.items()}
-    >>> terms = Terms(context=b"plan", roster=roster, threshold=2, floor=2, least_present=3)
+    >>> terms = Terms(context=b"plan", roster=roster, threshold=2, least_survivors=2, least_present=3)
     >>> shares = {name: share_secrets(pair, name, terms) for name, pair in keys.items()}
     >>> message = answer(keys["anna"], "anna", terms, shares, terms.names, ["anna", "bert"])
     >>> sorted(message.seeds), sorted(message.keys)
@@ -177,7 +174,7 @@ def answer(
     terms.own(keys, name)
     terms.check_survivors(present, survivors)
     if name not in survivors:
-        raise PrivacyError("this entity is not in the list of survivors, so it does not answer.")
+        raise PrivacyError("this entity is not in the list of survivors, so it does not answer.", parameter="survivors")
     lists = terms.lists_digest(present, survivors)
     _check_already(already, name, lists)
     held = {name: own_shares(keys, name, terms)}
@@ -192,12 +189,15 @@ def _check_already(already: UnmaskMessage | None, name: str, lists: bytes) -> No
     if already is None:
         return
     if already.sender != name:
-        raise BadMessage("the stored answer is another entity's.", found=f"from {already.sender!r}")
+        raise BadMessage(
+            "the stored answer is another entity's.", found=f"from {already.sender!r}", parameter="already"
+        )
     if already.lists != lists:
         raise PrivacyError(
             "this entity has answered another list; a second one could lay single messages open.",
             expected="the lists that were answered before",
             fix="send the stored answer again; for another list start a new plan with new keys",
+            parameter="already",
         )
 
 

@@ -1,7 +1,4 @@
-r"""Step 4: the server adds the masked messages, takes the masks off the sum, and checks what comes out.
-
-The secrets behind the masks, put together from answers, checked, and wrong shares found.
-"""
+"""Step 4: the server adds the masked messages, recovers the secrets behind the masks, and takes the masks off."""
 
 from __future__ import annotations
 
@@ -51,7 +48,7 @@ def add_masked(
     >>> from twofold.secure_sum import Keys, mask
     >>> keys = {name: Keys.new() for name in ("anna", "bert")}
     >>> roster = {name: pair.public for name, pair in keys.items()}
-    >>> terms = Terms(context=b"plan", roster=roster, threshold=2, floor=2, least_present=2)
+    >>> terms = Terms(context=b"plan", roster=roster, threshold=2, least_survivors=2, least_present=2)
     >>> sent = [mask(np.array([5]), keys[name], name, terms, terms.names) for name in terms.names]
     >>> add_masked(sent, terms, terms.names)[1]
     ('anna', 'bert')
@@ -101,7 +98,7 @@ def unmask(
     >>> from twofold.secure_sum import Keys, answer, mask, share_secrets
     >>> keys = {name: Keys.new() for name in ("anna", "bert", "carl")}
     >>> roster = {name: pair.public for name, pair in keys.items()}
-    >>> terms = Terms(context=b"plan", roster=roster, threshold=2, floor=2, least_present=3)
+    >>> terms = Terms(context=b"plan", roster=roster, threshold=2, least_survivors=2, least_present=3)
     >>> shares = {name: share_secrets(pair, name, terms) for name, pair in keys.items()}
     >>> stay = ["anna", "bert"]  # carl drops out after sharing
     >>> sent = [mask(np.array([5, -7]), keys[name], name, terms, terms.names) for name in stay]
@@ -192,7 +189,7 @@ def check_answer(
     --------
     >>> from twofold.secure_sum import Keys
     >>> roster = {name: Keys.new().public for name in "ab"}
-    >>> terms = Terms(context=b"plan", roster=roster, threshold=2, floor=2, least_present=2)
+    >>> terms = Terms(context=b"plan", roster=roster, threshold=2, least_survivors=2, least_present=2)
     >>> seeds = {name: bytes(33) for name in "ab"}
     >>> message = UnmaskMessage(sender="a", lists=terms.lists_digest("ab", "ab"), seeds=seeds, keys={})
     >>> check_answer(message, "a", terms, ["a", "b"], ["a", "b"])
@@ -227,7 +224,7 @@ def recover_secrets(
     >>> from twofold.secure_sum import Keys, answer, share_secrets
     >>> keys = {name: Keys.new() for name in "ab"}
     >>> roster = {name: pair.public for name, pair in keys.items()}
-    >>> terms = Terms(context=b"plan", roster=roster, threshold=2, floor=2, least_present=2)
+    >>> terms = Terms(context=b"plan", roster=roster, threshold=2, least_survivors=2, least_present=2)
     >>> shares = {name: share_secrets(pair, name, terms) for name, pair in keys.items()}
     >>> answers = {name: answer(keys[name], name, terms, shares, terms.names, terms.names) for name in "ab"}
     >>> sorted(recover_secrets(answers, terms, shares, terms.names, terms.names).seeds)

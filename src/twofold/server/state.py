@@ -23,13 +23,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from twofold.errors import BadMessage, LedgerBroken, PlanMismatch, ProtocolError, TransportError
+from twofold.errors import BadMessage, PlanMismatch, ProtocolError, TransportError
 from twofold.federation.header import read_header
 from twofold.federation.plan import Plan
 from twofold.federation.steps import ROUNDS, Phase
 from twofold.storage.container import LARGEST_HEADER
 from twofold.storage.files import make_folder, read_limited, write_whole
-from twofold.storage.locks import locked
+from twofold.storage.locks import Busy, locked
 
 __all__ = ["State"]
 
@@ -77,10 +77,10 @@ class State:
         try:
             with locked(self.folder / "lock", wait=0):
                 yield
-        except LedgerBroken as error:
+        except Busy as error:
             raise TransportError(
                 "another coordinator works in this folder.",
-                found=error.found,
+                found=str(error),
                 fix="let it finish or end it, or give this one a folder of its own",
             ) from None
 

@@ -24,7 +24,6 @@ from twofold.federation.factors import ItemFactors
 from twofold.federation.plan import Plan
 from twofold.identity.keystore import KeyStore, new_keys
 from twofold.identity.roster import Roster
-from twofold.privacy.budget import NotPrivate
 from twofold.privacy.ledger import Ledger
 from twofold.secure_sum import Keys, PublicKeys
 from twofold.server.secure import SecureServer
@@ -125,12 +124,8 @@ def _open_ledger(member: Member) -> None:
             fix="give a folder that every process of the executor can see",
         )
     plan, priced = member.plan, member.seed is None and member.plan.spec.private
-    ceiling: Any = plan.budget if priced else NotPrivate(reason="a simulation")
-    try:
-        Ledger.create(member.ledger, dataset=member.name, ceiling=ceiling, unit=plan.unit)
-    except LedgerBroken:
-        if not member.ledger.exists():  # else another process made it first
-            raise
+    ceiling = plan.budget if priced else None
+    Ledger.open_or_create(member.ledger, dataset=member.name, ceiling=ceiling, unit=plan.unit)
 
 
 #: Frames between the warning and whoever called `simulate` or `fit`.

@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any
 from twofold.checks import check_entity_name
 from twofold.data.federation import Federation
 from twofold.data.ratings import Ratings
-from twofold.entity.model import Model
-from twofold.entity.recommend import Recommendation
+from twofold.entity.model import Model, Recommendation
 from twofold.errors import BadIdentifier, BadParameter, BadPlan, DataError, NotForRealUse, TooFewMessages
 from twofold.federation.factors import ItemFactors
 from twofold.federation.messages import encode_factors

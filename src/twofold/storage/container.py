@@ -1,17 +1,16 @@
-r"""Arrays and a record to bytes and back: a safetensors container with one metadata key, read as if from a stranger.
+"""Arrays and one record as bytes, under a checksum, and read back as if from a stranger.
 
 Layout (safetensors): eight bytes with the length of the header; the header, JSON with dtype, shape and place of each
 array; the arrays without gaps. Our record is canonical JSON under the metadata key ``twofold``. With one key the
 library writes equal bytes for equal content; with two it would write them in random order.
 
+A sealed record has a field ``checksum``: the SHA-256 of all bytes of the container with 64 zeros in its own place. One
+changed byte anywhere, header included, and it does not fit. It tells damage, not malice: anybody can seal changed bytes
+again.
+
 Reading is ours and not the library's, because everything must be checked against the plan before it is used: lengths
-first, then the header, then names, dtypes, shapes and places, and only then are arrays *viewed* (nothing is copied or
-allocated for them), then looked through for NaN and infinity. Nothing in a message is ever executed.
-
-A checksum inside a container: one changed byte anywhere, header included, and it does not fit.
-
-The record has a field ``checksum``. Its value is the SHA-256 of all bytes of the container as they are with 64 zeros in
-its place. It tells damage, not malice: whoever changes bytes on purpose can seal them again.
+first, then the header, then names, dtypes, shapes and places. Only then are arrays *viewed* (nothing is copied or
+allocated for them) and looked through for NaN and infinity. Nothing in a message is ever executed.
 """
 
 from __future__ import annotations
@@ -50,6 +49,11 @@ __all__ = [
 #: Bytes; ours are a few thousand.
 LARGEST_HEADER: Final = 64 * 1024
 _KEY: Final = "twofold"
+#: What stands where the checksum belongs while it is computed.
+BLANK: Final = "0" * 64
+_FIELD: Final = "checksum"
+_BEFORE: Final = rb"\"checksum\":\""  # as it stands in the header, where the record is a text within JSON
+_HEX: Final = frozenset("0123456789abcdef")
 _TYPES: Final[dict[str, np.dtype[Any]]] = {
     "U8": np.dtype("u1"),
     "I64": np.dtype("<i8"),
@@ -114,6 +118,26 @@ def pack(record: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes
     return data
 
 
+def pack_sealed(record: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """Write a record and arrays with a checksum over every byte; equal content gives equal bytes.
+
+    Examples
+    --------
+    >>> data = pack_sealed({"schema": "x/1"}, {"a": np.arange(3)})
+    >>> is_sealed(data, open_container(data).record), is_sealed(data[:-1] + b"!", open_container(data).record)
+    (True, False)
+    """
+    return seal(pack({**record, _FIELD: BLANK}, arrays))
+
+
+def seal(data: bytes) -> bytes:
+    """Put the checksum in its place, where zeros are."""
+    at = _place(data, BLANK)
+    if at is None:
+        raise BadMessage("the record has no place for a checksum.")
+    return b"".join((data[:at], hashlib.sha256(data).hexdigest().encode(), memoryview(data)[at + 64 :]))
+
+
 def open_container(data: bytes) -> Container:
     """Read the header of a message, or of the beginning of one; at most 64 kB are looked at.
 
@@ -166,8 +190,9 @@ def unpack(data: bytes, container: Container, expected: Mapping[str, Layout]) ->
         if container.layouts[name] != layout:
             raise BadMessage(
                 f"the array {name} does not fit the plan.",
-                found=_words(container.layouts[name]),
-                expected=_words(layout),
+                found=_text(container.layouts[name]),
+                expected=_text(layout),
+                parameter=name,
             )
     if len(data) != container.size:
         problem = "is cut off" if len(data) < container.size else "has bytes after its end"
@@ -175,6 +200,74 @@ def unpack(data: bytes, container: Container, expected: Mapping[str, Layout]) ->
             f"the message {problem}.", found=f"{len(data):,} bytes", expected=f"{container.size:,}", fix="copy it again"
         )
     return {name: _view(data, container.places[name], layout) for name, layout in expected.items()}
+
+
+def is_sealed(data: bytes, record: Mapping[str, Any]) -> bool:
+    """Say whether the checksum in a container's record is that of its bytes."""
+    checksum = record.get(_FIELD)
+    if not isinstance(checksum, str) or len(checksum) != 64 or set(checksum) - _HEX:
+        return False
+    at = _place(data, checksum)
+    if at is None:
+        return False
+    state = hashlib.sha256(data[:at] + BLANK.encode())
+    state.update(memoryview(data)[at + 64 :])
+    return state.hexdigest() == checksum
+
+
+def check_seal(data: bytes, record: Mapping[str, Any]) -> None:
+    """Refuse a message with a changed byte.
+
+    Examples
+    --------
+    >>> check_seal(b"", {})
+    Traceback (most recent call last):
+    twofold.errors.BadMessage: the message was damaged on the way...
+    """
+    if not is_sealed(data, record):
+        raise BadMessage(
+            "the message was damaged on the way.",
+            found="a checksum that does not fit: at least one byte was changed",
+            fix="copy it again from where it was made; its receipt tells whether it arrived whole",
+        )
+
+
+def field(record: Mapping[str, Any], name: str, kind: type[Any]) -> Any:
+    """Give a field of a record if it is there and of its type.
+
+    Examples
+    --------
+    >>> field({"a": "b"}, "a", str)
+    'b'
+    >>> field({"a": 1}, "a", bool)
+    Traceback (most recent call last):
+    twofold.errors.BadMessage: a field of the message is missing or of another type...
+    """
+    found = record.get(name)
+    if type(found) is not kind:
+        raise BadMessage(
+            "a field of the message is missing or of another type.",
+            found=name,
+            expected=f"{name} as {kind.__name__}",
+            parameter=name,
+        )
+    return found
+
+
+def finite(record: Mapping[str, Any], name: str) -> float:
+    """Give a field that is a finite number.
+
+    Examples
+    --------
+    >>> finite({"users": 3}, "users")
+    3.0
+    """
+    found = record.get(name)
+    if not isinstance(found, int | float) or isinstance(found, bool) or not math.isfinite(found):
+        raise BadMessage(
+            "a field of the message is missing or of another type.", found=name, expected="a number", parameter=name
+        )
+    return float(found)
 
 
 def as_bytes(data: object, limit: int) -> bytes:
@@ -275,7 +368,7 @@ def _view(data: bytes, place: int, layout: Layout) -> NDArray[Any]:
     return array
 
 
-def _words(layout: Layout) -> str:
+def _text(layout: Layout) -> str:
     return f"{layout.dtype} of shape {tuple(printable(one, 20) for one in layout.shape)}".replace("'", "")
 
 
@@ -287,97 +380,6 @@ def _foreign(found: str) -> BadMessage:
     return BadMessage(
         "this is not a message of twofold.", found=found, expected="a file that twofold release or factorize wrote"
     )
-
-
-def field(record: Mapping[str, Any], name: str, kind: type[Any]) -> Any:
-    """Give a field of a record if it is there and of its type.
-
-    Examples
-    --------
-    >>> field({"a": "b"}, "a", str)
-    'b'
-    >>> field({"a": 1}, "a", bool)
-    Traceback (most recent call last):
-    twofold.errors.BadMessage: a field of the message is missing or of another type...
-    """
-    found = record.get(name)
-    if type(found) is not kind:
-        raise BadMessage(
-            "a field of the message is missing or of another type.", found=name, expected=f"{name} as {kind.__name__}"
-        )
-    return found
-
-
-def finite(record: Mapping[str, Any], name: str) -> float:
-    """Give a field that is a finite number.
-
-    Examples
-    --------
-    >>> finite({"users": 3}, "users")
-    3.0
-    """
-    found = record.get(name)
-    if not isinstance(found, int | float) or isinstance(found, bool) or not math.isfinite(found):
-        raise BadMessage("a field of the message is missing or of another type.", found=name, expected="a number")
-    return float(found)
-
-
-BLANK: Final = "0" * 64
-_FIELD: Final = "checksum"
-_BEFORE: Final = rb"\"checksum\":\""  # as it stands in the header, where the record is a text within JSON
-_HEX: Final = frozenset("0123456789abcdef")
-
-
-def pack_sealed(record: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """Write a record and arrays with a checksum over every byte; equal content gives equal bytes.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from twofold.storage.container import open_container
-    >>> data = pack_sealed({"schema": "x/1"}, {"a": np.arange(3)})
-    >>> is_sealed(data, open_container(data).record), is_sealed(data[:-1] + b"!", open_container(data).record)
-    (True, False)
-    """
-    return seal(pack({**record, _FIELD: BLANK}, arrays))
-
-
-def seal(data: bytes) -> bytes:
-    """Put the checksum in its place, where zeros are."""
-    at = _place(data, BLANK)
-    if at is None:
-        raise BadMessage("the record has no place for a checksum.")
-    return b"".join((data[:at], hashlib.sha256(data).hexdigest().encode(), memoryview(data)[at + 64 :]))
-
-
-def is_sealed(data: bytes, record: Mapping[str, Any]) -> bool:
-    """Say whether the checksum in a container's record is that of its bytes."""
-    checksum = record.get(_FIELD)
-    if not isinstance(checksum, str) or len(checksum) != 64 or set(checksum) - _HEX:
-        return False
-    at = _place(data, checksum)
-    if at is None:
-        return False
-    state = hashlib.sha256(data[:at] + BLANK.encode())
-    state.update(memoryview(data)[at + 64 :])
-    return state.hexdigest() == checksum
-
-
-def check_seal(data: bytes, record: Mapping[str, Any]) -> None:
-    """Refuse a message with a changed byte.
-
-    Examples
-    --------
-    >>> check_seal(b"", {})
-    Traceback (most recent call last):
-    twofold.errors.BadMessage: the message was damaged on the way...
-    """
-    if not is_sealed(data, record):
-        raise BadMessage(
-            "the message was damaged on the way.",
-            found="a checksum that does not fit: at least one byte was changed",
-            fix="copy it again from where it was made; its receipt tells whether it arrived whole",
-        )
 
 
 def _place(data: bytes, checksum: str) -> int | None:

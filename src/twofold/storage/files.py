@@ -1,11 +1,7 @@
-r"""Whole files or none, and never more than was expected.
+"""Every way in which we touch a disk: whole files or none, durable before a call returns, never more than expected.
 
-The few ways in which the ledger touches a disk, each durable before it returns.
-
-Every call announces itself to `step` first. In production nobody listens; the kill tests replace the listener and end
+Every step announces itself to `step` first. In production nobody listens; the kill tests replace the listener and end
 the process at the n-th announcement (`studies.torture`).
-
-Put a file in place once: whole, durable, and never over another one.
 """
 
 from __future__ import annotations
@@ -40,6 +36,17 @@ __all__ = [
     "write_all",
     "write_whole",
 ]
+
+
+#: Seconds after which a temporary file belongs to nobody who is alive.
+OLD: Final = 3_600.0
+_listener: Callable[[str], None] | None = None
+
+
+def step(name: str) -> None:
+    """Announce that `name` is about to happen."""
+    if _listener is not None:
+        _listener(name)
 
 
 def write_whole(path: str | PathLike[str], data: bytes, *, mode: int = 0o666) -> None:
@@ -98,6 +105,108 @@ def _narrow(descriptor: int, mode: int) -> None:
     if given & ~mode:
         with suppress(OSError):  # a stick without rights of files has none to take away
             os.fchmod(descriptor, given & mode)
+
+
+def replace(path: Path, content: bytes) -> None:
+    """Put a whole file in place: readers see the old bytes or the new ones, never a mixture.
+
+    The temporary file is overwritten in place and not truncated first, so that room taken beforehand with
+    `reserve_room` is used.
+    """
+    temporary = path.with_name(path.name + ".new")
+    step("replace: open")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
+    try:
+        step("replace: write")
+        write_all(descriptor, content)
+        os.ftruncate(descriptor, len(content))
+        step("replace: sync")
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    step("replace: rename")
+    temporary.replace(path)
+    sync_folder(path.parent)
+
+
+def add_to_end(path: Path, content: bytes) -> None:
+    """Append to a file that exists, and wait until the disk has it."""
+    step("append: open")
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_BINARY", 0))
+    try:
+        step("append: write")
+        write_all(descriptor, content)
+        step("append: sync")
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def put_once(path: Path, data: bytes, *, mode: int | None = None) -> bool:
+    """Write a file if nothing is there; True when these bytes are there afterwards, False when others were.
+
+    Two processes that try at once agree on one winner. A process killed at any point leaves a whole file or none,
+    beside temporary names that begin with a dot and are cleared away later. A link in the file's place is another
+    file, wherever it leads. It is as readable as its folder, or as `mode` says.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "x")
+    ...     put_once(path, b"one"), put_once(path, b"one"), put_once(path, b"two")
+    (True, True, False)
+    """
+    try:
+        if not os.path.lexists(path):
+            _clear(path)
+            _place(path, data, mode)
+        same = _same(path, data)
+        if same:  # whoever put it there may have been killed before its name was durable
+            sync_folder(path.parent)
+        return same
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
+def _place(path: Path, data: bytes, mode: int | None) -> None:
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+    try:
+        # As readable as its folder, within the umask: whoever carries files out of it may be another user of the
+        # machine. Carrying needs no right to write, however open the folder is.
+        write_whole(temporary, data, mode=mode or 0o600 | path.parent.stat().st_mode & 0o044)
+        _name(temporary, path)
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def _name(temporary: Path, path: Path) -> None:
+    """Give a whole file its name, unless another file has it."""
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        return
+    except OSError:  # a stick or share without hard links: the last moment to look is just before
+        if not os.path.lexists(path):
+            temporary.replace(path)
+
+
+def _same(path: Path, data: bytes) -> bool:
+    if not stat.S_ISREG(path.lstat().st_mode):
+        return False
+    try:
+        return read_limited(path, len(data), links=False) == data
+    except BadMessage:  # longer
+        return False
+
+
+def _clear(path: Path) -> None:
+    """Take away what killed writers of this file left long ago."""
+    for left in path.parent.glob(f".*{path.name}.*.part"):
+        with suppress(OSError):
+            if time.time() - left.lstat().st_mtime > OLD:
+                left.unlink()
 
 
 def read_limited(path: str | PathLike[str], limit: int, *, links: bool = True) -> bytes:
@@ -166,87 +275,6 @@ def _check_plain(found: os.stat_result) -> None:
         raise OSError(errno.EINVAL, "not a plain file")
 
 
-def _cannot(done: str, path: Path, error: OSError) -> TransportError:
-    reason = error.strerror or type(error).__name__
-    return TransportError(
-        f"the file could not be {done}.",
-        found=f"{path.name}: {reason}",
-        fix="check the folder, its rights and its free space, then run the same command again",
-    )
-
-
-def unreadable(path: Path, error: OSError) -> TransportError:
-    """Say what the disk said."""
-    return TransportError(
-        "a folder or file of the transport cannot be used.",
-        found=f"{printable(path.name)}: {error.strerror or type(error).__name__}",
-        fix="check that the drive is there, its rights and its free space, then run the same again",
-    )
-
-
-_listener: Callable[[str], None] | None = None
-
-
-def step(name: str) -> None:
-    """Announce that `name` is about to happen."""
-    if _listener is not None:
-        _listener(name)
-
-
-def write_all(descriptor: int, content: bytes) -> None:
-    """Write every byte; the operating system may take fewer at a time."""
-    view = memoryview(content)
-    while view:
-        view = view[os.write(descriptor, view) :]
-
-
-def sync_folder(folder: Path) -> None:
-    """Make new and renamed names in a folder durable; Windows keeps them durable by itself and cannot be asked."""
-    step("sync folder")
-    if os.name == "nt":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def add_to_end(path: Path, content: bytes) -> None:
-    """Append to a file that exists, and wait until the disk has it."""
-    step("append: open")
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_BINARY", 0))
-    try:
-        step("append: write")
-        write_all(descriptor, content)
-        step("append: sync")
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def replace(path: Path, content: bytes) -> None:
-    """Put a whole file in place: readers see the old bytes or the new ones, never a mixture.
-
-    The temporary file is overwritten in place and not truncated first, so that room taken beforehand with
-    `reserve_room` is used.
-    """
-    temporary = path.with_name(path.name + ".new")
-    step("replace: open")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
-    try:
-        step("replace: write")
-        write_all(descriptor, content)
-        os.ftruncate(descriptor, len(content))
-        step("replace: sync")
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    step("replace: rename")
-    temporary.replace(path)
-    sync_folder(path.parent)
-
-
 def reserve_room(path: Path, size: int) -> None:
     """Claim `size` bytes of disk for a file, or fail now rather than after a draw."""
     step("room")
@@ -274,17 +302,6 @@ def make_folder(folder: Path) -> None:
         sync_folder(folder.parent)
 
 
-def _no_folder(folder: Path, error: OSError) -> TransportError:
-    """Say what stands in the way."""
-    if isinstance(error, FileExistsError):
-        found, fix = f"{folder.name}, which is a file", "name a folder, or take that file away"
-    elif isinstance(error, NotADirectoryError):
-        found, fix = f"{folder.name} under a file", "name a folder that is not in a file"
-    else:
-        found, fix = f"{folder.name} in a folder that is not there", f"mkdir -p {folder.parent}, or mend the name"
-    return TransportError("a folder cannot be used.", found=found, expected="a folder, or a new name in one", fix=fix)
-
-
 def remove(path: Path) -> None:
     """Take a left-over temporary file away, if it is there."""
     step("remove")
@@ -307,72 +324,49 @@ def destroy(path: Path) -> None:
     sync_folder(path.parent)
 
 
-#: Seconds after which a temporary file belongs to nobody who is alive.
-OLD: Final = 3_600.0
-
-
-def put_once(path: Path, data: bytes, *, mode: int | None = None) -> bool:
-    """Write a file if nothing is there; True when these bytes are there afterwards, False when others were.
-
-    Two processes that try at once agree on one winner. A process killed at any point leaves a whole file or none,
-    beside temporary names that begin with a dot and are cleared away later. A link in the file's place is another
-    file, wherever it leads. It is as readable as its folder, or as `mode` says.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "x")
-    ...     put_once(path, b"one"), put_once(path, b"one"), put_once(path, b"two")
-    (True, True, False)
-    """
-    try:
-        if not os.path.lexists(path):
-            _clear(path)
-            _place(path, data, mode)
-        same = _same(path, data)
-        if same:  # whoever put it there may have been killed before its name was durable
-            sync_folder(path.parent)
-        return same
-    except OSError as error:
-        raise unreadable(path, error) from None
-
-
-def _place(path: Path, data: bytes, mode: int | None) -> None:
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
-    try:
-        # As readable as its folder, within the umask: whoever carries files out of it may be another user of the
-        # machine. Carrying needs no right to write, however open the folder is.
-        write_whole(temporary, data, mode=mode or 0o600 | path.parent.stat().st_mode & 0o044)
-        _name(temporary, path)
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-
-
-def _name(temporary: Path, path: Path) -> None:
-    """Give a whole file its name, unless another file has it."""
-    try:
-        os.link(temporary, path)
-    except FileExistsError:
+def sync_folder(folder: Path) -> None:
+    """Make new and renamed names in a folder durable; Windows keeps them durable by itself and cannot be asked."""
+    step("sync folder")
+    if os.name == "nt":
         return
-    except OSError:  # a stick or share without hard links: the last moment to look is just before
-        if not os.path.lexists(path):
-            temporary.replace(path)
-
-
-def _same(path: Path, data: bytes) -> bool:
-    if not stat.S_ISREG(path.lstat().st_mode):
-        return False
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        return read_limited(path, len(data), links=False) == data
-    except BadMessage:  # longer
-        return False
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
-def _clear(path: Path) -> None:
-    """Take away what killed writers of this file left long ago."""
-    for left in path.parent.glob(f".*{path.name}.*.part"):
-        with suppress(OSError):
-            if time.time() - left.lstat().st_mtime > OLD:
-                left.unlink()
+def write_all(descriptor: int, content: bytes) -> None:
+    """Write every byte; the operating system may take fewer at a time."""
+    view = memoryview(content)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def unreadable(path: Path, error: OSError) -> TransportError:
+    """Say what the disk said."""
+    return TransportError(
+        "a folder or file of the transport cannot be used.",
+        found=f"{printable(path.name)}: {error.strerror or type(error).__name__}",
+        fix="check that the drive is there, its rights and its free space, then run the same again",
+    )
+
+
+def _no_folder(folder: Path, error: OSError) -> TransportError:
+    """Say what stands in the way."""
+    if isinstance(error, FileExistsError):
+        found, fix = f"{folder.name}, which is a file", "name a folder, or take that file away"
+    elif isinstance(error, NotADirectoryError):
+        found, fix = f"{folder.name} under a file", "name a folder that is not in a file"
+    else:
+        found, fix = f"{folder.name} in a folder that is not there", f"mkdir -p {folder.parent}, or mend the name"
+    return TransportError("a folder cannot be used.", found=found, expected="a folder, or a new name in one", fix=fix)
+
+
+def _cannot(done: str, path: Path, error: OSError) -> TransportError:
+    reason = error.strerror or type(error).__name__
+    return TransportError(
+        f"the file could not be {done}.",
+        found=f"{path.name}: {reason}",
+        fix="check the folder, its rights and its free space, then run the same command again",
+    )

@@ -10,11 +10,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from twofold.errors import LedgerBroken
-
-__all__ = ["locked"]
+__all__ = ["Busy", "locked"]
 
 PAUSE = 0.01
+
+
+class Busy(Exception):
+    """Another process held the lock all the time; the text says which file and which process."""
 
 
 class _Held:
@@ -66,7 +68,7 @@ else:
 
 @contextmanager
 def locked(path: Path, *, wait: float) -> Iterator[None]:
-    """Hold the lock file for the block; give up with a clear error after `wait` seconds.
+    """Hold the lock file for the block; give up with `Busy` after `wait` seconds.
 
     Examples
     --------
@@ -75,7 +77,7 @@ def locked(path: Path, *, wait: float) -> Iterator[None]:
     ...     with locked(Path(folder, "x.lock"), wait=0):
     ...         pass
     Traceback (most recent call last):
-    twofold.errors.LedgerBroken: another process is writing to this ledger; nothing was drawn...
+    twofold.storage.locks.Busy: x.lock held by process ...
     """
     held = _acquire(path, wait)
     _held.add(held)
@@ -113,13 +115,9 @@ def _sign(descriptor: int) -> None:
         os.write(descriptor, f"{os.getpid():<20}\n".encode())
 
 
-def _busy(path: Path, wait: float) -> LedgerBroken:
+def _busy(path: Path, wait: float) -> Busy:
     try:
         holder = f"process {int(path.read_bytes().split()[0])}"
     except (OSError, ValueError, IndexError):
         holder = "another process"
-    return LedgerBroken(
-        "another process is writing to this ledger; nothing was drawn.",
-        found=f"{path.name} held by {holder}, waited {wait:g} s",
-        fix="wait for it to finish, or end it; the lock frees itself when its holder ends",
-    )
+    return Busy(f"{path.name} held by {holder}, waited {wait:g} s")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,8 @@ import pytest
 
 from twofold.privacy.budget import ApproxDP
 from twofold.privacy.events import DiscreteLaplaceEvent
-from twofold.privacy.ledger import Ledger, digest
+from twofold.privacy.ledger import Ledger, Request, digest
+from twofold.privacy.ledger.reservation import Reservation, reserving
 from twofold.privacy.unit import Unit
 
 
@@ -35,6 +38,19 @@ def ledger(path: Path) -> Ledger:
     """A ledger with a ceiling of ε=2, δ=1e-5."""
     ceiling = ApproxDP(epsilon=2, delta=1e-5)
     return Ledger.create(path, dataset="visits 2020", ceiling=ceiling, unit=Unit.person(), wait=0.0)
+
+
+@contextmanager
+def reserved(ledger: Ledger, **asked: Any) -> Iterator[Reservation]:
+    """What `Ledger.release` holds while it draws and commits."""
+    with ledger._writing() as writer, reserving(writer, Request(**asked), room=0) as reservation:
+        yield reservation
+
+
+@pytest.fixture
+def reserve() -> Any:
+    """A block with a reservation that brings its own noise: `with reserve(ledger, **ask()) as reservation`."""
+    return reserved
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twofold.privacy.budget import NotPrivate
-from twofold.privacy.ledger import Cost, cost_of, words
+from twofold.privacy.ledger import Cost, cost_of, cost_text
 
 AMOUNTS = st.fractions(min_value=0, max_value=1000) | st.just(math.inf)
 
@@ -51,4 +51,4 @@ def test_what_is_not_private_stays_within_no_ceiling_however_often():
     ],
 )
 def test_words_do_not_round_a_difference_away(epsilon, text):
-    assert words(Cost(epsilon=epsilon)) == text
+    assert cost_text(Cost(epsilon=epsilon)) == text

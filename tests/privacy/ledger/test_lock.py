@@ -50,8 +50,9 @@ def test_a_second_process_is_told_who_holds_the_lock(ledger, ask):
     try:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
-        with pytest.raises(LedgerBroken, match=f"another process is writing[\\s\\S]*process {holder.pid}"):
+        with pytest.raises(LedgerBroken) as refused:
             ledger.release(**ask(), draw=lambda: b"x")
+        assert f"{ledger.path.name}.lock held by process {holder.pid}" in str(refused.value.found)
         assert ledger.state().entries == ()
         holder.send_signal(signal.SIGKILL)
         holder.wait()
@@ -92,33 +93,3 @@ def test_reading_needs_no_lock(ledger, ask):
     with locked(ledger.path.with_name(ledger.path.name + ".lock"), wait=0):
         assert ledger.state().length == 1
         ledger.verify()
-
-
-def test_a_deleted_lock_file_locks_nobody_out(tmp_path):
-    path = tmp_path / "x.lock"
-    with locked(path, wait=0):
-        path.unlink()
-        with locked(path, wait=0):
-            assert path.exists()
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_child_does_not_keep_the_lock(tmp_path):
-    code = """
-    import os, sys, time
-    from pathlib import Path
-    from twofold.storage.locks import locked
-    with locked(Path(sys.argv[1]), wait=0):
-        if os.fork() == 0:
-            time.sleep(20)
-            os._exit(0)
-        print("held", flush=True)
-        os.kill(os.getpid(), 9)
-    """
-    holder = run(code, str(tmp_path / "x.lock"))
-    assert holder.stdout is not None
-    assert holder.stdout.readline() == "held\n"
-    holder.wait()
-    with locked(tmp_path / "x.lock", wait=5):
-        pass
-    holder.stdout.close()

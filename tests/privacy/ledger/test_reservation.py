@@ -79,8 +79,8 @@ def fails_once_after(start: str, place: str):
         ("append: sync", "replace: rename"),  # recorded, the head not moved
     ],
 )
-def test_a_commit_that_failed_takes_the_same_bytes_and_no_others(ledger, ask, monkeypatch, start, place):
-    with ledger.reserve(**ask()) as reservation:
+def test_a_commit_that_failed_takes_the_same_bytes_and_no_others(ledger, ask, monkeypatch, start, place, reserve):
+    with reserve(ledger, **ask()) as reservation:
         with monkeypatch.context() as patch:
             patch.setattr(disk, "_listener", fails_once_after(start, place))
             with pytest.raises(LedgerBroken, match="cost is spent"):
@@ -93,16 +93,16 @@ def test_a_commit_that_failed_takes_the_same_bytes_and_no_others(ledger, ask, mo
     assert ledger.state().spent.epsilon == Fraction(1, 2)
 
 
-def test_a_reservation_that_was_given_up_commits_nothing(ledger, ask):
-    with ledger.reserve(**ask()) as reservation:
+def test_a_reservation_that_was_given_up_commits_nothing(ledger, ask, reserve):
+    with reserve(ledger, **ask()) as reservation:
         reservation.give_up("changed my mind")
         with pytest.raises(LedgerBroken, match="settled otherwise"):
             reservation.commit(b"late")
     assert [entry.status for entry in ledger.state().entries] == ["lost"]
 
 
-def test_a_reservation_ends_with_its_block(ledger, ask, monkeypatch):
-    with ledger.reserve(**ask()) as reservation:
+def test_a_reservation_ends_with_its_block(ledger, ask, monkeypatch, reserve):
+    with reserve(ledger, **ask()) as reservation:
         monkeypatch.setattr(disk, "_listener", fails_once_after("append: open", "append: write"))
     monkeypatch.setattr(disk, "_listener", None)
     before = ledger.path.read_bytes()

@@ -197,16 +197,15 @@ def test_other_releases_and_a_raise_leave_what_waits(tmp_path, ask, world):
     ledger.verify()
 
 
-@pytest.mark.parametrize("way", ["a draw without an argument", "reserve"])
-def test_own_noise_does_not_resume(tmp_path, ask, world, way):
+def test_own_noise_does_not_resume(tmp_path, ask, world):
     ledger = tight(tmp_path / "x", 2)
     kill_in_draw(ledger, world, ask())
-    if way == "reserve":
-        with ledger.reserve(**ask()) as reservation:
-            assert key_files(ledger) == []
-            reservation.commit(b"own")
-    else:
-        assert ledger.release(**ask(), draw=lambda: b"own") == b"own"
+
+    def own() -> bytes:
+        assert key_files(ledger) == []
+        return b"own"
+
+    assert ledger.release(**ask(), draw=own) == b"own"
     assert statuses(ledger) == ["lost", "released"]
     assert "draw" not in ledger.state().entries[1].request
 

@@ -1,12 +1,10 @@
-r"""A local model of item factors: a history is folded in, and an item's score is a product of factors.
+"""A local model of item factors: a history is folded in, and an item's score is a product of factors.
 
-Item factors of an entity's own, drawn towards the shared ones.
-
-The prior of item i is a set of pseudo-users whose factors are held fixed: as many as there are factors, with the shared
-second moments, who gave the item what the shared factors say. They count as much as `strength` users, so an item with
-few entries keeps its shared factors and one with many gets its own. Both halves of a step are exact non-negative solves
-(`fold_in`). Alone, an entity's items are drawn to its own usual item instead, weakly, so that an item nobody rated gets
-what its users usually give.
+Item factors of an entity's own are drawn towards the shared ones. The prior of item i is a set of pseudo-users whose
+factors are held fixed: as many as there are factors, with the shared second moments, who gave the item what the shared
+factors say. They count as much as `strength` users, so an item with few entries keeps its shared factors and one with
+many gets its own. Both halves of a step are exact non-negative solves (`fold_in`). Alone, an entity's items are drawn
+to its own average item instead, weakly, so that an item nobody rated gets what its users give on average.
 """
 
 from __future__ import annotations
@@ -21,16 +19,36 @@ from scipy import sparse
 
 from twofold.algorithms.fold_in import FoldIn, fold_in
 from twofold.algorithms.masked_nmf import masked_nmf
-from twofold.csr import damped, damped_rows
-from twofold.entity.models.blend import damping_of_items, filled_factors, rating_means
+from twofold.csr import with_data
+from twofold.entity.models.blend import Columns, Floats, rating_means
 from twofold.errors import BadModel, BadShape
 from twofold.federation.factors import ItemFactors
 
-__all__ = ["FactorFit", "FactorScorer", "drawn_factors"]
+__all__ = ["POWER", "FactorFit", "FactorScorer", "damped", "damped_rows", "damping_of_items", "drawn_factors"]
 
-Floats = NDArray[np.floating[Any]]
-Columns = NDArray[np.integer[Any]]
+Factors = NDArray[np.float32]
+Feedback = Literal["counts", "ratings"]
+
 SETTINGS = ("feedback", "zero_weight", "regularization", "count_scaling", "power")
+#: Values are raised to it: five orders of a drug say more than one, but not five times as much.
+POWER = {"counts": 0.5, "ratings": 1.0}
+#: Absent counts are zeros of full weight here: with less, ranking was worse on simulated hospitals.
+ZERO_WEIGHT = 1.0
+#: Penalty of users' factors: of the entity's own model, and given shared factors.
+PENALTY = {"counts": {"own": 0.02, "shared": 0.02}, "ratings": {"own": 0.1, "shared": 0.06}}
+#: Entries of the average item that every item alone is drawn to.
+AVERAGE_ENTRIES = {"counts": 0.0, "ratings": 5.0}
+#: Users of its own an entity alone needs for each factor beyond the third.
+USERS_PER_FACTOR = {"counts": 1, "ratings": 50}
+OWN_ITERATIONS = 10
+DRAWN_ITERATIONS = 3
+#: Keeps a solve definite where nothing else does.
+TINY = 1e-4
+#: Entries of its own an item needs before its own damping counts more than that of all items together.
+DAMPING_ENTRIES = 20.0
+#: Observations an item's shared factors need before they count more than those of the usual item. Fewer give slightly
+#: smaller errors, and lists headed by items that one or two people liked.
+FACTOR_RATINGS = 50.0
 
 
 class FactorScorer:
@@ -44,7 +62,7 @@ class FactorScorer:
         As for `fold_in`.
     power : float
         Values are raised to it before anything else, keeping their sign; 0.5 damps counts.
-    usual : array (items,), optional
+    cold_start : array (items,), optional
         Scores of a history without entries, for whom nothing can be folded in; zeros when not given.
     threads : int, optional
         Threads for many users; all processors by default. Results do not depend on it.
@@ -71,13 +89,19 @@ class FactorScorer:
         regularization: float = 0.08,
         count_scaling: float = 1.0,
         power: float = 1.0,
-        usual: Floats | None = None,
+        cold_start: Floats | None = None,
         threads: int | None = None,
     ) -> None:
         self.factors = np.array(factors, dtype=np.float32, order="C", ndmin=2)
-        self.usual = np.zeros(len(self.factors), np.float32) if usual is None else np.array(usual, dtype=np.float32)
-        if self.usual.shape != self.factors.shape[:1]:
-            raise BadShape("the usual scores do not fit the item factors.", expected="one number per item")
+        self.cold_start = (
+            np.zeros(len(self.factors), np.float32) if cold_start is None else np.array(cold_start, dtype=np.float32)
+        )
+        if self.cold_start.shape != self.factors.shape[:1]:
+            raise BadShape(
+                "the cold-start scores do not fit the item factors.",
+                expected="one number per item",
+                parameter="cold_start",
+            )
         self._settings: dict[str, Any] = {
             "feedback": feedback,
             "zero_weight": float(zero_weight),
@@ -86,7 +110,7 @@ class FactorScorer:
         }
         self.power = float(power)
         self.threads = threads
-        for part in (self.factors, self.usual):
+        for part in (self.factors, self.cold_start):
             part.flags.writeable = False
 
     @property
@@ -119,13 +143,13 @@ class FactorScorer:
     def scores(self, rows: sparse.csr_array) -> NDArray[np.float32]:
         """Score every item for every history; see `Scorer`."""
         result: NDArray[np.float32] = self.user_factors(rows) @ self.factors.T
-        result[np.diff(rows.indptr) == 0] = self.usual
+        result[np.diff(rows.indptr) == 0] = self.cold_start
         return result
 
     def one(self, columns: Columns, values: Floats) -> NDArray[np.float32]:
         """Score every item for one history; see `Scorer`."""
         if len(columns) == 0:
-            return self.usual.copy()
+            return self.cold_start.copy()
         return np.asarray(self.factors @ self.ready.one(columns, damped(values, self.power)), dtype=np.float32)
 
     def reasons(self, columns: Columns, values: Floats, item: int) -> NDArray[np.float64]:
@@ -155,8 +179,8 @@ class FactorScorer:
         return np.asarray(likeness)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Item factors and usual scores."""
-        return {"factors": self.factors, "usual": self.usual}
+        """Item factors and cold-start scores; files have always called these ``usual``."""
+        return {"factors": self.factors, "usual": self.cold_start}
 
     def settings(self) -> dict[str, Any]:
         """How histories are folded in."""
@@ -167,25 +191,7 @@ class FactorScorer:
         """Make it again from `arrays` and `settings`."""
         if set(arrays) != {"factors", "usual"} or set(settings) != set(SETTINGS):
             raise BadModel("the parts of a model of factors are not complete.", expected="factors, usual and settings")
-        return cls(arrays["factors"], usual=arrays["usual"], **settings)
-
-
-Factors = NDArray[np.float32]
-Feedback = Literal["counts", "ratings"]
-
-POWER = {"counts": 0.5, "ratings": 1.0}
-#: Absent counts are zeros of full weight here: with less, ranking was worse on simulated hospitals.
-ZERO_WEIGHT = 1.0
-#: Penalty of users' factors: of the entity's own model, and given shared factors.
-PENALTY = {"counts": {"own": 0.02, "shared": 0.02}, "ratings": {"own": 0.1, "shared": 0.06}}
-#: Entries of the usual item that every item alone is drawn to.
-USUAL_ENTRIES = {"counts": 0.0, "ratings": 5.0}
-#: Users of its own an entity alone needs for each factor beyond the third.
-USERS_PER_FACTOR = {"counts": 1, "ratings": 50}
-OWN_ITERATIONS = 10
-DRAWN_ITERATIONS = 3
-#: Keeps a solve definite where nothing else does.
-TINY = 1e-4
+        return cls(arrays["factors"], cold_start=arrays["usual"], **settings)
 
 
 class FactorFit:
@@ -224,24 +230,24 @@ class FactorFit:
         """Item factors of one strength, with the way users are folded in."""
         power = POWER[self.feedback]
         if self.shared is None or strength == 0:
-            return self._made(self._own(damped_rows(self.rows, power)), "own", power, self._usual(None))
-        usual = self._usual(self.shared)
+            return self._made(self._own(damped_rows(self.rows, power)), "own", power, self._cold_start(None))
+        cold_start = self._cold_start(self.shared)
         if math.isinf(strength):
-            return self._made(self._as_sent(), "shared", 1.0, usual)
-        return self._made(self._drawn(damped_rows(self.rows, power), strength), "shared", power, usual)
+            return self._made(self._as_sent(), "shared", 1.0, cold_start)
+        return self._made(self._drawn(damped_rows(self.rows, power), strength), "shared", power, cold_start)
 
-    def _made(self, factors: Factors, stage: str, power: float, usual: NDArray[np.float64]) -> FactorScorer:
+    def _made(self, factors: Factors, stage: str, power: float, cold_start: NDArray[np.float64]) -> FactorScorer:
         return FactorScorer(
             factors,
             feedback=self.feedback,
             zero_weight=ZERO_WEIGHT,
             regularization=PENALTY[self.feedback][stage],
             power=power,
-            usual=usual,
+            cold_start=cold_start,
             threads=self.threads,
         )
 
-    def _usual(self, shared: ItemFactors | None) -> NDArray[np.float64]:
+    def _cold_start(self, shared: ItemFactors | None) -> NDArray[np.float64]:
         """What an item gets from somebody without a history: for counts the mean, for ratings the mean rating.
 
         Alone, nothing shared may steer it: `shared` is None then.
@@ -252,7 +258,7 @@ class FactorFit:
         return np.asarray(np.bincount(self.rows.indices, self.rows.data, items) / max(users, 1))
 
     def _as_sent(self) -> Factors:
-        """A copy of the shared factors; for ratings, drawn to those of the usual item where hardly anybody rated."""
+        """A copy of the shared factors; for ratings, drawn to those of the average item where hardly anybody rated."""
         assert self.shared is not None
         return filled_factors(self.shared) if self.feedback == "ratings" else np.array(self.shared.factors)
 
@@ -280,7 +286,7 @@ class FactorFit:
             threads=self.threads,
             rng=self.seed,
         )
-        entries = USUAL_ENTRIES[self.feedback]
+        entries = AVERAGE_ENTRIES[self.feedback]
         if not entries:
             return np.asarray(V, np.float32)
         counts = self._counts()
@@ -375,3 +381,58 @@ def _with_pseudo_users(
 def _root(moments: NDArray[np.float64]) -> Factors:
     values, vectors = np.linalg.eigh((moments + moments.T) / 2)
     return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T, dtype=np.float32)
+
+
+def damped(values: Floats, power: float) -> NDArray[np.float64]:
+    """Raise values to a power, keeping their sign: five orders of a drug say more than one, but not five times as much.
+
+    Examples
+    --------
+    >>> damped(np.array([4.0, -9.0]), 0.5).tolist()
+    [2.0, -3.0]
+    """
+    given = np.asarray(values, dtype=np.float64)
+    return given if power == 1 else np.asarray(np.sign(given) * np.abs(given) ** power)
+
+
+def damped_rows(rows: sparse.csr_array, power: float) -> sparse.csr_array:
+    """Damp the entries of sparse rows, in single precision; the given rows stay as they are.
+
+    Examples
+    --------
+    >>> damped_rows(sparse.csr_array(np.array([[4.0, 0.0]])), 0.5).toarray().tolist()
+    [[2.0, 0.0]]
+    """
+    return with_data(rows, damped(rows.data, power).astype(np.float32))
+
+
+def damping_of_items(rows: sparse.csr_array, power: float) -> NDArray[np.float64]:
+    """By how much damping shrinks each item's sum, 1 for a power of 1: brings shared factors to damped values.
+
+    Examples
+    --------
+    >>> damping_of_items(sparse.csr_array(np.array([[4.0], [4.0]])), 0.5).tolist()
+    [0.5]
+    """
+    items = rows.shape[1]
+    if power == 1 or not rows.nnz:
+        return np.ones(items)
+    small = np.bincount(rows.indices, np.abs(damped(rows.data, power)), items)
+    whole = np.bincount(rows.indices, np.abs(rows.data), items)
+    overall = small.sum() / whole.sum() if whole.sum() else 1.0
+    return np.asarray((small + DAMPING_ENTRIES * overall) / (whole + DAMPING_ENTRIES))
+
+
+def filled_factors(shared: ItemFactors, least: float = FACTOR_RATINGS) -> NDArray[np.float32]:
+    """Shared factors, those of items hardly anybody saw drawn to the average item; a copy.
+
+    The average is over items, not over ratings: items that hardly anybody saw are on the whole liked less than those
+    that everybody did.
+    """
+    support = np.maximum(shared.support, 0.0)[:, None]
+    if not support.sum():
+        return np.array(shared.factors)
+    heard = np.minimum(support, least)
+    average = (heard * shared.factors).sum(axis=0) / heard.sum()
+    drawn = (support * shared.factors + least * average) / (support + least)
+    return np.asarray(drawn, dtype=np.float32)

@@ -1,6 +1,6 @@
-r"""A local model of items alone: the score of an item is a weighted sum of the history, in closed form.
+"""A local model of items alone: the score of an item is a weighted sum of the history, in closed form.
 
-Item-item weights from an entity's own Gram matrix plus the weighted shared one.
+The weights come from an entity's own Gram matrix plus the weighted shared one.
 
 Counts. Values are damped, and the Gram matrix is that of all users. The shared one is ``V moments Vᵀ`` per user; it
 lacks what users differ by inside a prototype. On the diagonal that is known: the mean square of a damped count (power
@@ -24,8 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from twofold.csr import csr_rows, damped, damped_rows, with_data
-from twofold.entity.models.blend import damping_of_items, rating_means, shares, spread_rows
+from twofold.csr import csr_rows, with_data
+from twofold.entity.models.blend import Columns, Floats, Wide, rating_means
+from twofold.entity.models.factors import POWER, damped, damped_rows, damping_of_items
 from twofold.entity.models.ridge import (
     UNEXPLAINED,
     DenseWeights,
@@ -42,11 +43,13 @@ from twofold.federation.factors import ItemFactors
 
 __all__ = ["MAX_ITEMS", "ItemItemFit", "ItemItemScorer"]
 
-Floats = NDArray[np.floating[Any]]
-Columns = NDArray[np.integer[Any]]
 
 #: Longest catalog for which item-item weights are offered: as a whole matrix they take 4 bytes x items².
 MAX_ITEMS = 6_000
+#: Ridge of every item, in entries of average size.
+RIDGE = {"counts": 75.0, "ratings": 300.0}
+#: Ratings of no surprise a user's offset is averaged with.
+OFFSET_RATINGS = 5.0
 
 
 class ItemItemScorer:
@@ -190,15 +193,6 @@ def _rounded(weights: Weights) -> Weights:
     return LowRankWeights(**parts)
 
 
-Floats_item_item_fit = NDArray[np.float64]
-
-POWER = {"counts": 0.5, "ratings": 1.0}
-#: Ridge of every item, in entries of average size.
-RIDGE = {"counts": 75.0, "ratings": 300.0}
-#: Ratings of no surprise a user's offset is averaged with.
-OFFSET_RATINGS = 5.0
-
-
 class ItemItemFit:
     """One entity's rows, made ready for item-item weights of any strength.
 
@@ -225,7 +219,7 @@ class ItemItemFit:
         self.rows, self.shared, self.feedback, self.features = rows, shared, feedback, features
         self.power = POWER[feedback]
         self._own = lru_cache(maxsize=None)(self._own_part)
-        self._grams: dict[str, Floats_item_item_fit] = {}
+        self._grams: dict[str, Wide] = {}
 
     def scorer(self, strength: float, *, gain: float = 1.0, public: float = 0.0) -> ItemItemScorer:
         """Weights for one strength of the shared model and, for counts, one of what public features say, in users."""
@@ -253,7 +247,7 @@ class ItemItemFit:
             return 0.0
         return max(self.shared.users, 1.0) if math.isinf(strength) else strength
 
-    def _own_part(self, stage: str) -> tuple[sparse.csr_array, Floats_item_item_fit, float]:
+    def _own_part(self, stage: str) -> tuple[sparse.csr_array, Wide, float]:
         """Values the Gram matrix is made of, the items' means, and the mean square of an entry."""
         if self.feedback == "counts":
             values, means = damped_rows(self.rows, self.power), np.zeros(self.rows.shape[1])
@@ -268,8 +262,8 @@ class ItemItemFit:
         strength: float,
         values: sparse.csr_array,
         own: float,
-        extra: Floats_item_item_fit,
-        ridge: Floats_item_item_fit,
+        extra: Wide,
+        ridge: Wide,
     ) -> Weights:
         users, items = values.shape
         if users + len(extra) < items // 2:
@@ -278,56 +272,56 @@ class ItemItemFit:
         gram = self._gram(self._stage(strength), values) if own else np.zeros((items, items))
         return weights_from_gram(gram + extra.T @ extra, ridge)
 
-    def _gram(self, stage: str, values: sparse.csr_array) -> Floats_item_item_fit:
+    def _gram(self, stage: str, values: sparse.csr_array) -> Wide:
         if stage not in self._grams:
             product = (values.T @ values).toarray()
             self._grams[stage] = product.astype(np.float64)
         return self._grams[stage]
 
-    def _shared_part(self, square: float, as_sent: bool = False) -> tuple[Floats_item_item_fit, Floats_item_item_fit]:
+    def _shared_part(self, square: float, as_sent: bool = False) -> tuple[Wide, Wide]:
         """Rows of one shared user, and what they leave unexplained of each item."""
         if self.feedback == "ratings":
             return self._shared_ratings(square)
         return self._shared_counts if self.shared is None or self.shared.patterns is None else self._second(as_sent)
 
-    def _second(self, as_sent: bool) -> tuple[Floats_item_item_fit, Floats_item_item_fit]:
+    def _second(self, as_sent: bool) -> tuple[Wide, Wide]:
         """From the shared second moments; brought to the entity's own items unless nothing of its own is to count."""
         assert self.shared is not None
         return pattern_prior(self.shared, None if as_sent else self._own_squares, self.rows.shape[0])
 
     @cached_property
-    def _public_part(self) -> tuple[Floats_item_item_fit, Floats_item_item_fit]:
+    def _public_part(self) -> tuple[Wide, Wide]:
         assert self.features is not None
         return feature_prior(damped_rows(self.rows, self.power), self.features.matrix)
 
     @cached_property
-    def _own_squares(self) -> Floats_item_item_fit:
+    def _own_squares(self) -> Wide:
         """Sum of squares of each item's damped counts: of the counts themselves."""
         values = damped_rows(self.rows, self.power)
         return np.asarray(np.bincount(values.indices, values.data.astype(np.float64) ** 2, values.shape[1]))
 
     @cached_property
-    def _shared_counts(self) -> tuple[Floats_item_item_fit, Floats_item_item_fit]:
+    def _shared_counts(self) -> tuple[Wide, Wide]:
         assert self.shared is not None
         shrink = damping_of_items(self.rows, self.power)
         rows = spread_rows(self.shared.factors * shrink[:, None], self.shared.moments)
         squares, explained = np.maximum(self.shared.means, 0.0), (rows**2).sum(axis=0)
         return rows, np.maximum(squares - explained, UNEXPLAINED * np.maximum(squares, explained))
 
-    def _shared_ratings(self, square: float) -> tuple[Floats_item_item_fit, Floats_item_item_fit]:
+    def _shared_ratings(self, square: float) -> tuple[Wide, Wide]:
         assert self.shared is not None
-        share = shares(self.shared)
+        share = _shares(self.shared)
         rows = _centred_rows(self.shared, share)
         explained = (rows**2).sum(axis=0)
         return rows * share, share * square + share * (1 - share) * explained
 
 
-def _centred_rows(shared: ItemFactors, share: Floats_item_item_fit) -> Floats_item_item_fit:
+def _centred_rows(shared: ItemFactors, share: Wide) -> Wide:
     """Rows of one shared user less the items' means and the user's own mean over what users rate."""
     V = shared.factors.astype(np.float64)
     weighted = V * share[:, None]
-    usual = np.linalg.lstsq(weighted.T @ V, weighted.T @ shared.means, rcond=1e-6)[0]
-    rows = spread_rows(V, shared.moments - np.outer(usual, usual))
+    average = np.linalg.lstsq(weighted.T @ V, weighted.T @ shared.means, rcond=1e-6)[0]
+    rows = spread_rows(V, shared.moments - np.outer(average, average))
     total = share.sum()
     return np.asarray(rows - (rows @ share / total if total else np.zeros(len(rows)))[:, None])
 
@@ -336,3 +330,22 @@ def _scaled(weights: Weights, gain: float) -> Weights:
     if isinstance(weights, DenseWeights):
         return DenseWeights(matrix=weights.matrix * np.float32(gain))
     return replace(weights, right=weights.right * np.float32(gain))
+
+
+def _shares(shared: ItemFactors) -> Wide:
+    """Share of the federation's users who rated each item."""
+    return np.asarray(np.clip(shared.support / max(shared.users, 1.0), 0.0, 1.0))
+
+
+def spread_rows(factors: NDArray[Any], moments: Wide) -> Wide:
+    """As many rows as factors that have the same Gram matrix as one user on average, ``V moments Vᵀ``.
+
+    Examples
+    --------
+    >>> V, moments = np.array([[1.0, 2.0], [0.0, 3.0]]), np.array([[2.0, 1.0], [1.0, 2.0]])
+    >>> rows = spread_rows(V, moments)
+    >>> np.allclose(rows.T @ rows, V @ moments @ V.T)
+    True
+    """
+    values, vectors = np.linalg.eigh((moments + moments.T) / 2)
+    return np.asarray((np.asarray(factors, np.float64) @ (vectors * np.sqrt(np.maximum(values, 0.0)))).T)

@@ -1,6 +1,7 @@
-r"""Many small least-squares problems at once: every row of a sparse table against regressors that are uncertain.
+"""The solver behind patterns: many small least-squares problems at once, and what the items start from.
 
-Where the items of a model of patterns start from: nothing, public features, or what the federation sent.
+Every row of a sparse table is solved against regressors that are uncertain. Items start from nothing, from public
+features, or from what the federation sent.
 """
 
 from __future__ import annotations
@@ -31,6 +32,14 @@ Floats = NDArray[np.float64]
 
 #: Rows solved at once.
 BLOCK = 4_096
+#: Patterns of an entity's own or drawn to shared ones; of shared ones as they came.
+MOST_OWN, MOST_SHARED = 16, 32
+#: Users of its own an entity needs for each pattern.
+USERS_PER_PATTERN = 4
+#: Size of a loading where patterns start, in standard deviations of a rating.
+START = 0.1
+#: Ratings at their mean that a user's and an item's offset are averaged with before anything is fitted.
+USER_RATINGS, ITEM_RATINGS = 5.0, 5.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -163,16 +172,6 @@ def posterior(
     return Posterior(means=means, spreads=spreads, explained=explained)
 
 
-#: Patterns of an entity's own or drawn to shared ones; of shared ones as they came.
-MOST_OWN, MOST_SHARED = 16, 32
-#: Users of its own an entity needs for each pattern.
-USERS_PER_PATTERN = 4
-#: Size of a loading where patterns start, in standard deviations of a rating.
-START = 0.1
-#: Ratings at their mean that a user's and an item's offset are averaged with before anything is fitted.
-USER_RATINGS, ITEM_RATINGS = 5.0, 5.0
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ItemPrior:
     """What is believed of items before the entity's own ratings speak.
@@ -205,7 +204,7 @@ def own_prior(rows: sparse.csr_array, *, rank: int, seed: int) -> ItemPrior:
     users, items = rows.shape
     width = max(1, min(rank, MOST_OWN, users // USERS_PER_PATTERN, items))
     start = START * np.random.default_rng([seed, 8]).normal(size=(items, width))
-    return ItemPrior(loadings=np.zeros((items, width)), offsets=usual_offsets(rows, None), start=start)
+    return ItemPrior(loadings=np.zeros((items, width)), offsets=average_offsets(rows, None), start=start)
 
 
 def feature_prior(rows: sparse.csr_array, features: Features, *, rank: int) -> ItemPrior:
@@ -217,7 +216,7 @@ def feature_prior(rows: sparse.csr_array, features: Features, *, rank: int) -> I
     loadings = START * axes[:, : max(1, min(rank, MOST_OWN))]
     if not loadings.size:
         loadings = np.zeros((len(table), 1))
-    return ItemPrior(loadings=loadings, offsets=usual_offsets(rows, axes), start=loadings)
+    return ItemPrior(loadings=loadings, offsets=average_offsets(rows, axes), start=loadings)
 
 
 def shared_prior(shared: ItemFactors, *, rank: int | None) -> ItemPrior:
@@ -230,7 +229,7 @@ def shared_prior(shared: ItemFactors, *, rank: int | None) -> ItemPrior:
     return ItemPrior(loadings=loadings, offsets=np.array(shared.means, np.float64), start=loadings, rated=True)
 
 
-def usual_offsets(rows: sparse.csr_array, facts: Floats | None) -> Floats:
+def average_offsets(rows: sparse.csr_array, facts: Floats | None) -> Floats:
     """Predict items' offsets from how often they were rated, and from public facts, by ridge regression.
 
     Items that many rate are on the whole liked better, which says something of those that few rated.
@@ -238,7 +237,7 @@ def usual_offsets(rows: sparse.csr_array, facts: Floats | None) -> Floats:
     Examples
     --------
     >>> rows = sparse.csr_array(np.array([[5.0, 5.0, 1.0], [5.0, 5.0, 0.0], [4.0, 4.0, 0.0]]))
-    >>> offsets = usual_offsets(rows, None)
+    >>> offsets = average_offsets(rows, None)
     >>> bool(offsets[0] > offsets[2])
     True
     """

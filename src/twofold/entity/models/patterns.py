@@ -1,7 +1,5 @@
 r"""A local model of ratings: item means, a user's offset, and where a user lies along common patterns.
 
-Ratings of one entity as means, offsets and patterns, with everything uncertain kept uncertain.
-
 The model is :math:`r_{ui} = \mu + b_i + c_u + v_i \cdot p_u + e`. Users have :math:`p_u \sim N(0, \Lambda)`, items
 :math:`v_i \sim N(m_i, \Psi)` around what is known of them beforehand: nothing (alone), mixtures of public features, or
 the shared loadings. Users and items are solved for in turn, each with the other's uncertainty (variational Bayes for
@@ -21,6 +19,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from twofold.csr import csr_rows, with_data
+from twofold.entity.models.blend import Columns, Floats, Wide
 from twofold.entity.models.pattern_solve import (
     ItemPrior,
     Posterior,
@@ -38,9 +37,15 @@ from twofold.federation.factors import ItemFactors
 
 __all__ = ["PatternFit", "PatternScorer"]
 
-Floats = NDArray[np.floating[Any]]
-Columns = NDArray[np.integer[Any]]
 NAMES = ("patterns", "features")
+#: Rounds over users and items: alone, drawn to something, and over users only.
+SWEEPS = {"own": 10, "drawn": 6, "fixed": 4}
+#: Where variances start, in variances of a rating: of a rating around the model, loadings, item and user offsets.
+NOISE, LOADINGS, ITEMS, USERS = 0.65, 0.012, 0.2, 0.15
+#: Smallest variance.
+LEAST = 1e-6
+#: Users that the prior covariance of places weighs as much as, beyond one for each pattern.
+PRIOR_USERS = 10
 
 
 class PatternScorer:
@@ -168,18 +173,6 @@ class PatternScorer:
         return np.asarray(sides.T @ sides + doubt * self._patterns + self._prior)
 
 
-Floats_pattern_fit = NDArray[np.float64]
-
-#: Rounds over users and items: alone, drawn to something, and over users only.
-SWEEPS = {"own": 10, "drawn": 6, "fixed": 4}
-#: Where variances start, in variances of a rating: of a rating around the model, loadings, item and user offsets.
-NOISE, LOADINGS, ITEMS, USERS = 0.65, 0.012, 0.2, 0.15
-#: Smallest variance.
-LEAST = 1e-6
-#: Users that the prior covariance of places weighs as much as, beyond one for each pattern.
-PRIOR_USERS = 10
-
-
 class PatternFit:
     """One entity's ratings, made ready for patterns of any strength.
 
@@ -226,8 +219,8 @@ class _State:
     mean: float
     scale: float
     items: Posterior = field(repr=False)
-    places: Floats_pattern_fit = field(repr=False)
-    loadings: Floats_pattern_fit = field(repr=False)
+    places: Wide = field(repr=False)
+    loadings: Wide = field(repr=False)
     noise: float = NOISE
     item_offsets: float = ITEMS
     user_offsets: float = USERS
@@ -260,7 +253,7 @@ def _fitted(
     return state
 
 
-def _standard(rows: sparse.csr_array, prior: ItemPrior) -> tuple[float, float, Floats_pattern_fit, Floats_pattern_fit]:
+def _standard(rows: sparse.csr_array, prior: ItemPrior) -> tuple[float, float, Wide, Wide]:
     """Mean and size of a rating, and the prior and the start of (loadings, offset) of every item in that unit."""
     counts = np.bincount(rows.indices, minlength=rows.shape[1]).astype(np.float64)
     values = rows.data.astype(np.float64)
@@ -304,7 +297,7 @@ def _users(state: _State, table: Table, *, free: bool) -> Posterior:
     return found
 
 
-def _items(state: _State, turned: Table, users: Posterior, target: Floats_pattern_fit, strength: float) -> None:
+def _items(state: _State, turned: Table, users: Posterior, target: Wide, strength: float) -> None:
     """Loadings and offsets of all items; then the variances around what was known of them."""
     width = target.shape[1] - 1
     precision = np.zeros((width + 1, width + 1))
@@ -320,7 +313,7 @@ def _items(state: _State, turned: Table, users: Posterior, target: Floats_patter
         state.item_offsets = max(float(spread[width]), LEAST)
 
 
-def _regressors(side: Posterior) -> tuple[Floats_pattern_fit, Floats_pattern_fit, Floats_pattern_fit]:
+def _regressors(side: Posterior) -> tuple[Wide, Wide, Wide]:
     """Regressors (loadings, 1), their second moments, and those with the offset, which is the last number of a side."""
     width = side.means.shape[1] - 1
     offsets = side.means[:, width]

@@ -1,25 +1,25 @@
-r"""Item-item weights in closed form: every item as a ridge regression on all others, all at once.
+"""Item-item weights in closed form: every item as a ridge regression on all others, all at once, and priors for it.
 
 With P = (ΣΑᵀΑ + Λ)⁻¹ the weights are B = I - P diag(1/P), which has a zero diagonal. Either the items' Gram matrix is
 inverted (many users), or, when there are fewer rows than items, a matrix of the size of the rows: with A' = A Λ^(-1/2)
 and L Lᵀ = I + A'A'ᵀ the basis W = L⁻¹A' gives P = Λ^(-1/2) (I - WᵀW) Λ^(-1/2), and the items x items matrix is never
 made. Both are the same numbers up to rounding.
 
-What others know of how items go together, brought to an entity's own use of them.
-
-A prior is given as rows of one user, whose Gram matrix is the known part, and what these leave unexplained of each
-item's mean square. The whole mean square of an item is a compromise of the entity's own and the shared one.
+A prior says how items go together according to others or to public features. It is given as rows of one user, whose
+Gram matrix is the known part, and what these leave unexplained of each item's mean square. The whole mean square of an
+item is a compromise of the entity's own and the shared one.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
+from twofold.entity.models.blend import Floats, Wide
 from twofold.errors import BadNumber
 from twofold.federation.factors import ItemFactors
 
@@ -34,7 +34,15 @@ __all__ = [
     "weights_from_rows",
 ]
 
-Floats = NDArray[np.floating[Any]]
+
+#: Smallest part of an item's mean square that no other item explains.
+UNEXPLAINED: Final = 0.05
+#: Users of its own an entity needs before its own mean squares count more than the shared ones.
+SQUARE_USERS: Final = 20.0
+#: Users of no entries an entity's own means are averaged with where nothing is shared.
+MEAN_USERS: Final = 5.0
+#: Correlation of two items with the same public features, beyond what their means say.
+ALIKE: Final = 0.4
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -171,19 +179,7 @@ def _no_inverse() -> BadNumber:
     )
 
 
-Floats_prior = NDArray[np.float64]
-
-#: Smallest part of an item's mean square that no other item explains.
-UNEXPLAINED: Final = 0.05
-#: Users of its own an entity needs before its own mean squares count more than the shared ones.
-SQUARE_USERS: Final = 20.0
-#: Users of no entries an entity's own means are averaged with where nothing is shared.
-MEAN_USERS: Final = 5.0
-#: Correlation of two items with the same public features, beyond what their means say.
-ALIKE: Final = 0.4
-
-
-def pattern_prior(shared: ItemFactors, own: Floats_prior | None, users: int) -> tuple[Floats_prior, Floats_prior]:
+def pattern_prior(shared: ItemFactors, own: Wide | None, users: int) -> tuple[Wide, Wide]:
     """Rows and remainders of one user from shared second moments.
 
     Parameters
@@ -226,13 +222,13 @@ def pattern_prior(shared: ItemFactors, own: Floats_prior | None, users: int) -> 
     return rows * scale, rest * scale**2
 
 
-def _compromise(whole: Floats_prior, own: Floats_prior, users: int) -> Floats_prior:
+def _compromise(whole: Wide, own: Wide, users: int) -> Wide:
     """Own mean squares drawn to the shared ones, those brought to the entity's own total: rows may be shortened."""
     theirs = whole * (own.sum() / max(users, 1)) / max(float(whole.sum()), 1e-300)
     return np.asarray((own + SQUARE_USERS * theirs) / (users + SQUARE_USERS))
 
 
-def feature_prior(values: sparse.csr_array, features: NDArray[np.int64]) -> tuple[Floats_prior, Floats_prior]:
+def feature_prior(values: sparse.csr_array, features: NDArray[np.int64]) -> tuple[Wide, Wide]:
     """Rows and remainders of one user from public features and the entity's own means alone.
 
     Parameters

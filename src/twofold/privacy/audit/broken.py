@@ -6,40 +6,26 @@ in the paper, in published code or in libraries; each says so in its docstring.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from twofold.privacy.audit.lower_bound import Batch, Statistic, repeat
+from twofold.privacy.audit.lower_bound import repeat
+from twofold.privacy.audit.subjects import Subject
+from twofold.privacy.budget import ApproxDP
 from twofold.privacy.events import Released
 from twofold.privacy.mechanisms.laplace import DiscreteLaplace
 from twofold.privacy.rng import Source
 from twofold.privacy.unit import Unit
 
-__all__ = ["Broken", "broken_mechanisms"]
+__all__ = ["broken_mechanisms"]
 
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Broken:
-    """A broken mechanism, the neighbours that show it, and the ε it claims."""
-
-    name: str
-    claimed: float
-    batch: Batch
-    data: Any
-    neighbour: Any
-    runs: int = 4_000
-    statistic: Statistic | None = None
-    released: Callable[[Any, Source], Released[Any]] | None = None
-
-
-def broken_mechanisms() -> list[Broken]:
+def broken_mechanisms() -> list[Subject]:
     """All six, each claiming ε = 1.
 
     Examples
@@ -50,36 +36,33 @@ def broken_mechanisms() -> list[Broken]:
     """
     cells = np.array([0.99] + [0.05, 0.30, 0.55, 0.80] * 10)
     empty = np.zeros((20, 4))
+    subject = partial(Subject, claimed=ApproxDP(epsilon=1), runs=4_000, broken=True)
     return [
-        Broken(name="noise 10% too small", claimed=1.0, batch=thin_noise, data=0, neighbour=1, runs=100_000),
-        Broken(
+        subject(name="noise 10% too small", batch=thin_noise, data=0, neighbour=1, runs=100_000),
+        subject(
             name="data-dependent size",
-            claimed=1.0,
             batch=repeat(lambda data, noise: seen_items_only(data, noise).value.size),
             data=np.array([5, 3, 0]),
             neighbour=np.array([5, 3, 1]),
             released=seen_items_only,
         ),
-        Broken(
+        subject(
             name="Algorithm 1 as typed",
-            claimed=1.0,
             batch=repeat(algorithm_1_as_typed),
             data=empty,
             neighbour=np.vstack([empty, [0.0, 0.0, 0.0, 1.0]]),
             statistic=lambda outcomes: outcomes[:, 3] != 0,
         ),
-        Broken(name="empty cells skipped", claimed=1.0, batch=empty_cells_skipped, data=0, neighbour=1),
-        Broken(
+        subject(name="empty cells skipped", batch=empty_cells_skipped, data=0, neighbour=1),
+        subject(
             name="tree with local indices",
-            claimed=1.0,
             batch=repeat(tree_with_local_indices),
             data=cells,
             neighbour=cells[1:],
             statistic=lambda outcomes: outcomes @ np.tile([-1, 1], 4),
         ),
-        Broken(
+        subject(
             name="budget used twice",
-            claimed=1.0,
             batch=budget_used_twice,
             data=0,
             neighbour=1,

@@ -1,23 +1,20 @@
-r"""Exact enumeration: every outcome of a mechanism on a tiny domain, and the privacy loss it really has.
+"""Three checks that need no statistics: exact privacy losses, equal parameters, and the floating-point attack.
 
-A law is a mapping from outcome to probability. The loss between two laws is the largest |log ratio| over all
-outcomes, infinite where one can happen and the other cannot. The laws here are written from the definitions,
+*Exact losses.* A law is a mapping from outcome to probability. The loss between two laws is the largest |log ratio|
+over all outcomes, infinite where one can happen and the other cannot. The laws here are written from the definitions,
 not from the samplers, so that the two can be held against each other.
 
-Rule 2 of the privacy layer as a check: neighbouring data sets must give identical parameters.
+*Equal parameters.* Neighbouring data sets must give identical parameters: a noise scale, a size or a number of rounds
+that depends on the data is a leak that no ε in the event accounts for. The events of two runs on neighbours, and the
+shapes of what was released, are compared field by field. Only names of differing fields are reported, never their
+values, which may be private.
 
-A noise scale, a size or a number of rounds that depends on the data is a leak that no ε in the event
-accounts for. The events of two runs on neighbours, and the shapes of what was released, are compared field
-by field. Only names of differing fields are reported, never their values, which may be private.
-
-The floating-point attack of Mironov 2012: it reads the data off the last bits of a naive Laplace noise.
-
-``value + scale * log(u)`` with u on a grid of 2^-53 does not reach every floating-point number: many numbers
-that the sampler can produce around 1 it can never produce around 0. Seeing one proves the value was not 0,
-so ε is infinite whatever the scale. `reachable` decides it by inverting the sampler.
-
-Our noise is added to integers and has every integer as its support, whatever the value; the same attack on it
-finds nothing. `naive_laplace` exists for this demonstration only and is not private.
+*The floating-point attack* of Mironov 2012 reads the data off the last bits of a naive Laplace noise. ``value + scale *
+log(u)`` with u on a grid of 2^-53 does not reach every floating-point number: many numbers that the sampler can produce
+around 1 it can never produce around 0. Seeing one proves the value was not 0, so ε is infinite whatever the scale.
+`reachable` decides it by inverting the sampler. Our noise is added to integers and has every integer as its support,
+whatever the value; the same attack on it finds nothing. `naive_laplace` exists for this demonstration only and is not
+private.
 """
 
 from __future__ import annotations
@@ -49,7 +46,9 @@ __all__ = [
     "threshold_law",
 ]
 
+Floats = NDArray[np.float64]
 Outcome = TypeVar("Outcome", bound=Hashable)
+_STEP = 2.0**-53
 
 
 def privacy_loss(one: Mapping[Outcome, float], two: Mapping[Outcome, float]) -> float:
@@ -269,10 +268,6 @@ def _differences(one: object, two: object, path: str) -> Iterator[str]:
             yield from _differences(*pair, f"{path}[{index}]")
     elif one != two:
         yield path
-
-
-Floats = NDArray[np.float64]
-_STEP = 2.0**-53
 
 
 def naive_laplace(value: float, runs: int, noise: Source, *, scale: float = 1.0) -> Floats:

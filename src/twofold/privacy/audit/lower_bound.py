@@ -1,18 +1,15 @@
-r"""A lower bound on ε from runs on two neighbouring data sets, with a stated confidence.
+"""Lower bounds on ε with a stated confidence: from many runs on two neighbours, or from many canaries in one run.
 
-For any event S, an (ε, δ)-private mechanism has P(S | D) <= e^ε P(S | D') + δ. Runs on both sides give
-confidence intervals for the two probabilities (Clopper and Pearson 1934), hence ε >= log((P(S | D) - δ)/P(S
-| D')) with that confidence. The event is chosen on one half of the runs and judged on the other, so choosing
-costs nothing.
+*Two neighbours.* For any event S, an (ε, δ)-private mechanism has P(S | D) <= e^ε P(S | D') + δ. Runs on both sides
+give confidence intervals for the two probabilities (Clopper and Pearson 1934), hence ε >= log((P(S | D) - δ)/P(S | D'))
+with that confidence. The event is chosen on one half of the runs and judged on the other, so choosing costs nothing.
 
-A bound above the claim falsifies the mechanism. A bound below it proves nothing: it is an attempt that
-failed.
+*One run* (Steinke, Nasr and Jagielski 2023). Each of m canaries is put in or left out by a fair coin. From the one
+release a guess is made for some of them. If the mechanism is (ε, δ)-private, the number of right guesses among r is
+stochastically below a Binomial(r, e^ε/(1 + e^ε)), up to a term in δ (theorem 5.2 of the paper). Too many right guesses
+contradict ε.
 
-Many canaries in one run: a lower bound on ε from a single release (Steinke, Nasr and Jagielski 2023).
-
-Each of m canaries is put in or left out by a fair coin. From the one release a guess is made for some of
-them. If the mechanism is (ε, δ)-private, the number of right guesses among r is stochastically below a
-Binomial(r, e^ε/(1 + e^ε)), up to a term in δ (theorem 5.2 of the paper). Too many right guesses contradict ε.
+A bound above the claim falsifies the mechanism. A bound below it proves nothing: it is an attempt that failed.
 """
 
 from __future__ import annotations
@@ -103,8 +100,8 @@ def lower_bound(
     hits = int((sign * a[half:] >= cut).sum()), int((sign * b[half:] >= cut).sum())
     bound = _bound(np.array([hits[0]]), np.array([hits[1]]), runs - half, delta, confidence)[0]
     side = "neighbour" if swapped else "data"
-    words = f"statistic {'>=' if sign > 0 else '<='} {sign * cut:.6g}, more likely on {side}"
-    return LowerBound(epsilon=max(0.0, float(bound)), confidence=confidence, runs=runs, event=words)
+    text = f"statistic {'>=' if sign > 0 else '<='} {sign * cut:.6g}, more likely on {side}"
+    return LowerBound(epsilon=max(0.0, float(bound)), confidence=confidence, runs=runs, event=text)
 
 
 def repeat(single: Callable[[Any, Source], Any]) -> Batch:
@@ -246,7 +243,9 @@ def audit_one_run(
     True
     """
     if not 1 <= guesses <= canaries:
-        raise BadPrivacyParameter("guess at least one canary and at most all.", found=f"{guesses} of {canaries}")
+        raise BadPrivacyParameter(
+            "guess at least one canary and at most all.", found=f"{guesses} of {canaries}", parameter="guesses"
+        )
     noise = source(rng)
     present = (noise.words(canaries) & np.uint64(1)).astype(bool)
     scores = release(present, noise)

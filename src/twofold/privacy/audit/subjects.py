@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from twofold.privacy.audit.lower_bound import Batch, Statistic, repeat
 from twofold.privacy.budget import ApproxDP
+from twofold.privacy.events import Released
 from twofold.privacy.mechanisms.gaussian import DiscreteGaussian, DiscreteGaussianShare
 from twofold.privacy.mechanisms.laplace import DiscreteLaplace, DiscreteLaplaceShare
 from twofold.privacy.mechanisms.selection import ExponentialMechanism, GumbelTop
@@ -27,8 +29,10 @@ _FINE = 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """A mechanism with its claim and neighbours that make its loss large; `runs` weighs cost against
-    power.
+    """A mechanism with its claim and neighbours that make its loss large; `runs` weighs cost against power.
+
+    `released` gives one release with its event, where the parameters of the event are to be compared as well. `broken`
+    marks a mechanism whose claim is false, which the audit must find out.
     """
 
     name: str
@@ -38,6 +42,8 @@ class Subject:
     neighbour: Any
     runs: int
     statistic: Statistic | None = None
+    released: Callable[[Any, Source], Released[Any]] | None = None
+    broken: bool = False
 
 
 def subjects() -> list[Subject]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twofold.privacy.audit.broken import Broken, broken_mechanisms
+from twofold.privacy.audit.broken import broken_mechanisms
 from twofold.privacy.audit.exact_checks import differing_parameters, loss_table, naive_laplace, precision_attack
 from twofold.privacy.audit.lower_bound import audit_one_run, lower_bound
 from twofold.privacy.audit.subjects import Subject, subjects
@@ -87,13 +87,13 @@ def steps(more: Sequence[Subject] = ()) -> list[tuple[str, Callable[[Source], Fi
     >>> len(steps())
     17
     """
-    sound = [(one.name, _judge(one)) for one in (*subjects(), *more)]
     extra: list[tuple[str, Callable[[Source], Finding]]] = [
         ("discrete Laplace, 20,000 canaries in one run", _canaries),
         ("discrete Laplace, floating-point attack", _attack_ours),
         ("naive float Laplace, floating-point attack", _attack_naive),
     ]
-    return [*sound, *extra, *((one.name, _catch(one)) for one in broken_mechanisms())]
+    sound, broken = (*subjects(), *more), broken_mechanisms()
+    return [*((one.name, _judge(one)) for one in sound), *extra, *((one.name, _judge(one)) for one in broken)]
 
 
 def run_audit(
@@ -135,38 +135,16 @@ def _judge(subject: Subject) -> Callable[[Source], Finding]:
             statistic=subject.statistic,
             rng=noise,
         )
+        differing: tuple[str, ...] = ()
+        if subject.released is not None:
+            differing = differing_parameters(subject.released, subject.data, subject.neighbour)
         return Finding(
             mechanism=subject.name,
             method=f"{found.runs:,} runs on each of two neighbours",
             claimed_epsilon=float(subject.claimed.epsilon),
             claimed_delta=float(subject.claimed.delta),
             lower_bound=found.epsilon,
-        )
-
-    return attempt
-
-
-def _catch(broken: Broken) -> Callable[[Source], Finding]:
-    def attempt(noise: Source) -> Finding:
-        found = lower_bound(
-            broken.batch,
-            broken.data,
-            broken.neighbour,
-            runs=broken.runs,
-            confidence=CONFIDENCE,
-            statistic=broken.statistic,
-            rng=noise,
-        )
-        differing: tuple[str, ...] = ()
-        if broken.released is not None:
-            differing = differing_parameters(broken.released, broken.data, broken.neighbour)
-        return Finding(
-            mechanism=broken.name,
-            method=f"{found.runs:,} runs on each of two neighbours",
-            claimed_epsilon=broken.claimed,
-            claimed_delta=0.0,
-            lower_bound=found.epsilon,
-            broken=True,
+            broken=subject.broken,
             differing_parameters=differing,
         )
 
@@ -180,13 +158,7 @@ def _canaries(noise: Source) -> Finding:
         return released.astype(np.float64) - 1.0
 
     found = audit_one_run(release, canaries=20_000, guesses=10_000, confidence=CONFIDENCE, rng=noise)
-    return Finding(
-        mechanism="discrete Laplace",
-        method="20,000 canaries in one run",
-        claimed_epsilon=1.0,
-        claimed_delta=0.0,
-        lower_bound=found.epsilon,
-    )
+    return _one("discrete Laplace", "20,000 canaries in one run", found.epsilon)
 
 
 def _attack_ours(noise: Source) -> Finding:
@@ -197,22 +169,21 @@ def _attack_ours(noise: Source) -> Finding:
         return grid.back(mechanism.release(grid.put(np.full(runs, value)), rng=inner).value)
 
     found = precision_attack(batch, 0.0, 1.0, confidence=CONFIDENCE, rng=noise)
-    return Finding(
-        mechanism="discrete Laplace, grid 2^-40",
-        method="floating-point attack",
-        claimed_epsilon=1.0,
-        claimed_delta=0.0,
-        lower_bound=found.epsilon,
-    )
+    return _one("discrete Laplace, grid 2^-40", "floating-point attack", found.epsilon)
 
 
 def _attack_naive(noise: Source) -> Finding:
     found = precision_attack(naive_laplace, 0.0, 1.0, confidence=CONFIDENCE, rng=noise)
+    return _one("naive float Laplace", "floating-point attack", found.epsilon, broken=True)
+
+
+def _one(mechanism: str, method: str, found: float, *, broken: bool = False) -> Finding:
+    """Something that claims ε = 1."""
     return Finding(
-        mechanism="naive float Laplace",
-        method="floating-point attack",
+        mechanism=mechanism,
+        method=method,
         claimed_epsilon=1.0,
         claimed_delta=0.0,
-        lower_bound=found.epsilon,
-        broken=True,
+        lower_bound=found,
+        broken=broken,
     )

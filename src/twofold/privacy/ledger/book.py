@@ -1,7 +1,4 @@
-r"""The ledger of one data set: what was ever released about its people, and what may still be.
-
-Checking a ledger from its first byte to its last stored release.
-"""
+"""The ledger of one data set: what was released about its people, what may still be, and whether all of it is sound."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from twofold import __version__
-from twofold.errors import BadPrivacyParameter, LedgerBroken, PrivacyError
+from twofold.errors import BadPrivacyParameter, LedgerBroken, Set
 from twofold.privacy.budget import NotPrivate
 from twofold.privacy.events import Event
 from twofold.privacy.ledger.files import Files, guarded
@@ -31,8 +28,8 @@ from twofold.privacy.ledger.record import (
     seal,
 )
 from twofold.privacy.ledger.request import FIRST, Request, check_names
-from twofold.privacy.ledger.reservation import Reservation, reserving, takes_source
-from twofold.privacy.ledger.state import Entry, Guarantee, LedgerState, cost_of, warn_if_stale, words
+from twofold.privacy.ledger.reservation import reserving, takes_source
+from twofold.privacy.ledger.state import Entry, Guarantee, LedgerState, cost_of, cost_text, warn_if_stale
 from twofold.privacy.ledger.writer import Reader, Writer, now, writing
 from twofold.privacy.unit import Unit
 from twofold.storage import files as disk
@@ -136,6 +133,40 @@ class Ledger:
             _start(files, body)
         return cls(path, wait=wait)
 
+    @classmethod
+    def open_or_create(
+        cls, path: str | PathLike[str], *, dataset: str, ceiling: Guarantee | None, unit: Unit
+    ) -> tuple[Ledger, bool]:
+        """Open a ledger, or start it where there is none; also says whether this call made it.
+
+        For callers who were told that these people may have no ledger yet: a second one would double their budget.
+
+        Parameters
+        ----------
+        path, dataset, unit
+            As for `create`.
+        ceiling : PureDP, ApproxDP or NotPrivate, optional
+            As for `create`; None is no ceiling, for simulations.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     asked = dict(dataset="visits", ceiling=None, unit=Unit.person())
+        ...     [Ledger.open_or_create(Path(folder, "x.ledger"), **asked)[1] for _ in range(2)]
+        [True, False]
+        """
+        if Path(path).exists():
+            return cls(path), False
+        try:
+            return cls.create(
+                path, dataset=dataset, ceiling=ceiling or NotPrivate(reason="a simulation"), unit=unit
+            ), True
+        except LedgerBroken:
+            if not Path(path).exists():  # else another process was faster
+                raise
+            return cls(path), False
+
     def state(self) -> LedgerState:
         """Read the account; needs no lock and writes nothing."""
         return self._reader.state(self._reader.load()[0])
@@ -200,44 +231,22 @@ class Ledger:
             with reserving(writer, request, room=room, keyed=keyed) as reservation:
                 return reservation.commit(reservation.drawn(draw) if keyed else draw())  # type: ignore[call-arg]
 
-    @contextmanager
-    def reserve(
-        self,
-        *,
-        plan: str,
-        data: str,
-        events: Sequence[Event],
-        unit: Unit,
-        version: str = FIRST,
-        cost: Guarantee | None = None,
-        about: Mapping[str, Any] | None = None,
-        room: int = 0,
-    ) -> Iterator[Reservation]:
-        """Reserve for a block that draws and commits; `release` does the same with less to go wrong.
-
-        The ledger stays locked for the block. Leaving it without a commit closes the reservation as lost: spent.
-        """
-        request = Request(plan=plan, data=data, events=events, unit=unit, version=version, cost=cost, about=about or {})
-        with self._writing() as writer:
-            if writer.state.released(plan, version) is not None:
-                raise PrivacyError(
-                    "this plan was released before for this version of the data.",
-                    fix="ledger.stored(plan=..., version=...), or a new public version",
-                )
-            with reserving(writer, request, room=room) as reservation:
-                yield reservation
-
     def raise_ceiling(self, ceiling: Guarantee, *, reason: str) -> LedgerState:
         """Allow more, for a reason that stays in the ledger."""
         if not reason.strip():
-            raise BadPrivacyParameter("raising a ceiling needs a reason.", fix='--reason "approved by ..."')
+            raise BadPrivacyParameter(
+                "raising a ceiling needs a reason.", fix=Set("reason", "approved by ..."), parameter="reason"
+            )
         _check_ceiling(ceiling)
         allowed = cost_of(ceiling)
         with self._writing() as writer:
             before = writer.state.ceiling
             if not before.fits(allowed) or before == allowed:
                 raise BadPrivacyParameter(
-                    "a ceiling can only be raised.", found=words(allowed), expected=f"more than {words(before)}"
+                    "a ceiling can only be raised.",
+                    found=cost_text(allowed),
+                    expected=f"more than {cost_text(before)}",
+                    parameter="ceiling",
                 )
             with guarded(self._files, "the ceiling is unchanged"):
                 writer.append({"kind": "raise", **allowed.as_dict(), "reason": reason.strip()})
@@ -285,7 +294,9 @@ def _check_ceiling(ceiling: Guarantee) -> None:
     if isinstance(ceiling, NotPrivate):
         return
     if not LEAST <= ceiling.epsilon <= MOST:
-        raise BadPrivacyParameter("the ceiling is out of range.", expected=f"ε from {LEAST:g} to {MOST:g}")
+        raise BadPrivacyParameter(
+            "the ceiling is out of range.", expected=f"ε from {LEAST:g} to {MOST:g}", parameter="ceiling"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,8 +1,4 @@
-r"""One line of the ledger: a numbered record that carries the hash of the record before it.
-
-Reading the whole file: which bytes are records in an unbroken chain, and what is left over.
-
-The sidecar: how long the ledger is known to be, and how its last record hashes.
+"""The file of a ledger: numbered records, each with the hash of the one before, and a head that names the last.
 
 A record counts as written once the head names it; the head is replaced atomically after the record is on disk.
 Therefore everything up to the head was acknowledged and must be there unchanged, and behind the head there can be at
@@ -49,6 +45,7 @@ FORMAT = 2
 KINDS = ("open", "reserve", "commit", "lost", "raise", "repair")
 #: The `previous` of the first record.
 START = "0" * 64
+RESTORE = "restore the ledger, its .head and its .releases from the same backup; do not edit them by hand"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +161,7 @@ class Chain:
     """The records of a file in order, where each one ends, and what could not be read.
 
     `tail` holds the bytes after the last good record; `problem` says why reading stopped there. Whether a tail is a
-    torn write or tampering is decided against the head (`twofold.privacy.ledger.record`), not here.
+    torn write or tampering is decided against the head (`standing`), not here.
     """
 
     records: tuple[Record, ...]
@@ -195,7 +192,6 @@ def read_chain(content: bytes, *, known: Chain | None = None) -> Chain:
 
     Examples
     --------
-    >>> from twofold.privacy.ledger.record import encode, seal
     >>> line = encode(seal(number=0, previous=START, body={"kind": "open"}))
     >>> len(read_chain(line).records), read_chain(line + line).problem
     (1, 'record 0 stands where record 1 belongs')
@@ -264,9 +260,6 @@ def _repair_of(content: bytes, position: int, records: list[Record]) -> tuple[Re
             return (record, end + 1) if named and record.body.get("bytes") == len(torn) else None
         start = end + 1
     return None
-
-
-RESTORE = "restore the ledger, its .head and its .releases from the same backup; do not edit them by hand"
 
 
 class Standing(Enum):

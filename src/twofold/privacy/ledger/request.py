@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 from twofold import __version__
+from twofold.checks import is_hash
 from twofold.errors import BadPrivacyParameter, BudgetExceeded, SeededNoise, UnitMissing
 from twofold.privacy.budget import NotPrivate
 from twofold.privacy.events import Event, SequentialEvent, is_seeded
 from twofold.privacy.ledger.record import new_nonce
-from twofold.privacy.ledger.state import Cost, Guarantee, LedgerState, cost_of, words
+from twofold.privacy.ledger.state import Cost, Guarantee, LedgerState, cost_of, cost_text
 from twofold.privacy.unit import Unit
 
 __all__ = ["FIRST", "Request", "check", "check_names"]
@@ -21,7 +21,6 @@ __all__ = ["FIRST", "Request", "check", "check_names"]
 #: The public version of data that were never said to have another one.
 FIRST = "1"
 
-_DIGEST = re.compile("[0-9a-f]{64}")
 _LONGEST = 64
 
 
@@ -66,7 +65,9 @@ class Request:
     def __post_init__(self) -> None:
         check_names(plan=self.plan, data=self.data, version=self.version)
         if not self.events or not all(isinstance(event, Event) for event in self.events):
-            raise BadPrivacyParameter("a release needs at least one event.", expected="a list of Event")
+            raise BadPrivacyParameter(
+                "a release needs at least one event.", expected="a list of Event", parameter="events"
+            )
         object.__setattr__(self, "cost", _charged(self.events, self.cost))
 
     @property
@@ -106,11 +107,12 @@ def check_names(*, plan: str, data: str, version: str) -> None:
     >>> check_names(plan="0" * 64, data="1" * 64, version="2020")
     """
     for name, value in (("plan", plan), ("data", data)):
-        if not isinstance(value, str) or not _DIGEST.fullmatch(value):
+        if not is_hash(value):
             raise BadPrivacyParameter(
                 f"the {name} is named by its SHA-256, so that nothing readable enters the ledger.",
                 found=_shape(value),
                 expected="64 hexadecimal digits",
+                parameter=name,
             )
     if not isinstance(version, str) or not version.strip() or not version.isprintable() or len(version) > _LONGEST:
         raise BadPrivacyParameter(
@@ -118,6 +120,7 @@ def check_names(*, plan: str, data: str, version: str) -> None:
             found=_shape(version),
             expected=f"1 to {_LONGEST} printable characters",
             fix='version="2", chosen without looking at the data',
+            parameter="version",
         )
 
 
@@ -139,9 +142,10 @@ def _charged(events: Sequence[Event], cost: Guarantee | None) -> Guarantee:
     if not cost_of(priced).fits(stated):
         raise BadPrivacyParameter(
             "the stated cost is below what the events cost.",
-            found=words(stated),
-            expected=f"at least {words(cost_of(priced))}",
+            found=cost_text(stated),
+            expected=f"at least {cost_text(cost_of(priced))}",
             fix="leave cost out, or state the price that the accountant gives",
+            parameter="cost",
         )
     return cost
 
@@ -154,6 +158,7 @@ def check(request: Request, state: LedgerState, *, name: str) -> None:
             found=str(request.unit.as_dict()),
             expected=str(dict(state.unit)),
             fix="keep a ledger for each unit, or make the plan say the unit of the ledger",
+            parameter="unit",
         )
     cost = cost_of(request.charge)
     if request.seeded and state.ceiling.epsilon != float("inf"):
@@ -169,9 +174,9 @@ def _exceeded(cost: Cost, state: LedgerState, name: str) -> BudgetExceeded:
     remaining, enough = state.remaining, state.spent + cost
     return BudgetExceeded(
         "the release was refused; nothing was drawn and nothing was sent.",
-        found=f"requested {words(cost)}; remaining {words(remaining)}; difference {words(cost.minus(remaining))}"
-        f" ({name}, {len(state.entries)} entries)",
-        expected=f"at most what remains of the ceiling, {words(state.ceiling)}",
+        found=f"requested {cost_text(cost)}; remaining {cost_text(remaining)}; "
+        f"difference {cost_text(cost.minus(remaining))} ({name}, {len(state.entries)} entries)",
+        expected=f"at most what remains of the ceiling, {cost_text(state.ceiling)}",
         fix=f"ask for less, or raise the ceiling: twofold ledger raise {name} --epsilon {enough.epsilon}"
         + (f" --delta {enough.delta}" if enough.delta else "")
         + ' --reason "..." (recorded)',

@@ -17,10 +17,10 @@ from twofold.privacy.ledger.state import Entry
 from twofold.privacy.ledger.writer import Writer
 from twofold.storage import files as disk
 
-SPENT = "the cost is spent: commit the same bytes again if they are still at hand; room=BYTES claims space beforehand"
-OTHERWISE = "asked for again with other data, events or software"
-
 __all__ = ["Reservation", "reserving", "takes_source"]
+
+SPENT = "the cost is spent, and a draw from the ledger's own noise can be finished; room=BYTES claims space beforehand"
+OTHERWISE = "asked for again with other data, events or software"
 
 
 class Reservation:
@@ -61,7 +61,7 @@ class Reservation:
     def commit(self, content: bytes) -> bytes:
         """Store the release and record its digest; only the bytes returned here may be sent.
 
-        After a full disk, free some room and call it again with the same bytes: the cost is paid already.
+        After a full disk it takes the same bytes again, and no others: the cost is paid already.
         """
         self._writer.check_holder()  # before the lock below, which a forked child may find taken for ever
         _bytes(content)
@@ -151,7 +151,9 @@ def takes_source(draw: Callable[..., Any]) -> bool:
         with suppress(TypeError):
             signature.bind(*given)
             return bool(given)
-    raise BadPrivacyParameter("draw takes nothing, or the noise to draw from.", fix="draw=lambda source: ...")
+    raise BadPrivacyParameter(
+        "draw takes nothing, or the noise to draw from.", fix="draw=lambda source: ...", parameter="draw"
+    )
 
 
 def _bytes(content: object) -> bytes:

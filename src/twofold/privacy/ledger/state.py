@@ -1,8 +1,7 @@
-r"""What the records amount to: ceiling, spent, left, releases. A pure function of the chain.
+"""What the records amount to: ceiling, spent, left, releases. A pure function of the chain.
 
-What a release costs, what a ceiling allows: ε and δ as exact fractions, or infinity, added up plainly.
-
-A release that is older than the data in hand: said at the entity, and nowhere else.
+Costs and ceilings are ε and δ as exact fractions, or infinity, added up plainly. A stored release that is older than
+the data in hand is said at the entity, and nowhere else (`StaleRelease`).
 """
 
 from __future__ import annotations
@@ -19,7 +18,11 @@ from twofold.errors import BadPrivacyParameter, LedgerBroken
 from twofold.privacy.budget import ApproxDP, NotPrivate, PureDP
 from twofold.privacy.ledger.record import Record
 
-__all__ = ["Cost", "Entry", "Guarantee", "LedgerState", "StaleRelease", "cost_of", "fold", "warn_if_stale", "words"]
+__all__ = ["Cost", "Entry", "Guarantee", "LedgerState", "StaleRelease", "cost_of", "cost_text", "fold", "warn_if_stale"]
+
+#: What the ledger can charge. zCDP must be converted with `to_approx(delta)` first.
+Guarantee = PureDP | ApproxDP | NotPrivate
+Amount = Fraction | float  # the only float is infinity
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,11 +181,6 @@ def _entry(entry: Entry) -> dict[str, Any]:
     }
 
 
-#: What the ledger can charge. zCDP must be converted with `to_approx(delta)` first.
-Guarantee = PureDP | ApproxDP | NotPrivate
-Amount = Fraction | float  # the only float is infinity
-
-
 @dataclass(frozen=True, kw_only=True)
 class Cost:
     """An amount of ε and δ that may be zero or infinite.
@@ -248,12 +246,12 @@ def cost_of(guarantee: Guarantee) -> Cost:
     )
 
 
-def words(cost: Cost) -> str:
+def cost_text(cost: Cost) -> str:
     """Print a cost for people.
 
     Examples
     --------
-    >>> words(Cost(epsilon=Fraction(1, 2), delta=Fraction(1, 10**6))), words(Cost(epsilon=Fraction(1, 3)))
+    >>> cost_text(Cost(epsilon=Fraction(1, 2), delta=Fraction(1, 10**6))), cost_text(Cost(epsilon=Fraction(1, 3)))
     ('ε=0.5, δ=1e-06', 'ε=1/3')
     """
     parts = [f"ε={_short(cost.epsilon)}"]
@@ -304,7 +302,6 @@ def warn_if_stale(entry: Entry, data: str) -> None:
 
     Examples
     --------
-    >>> from twofold.privacy.ledger.state import Cost
     >>> entry = Entry(number=1, hash="", cost=Cost(), request={"data": "0" * 64})
     >>> warn_if_stale(entry, "0" * 64)
     """

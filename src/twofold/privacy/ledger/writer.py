@@ -1,7 +1,4 @@
-r"""The ledger while this process holds its lock: mend what a crash left, then append.
-
-Reading a ledger without a lock, and remembering what was checked already.
-"""
+"""Reading a ledger without a lock; and with one: mend what a crash left, then append."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ from twofold.privacy.ledger.record import (
 )
 from twofold.privacy.ledger.state import Entry, LedgerState, fold
 from twofold.storage import files as disk
-from twofold.storage.locks import locked
+from twofold.storage.locks import Busy, locked
 
 __all__ = ["Reader", "Writer", "now", "writing"]
 
@@ -52,7 +49,14 @@ def writing(reader: Reader, *, wait: float) -> Iterator[Writer]:
             raise LedgerBroken("the folder of the ledger does not exist.", found=str(files.book.parent))
     lock = locked(files.lock, wait=wait)
     with guarded(files, "nothing was drawn and nothing was spent"):
-        lock.__enter__()
+        try:
+            lock.__enter__()
+        except Busy as error:
+            raise LedgerBroken(
+                "another process is writing to this ledger; nothing was drawn.",
+                found=str(error),
+                fix="wait for it to finish, or end it; the lock frees itself when its holder ends",
+            ) from None
     writer = Writer(reader)
     try:
         yield writer

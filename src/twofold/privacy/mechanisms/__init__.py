@@ -12,8 +12,8 @@ ExponentialMechanism   which one candidate                                    pu
 PrivateThreshold       which cells of a partition are full                    pure ε
 =====================  =====================================================  ===================
 
-All are exact in law: `certified` bounds exponentials in integer arithmetic, `lazy` compares random bits with
-such bounds, `symmetric` and `selection` are the engines.
+All are exact in law: `lazy` bounds exponentials in integer arithmetic and compares random bits with such bounds,
+`symmetric` and `selection` are the engines.
 """
 
 from twofold.privacy.events import Released

@@ -1,10 +1,9 @@
-r"""Discrete Gaussian noise on integers: zero-concentrated differential privacy (Canonne, Kamath, Steinke
-2020).
+r"""Discrete Gaussian noise on integers, whole or as one party's share: zero-concentrated differential privacy.
 
-One party's share of a Gaussian noise, for sums seen only through secure aggregation.
+The noise: Canonne, Kamath and Steinke 2020. Shares are for sums seen only through secure aggregation.
 
-The choice, and why
--------------------
+Why shares are discrete Gaussians, too
+--------------------------------------
 Each of H honest parties adds a discrete Gaussian of variance σ²/H. A sum of discrete Gaussians is not
 exactly a discrete Gaussian, so the law of the sum is not "one party's" to the letter; but it is so close
 that the difference is priced rather than argued away. Kairouz, Liu and Steinke 2021 ("The distributed
@@ -29,6 +28,7 @@ from fractions import Fraction
 
 from numpy.typing import ArrayLike
 
+from twofold import checks
 from twofold.errors import BadPrivacyParameter
 from twofold.privacy.budget import ZCDP, ApproxDP, Number, positive
 from twofold.privacy.events import DiscreteGaussianEvent, DiscreteGaussianShareEvent, Released
@@ -40,6 +40,9 @@ from twofold.privacy.unit import Unit
 
 __all__ = ["DiscreteGaussian", "DiscreteGaussianShare", "rho_of_sum"]
 
+_TWO_PI_SQUARED = Fraction("19.7392")  # below 2π² = 19.73920880..., so that τ is rounded up
+_BITS = 256
+
 
 @dataclass(frozen=True, kw_only=True)
 class DiscreteGaussian:
@@ -50,8 +53,7 @@ class DiscreteGaussian:
     rho : number
         The price of one release in zCDP, above 0. `within` finds it from (ε, δ).
     sensitivity_squared : number
-        How far one unit can move the values in squared l2 distance, in grid units
-        (`Grid.sensitivity_l2_squared`). Public.
+        How far one unit can move the values in squared l2 distance, in grid units (`cap_l2`). Public.
     unit : Unit
         Whose presence is hidden.
     grid : Grid
@@ -133,10 +135,6 @@ class DiscreteGaussian:
         return SymmetricNoise(quadratic=1 / (2 * self.variance))
 
 
-_TWO_PI_SQUARED = Fraction("19.7392")  # below 2π² = 19.73920880..., so that τ is rounded up
-_BITS = 256
-
-
 @dataclass(frozen=True, kw_only=True)
 class DiscreteGaussianShare:
     """Integer values of one party plus its share of the noise.
@@ -196,8 +194,7 @@ class DiscreteGaussianShare:
 
     def event(self, coordinates: int, *, seeded: bool = False) -> DiscreteGaussianShareEvent:
         """Describe a share of that many values, before it is made."""
-        if isinstance(self.parties, bool) or not isinstance(self.parties, int) or self.parties < 1:
-            raise BadPrivacyParameter("parties is a whole number from 1.", found=repr(self.parties))
+        checks.whole("parties", self.parties, error=BadPrivacyParameter)
         return DiscreteGaussianShareEvent(
             unit=self.unit,
             seeded=seeded,
@@ -236,6 +233,7 @@ def rho_of_sum(event: DiscreteGaussianShareEvent) -> Fraction:
             found=f"variance {event.variance} grid units",
             expected="at least 1/4 per party",
             fix="use a finer grid",
+            parameter="variance",
         )
     base = event.sensitivity_squared / (event.variance * event.parties)
     return (base + 2 * event.coordinates * _distance(event.variance, event.parties)) / 2

@@ -1,8 +1,7 @@
-r"""Discrete Laplace noise on integers: pure ε-differential privacy.
+r"""Discrete Laplace noise on integers, whole or as one party's share: pure ε-differential privacy.
 
-Ghosh, Roughgarden and Sundararajan 2009; Canonne, Kamath and Steinke 2020.
-
-One party's share of a discrete Laplace noise: H shares add up to exactly one noise.
+The noise: Ghosh, Roughgarden and Sundararajan 2009; Canonne, Kamath and Steinke 2020. H shares add up to exactly one
+noise, for this reason.
 
 Discrete Laplace noise of scale b is G - G' with G, G' geometric, q = e^{-1/b}. A geometric variable is
 infinitely divisible: it is a sum of Poisson(-ln(1-q)) many variables of the logarithmic series law P(x) =
@@ -14,8 +13,8 @@ is
 
 and Poisson counts add: H shares have the law of one whole noise, to the letter.
 
-How a draw is made, and why it is exact
----------------------------------------
+How a share is drawn, and why it is exact
+-----------------------------------------
 N comes from a `LazyTable` whose bounds use a certified logarithm. X is drawn by octaves: J with P(J = j) ∝
 exp(-2^j/b) from a `LazyTable`, R uniform on 0 .. 2^J - 1 (plain bits), x = 2^J + R kept with probability
 exp(-R/b)·2^J/x, an exact coin. A pair (j, r) survives with probability proportional to
@@ -61,7 +60,7 @@ class DiscreteLaplace:
     epsilon : number
         The price of one release, above 0.
     sensitivity : number
-        How far one unit can move the values in l1 distance, in grid units (`Grid.sensitivity_l1`). Public.
+        How far one unit can move the values in l1 distance, in grid units (`cap_l1`). Public.
     unit : Unit
         Whose presence is hidden.
     grid : Grid
@@ -175,7 +174,9 @@ class DiscreteLaplaceShare:
         object.__setattr__(self, "grid", grid or Grid())
         self.event(1)  # refuses bad parties
         if self.scale > LARGEST_SCALE:
-            raise BadPrivacyParameter("the noise is too wide for its grid.", fix="use a coarser grid")
+            raise BadPrivacyParameter(
+                "the noise is too wide for its grid.", fix="use a coarser grid", parameter="sensitivity"
+            )
 
     @property
     def scale(self) -> Fraction:

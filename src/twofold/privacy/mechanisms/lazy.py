@@ -16,12 +16,9 @@ standard rounds correctly on every machine: its distance from the true exponenti
 bound in its docstring, and a comparison closer than that goes to the integers. No library exponential is
 trusted.
 
-Exponentials and logarithms with proven bounds, in integer arithmetic only.
-
-A value v is held between two integers at a stated number of bits: ``lo <= 2^bits * v <= hi``. Every operation
-rounds `lo` down and `hi` up, so the bounds hold whatever the precision; more bits only bring them closer.
-This is what makes the samplers exact: they compare random bits with such bounds and ask for more bits when
-the bounds do not decide (`twofold.privacy.mechanisms.lazy`).
+Exponentials and logarithms are bounded in integer arithmetic only (`exp_minus`, `minus_log`, `product`). A value v
+is held between two integers at a stated number of bits: ``lo <= 2^bits * v <= hi``. Every operation rounds `lo` down
+and `hi` up, so the bounds hold whatever the precision; more bits only bring them closer.
 """
 
 from __future__ import annotations
@@ -55,6 +52,7 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
+Bounds = tuple[int, int]
 Cumulative = Callable[[int], tuple[Sequence[int], Sequence[int]]]
 
 BAND = 2.0**-38
@@ -204,9 +202,6 @@ def exp_filter(exponent: Floats) -> Floats:
     for _ in range(halvings):
         result *= result
     return np.where(exponent > 64.0, 0.0, result) if largest > 64.0 else result
-
-
-Bounds = tuple[int, int]
 
 
 def exp_minus(exponent: Fraction, bits: int) -> Bounds:

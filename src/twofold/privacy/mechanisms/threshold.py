@@ -21,6 +21,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike
 
+from twofold import checks
 from twofold.errors import BadPrivacyParameter
 from twofold.privacy.budget import Number, PureDP, positive
 from twofold.privacy.events import Released, ThresholdEvent
@@ -79,10 +80,8 @@ class PrivateThreshold:
         object.__setattr__(self, "threshold", threshold)
         object.__setattr__(self, "unit", unit)
         object.__setattr__(self, "cells_per_unit", cells_per_unit)
-        if isinstance(cells_per_unit, bool) or not isinstance(cells_per_unit, int) or cells_per_unit < 1:
-            raise BadPrivacyParameter("cells_per_unit is a whole number from 1.", found=repr(cells_per_unit))
-        if isinstance(threshold, bool) or not isinstance(threshold, int) or threshold < 0:
-            raise BadPrivacyParameter("the threshold is a whole number from 0.", found=repr(threshold))
+        checks.whole("cells_per_unit", cells_per_unit, error=BadPrivacyParameter)
+        checks.whole("threshold", threshold, least=0, error=BadPrivacyParameter)
         self._noise()
 
     @property
@@ -138,6 +137,7 @@ class PrivateThreshold:
                 "the threshold is so low that empty cells would open in great numbers.",
                 found=f"threshold {self.threshold} for {cells} cells",
                 fix=f"raise it to at least {least_threshold(cells=cells, epsilon=1 / self.scale)}",
+                parameter="threshold",
             )
 
     def _noise(self) -> SymmetricNoise:
@@ -171,8 +171,7 @@ def least_threshold(*, cells: int, epsilon: Number, expected: Number = "1/10") -
 
 
 def _occupied(codes: ArrayLike, counts: ArrayLike, cells: int) -> tuple[Integers, Integers]:
-    if isinstance(cells, bool) or not isinstance(cells, int) or not 1 <= cells <= LARGEST_PARTITION:
-        raise BadPrivacyParameter("the number of cells is a whole number from 1.", expected="at most 2^61")
+    checks.whole("cells", cells, most=LARGEST_PARTITION, error=BadPrivacyParameter)
     where, held = whole(codes).ravel(), whole(counts).ravel()
     order = np.argsort(where)
     where, held = where[order], held[order] if held.size == where.size else held

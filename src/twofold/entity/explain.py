@@ -1,0 +1,208 @@
+"""A model and its recommendations in plain text: what it is, how it was chosen, and why an item was recommended."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twofold.data.identifiers import Identifiers
+
+if TYPE_CHECKING:
+    from twofold.entity.model import History, Model
+
+__all__ = ["Explanation", "Reason", "chosen_kind", "make_explanation", "strength_text", "summary_text"]
+
+KINDS = {
+    "factors": "factors: an item and a person are a few numbers each, and a score is the product of the two",
+    "item-item": "item-item: a score is a weighted sum of what the person had",
+    "patterns": "patterns: an item's mean, the person's own offset, and where the person lies along common patterns",
+    "features": "patterns, drawn to public features of the items: mean, the person's own offset, and their place",
+}
+#: Item-item weights for counts that were drawn to more than the entity's own data.
+DRAWN = {
+    "features": f"{KINDS['item-item']}, the weights drawn to public features of the items",
+    "mixed": f"{KINDS['item-item']}, the weights drawn to public features of the items and to the shared model",
+}
+_ERROR = (
+    "  (± is the standard error of that one loss. It does not decide: the choice is by the error of the difference",
+    "  between two models on the same entries, which is mostly smaller.)",
+)
+
+
+class Reason(NamedTuple):
+    """One item of the person: its id, its value, and how much of the score it accounts for."""
+
+    item: Any
+    value: float
+    contribution: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explanation:
+    """The score of an item, taken apart.
+
+    Parameters
+    ----------
+    item : id
+        What was asked about.
+    score : float
+        Its score.
+    reasons : list of Reason
+        The person's items that moved the score most, the largest first; below 0 for one that spoke against it.
+    rest : float
+        What is left: the person's other items, and what the item would get without any. Contributions and rest add
+        up to the score.
+
+    Privacy
+    -------
+    Names items of one person. Show it only where the data is.
+
+    Examples
+    --------
+    >>> print(Explanation(item="lactate", score=1.5, reasons=[Reason("heparin", 3.0, 1.25)], rest=0.25))
+    lactate scores 1.500:
+      +1.250  because of heparin (3)
+      +0.250  everything else
+    """
+
+    item: Any
+    score: float
+    reasons: list[Reason]
+    rest: float
+
+    def __str__(self) -> str:
+        lines = [f"{self.item} scores {self.score:.3f}:"]
+        for one in self.reasons:
+            word = "because of" if one.contribution >= 0 else "in spite of"
+            lines.append(f"  {one.contribution:+.3f}  {word} {one.item} ({one.value:g})")
+        nothing = "nothing is known of this person, so it is what everyone gets"
+        lines.append(f"  {self.rest:+.3f}  {'everything else' if self.reasons else nothing}")
+        return "\n".join(lines)
+
+
+def make_explanation(
+    item: int, score: float, history: History, contributions: NDArray[np.float64], ids: Identifiers, n: int
+) -> Explanation:
+    """Name the `n` entries that moved a score most, in either direction.
+
+    Parameters
+    ----------
+    item : int
+        Column of the item in question.
+    score : float
+        Its score.
+    history : History
+        Columns and values of the person.
+    contributions : array
+        One per entry of the history.
+    ids : Identifiers
+        Item ids.
+    n : int
+        How many to name.
+
+    Examples
+    --------
+    >>> from twofold.entity.model import History
+    >>> history = History(np.array([0, 2]), np.array([1.0, 2.0], np.float32))
+    >>> make_explanation(1, 3.0, history, np.array([0.5, -2.0]), Identifiers(["x", "y", "z"]), 1)
+    Explanation(item='y', score=3.0, reasons=[Reason(item='z', value=2.0, contribution=-2.0)], rest=5.0)
+    """
+    order = np.argsort(-np.abs(contributions), kind="stable")[:n]
+    reasons = [
+        Reason(ids[int(history.columns[at])], float(history.values[at]), float(contributions[at])) for at in order
+    ]
+    rest = score - sum(reason.contribution for reason in reasons)
+    return Explanation(item=ids[item], score=score, reasons=reasons, rest=rest)
+
+
+def summary_text(model: Model) -> str:
+    """Say what a model is, line by line.
+
+    Parameters
+    ----------
+    model : Model
+        Any.
+    """
+    agreed = "without a plan" if model.plan is None else f"plan {model.plan.name!r}"
+    lines = [
+        f"Model of {model.entity} for {len(model.catalog):,} items ({model.history.feedback}), {agreed}.",
+        f"Scores by {_kind_text(model)}.",
+        *_privacy(model),
+    ]
+    if model.note:
+        lines.append(f"Chosen: {model.note}.")
+    compared = [row for row in model.validation if not math.isnan(float(row.get("loss") or 0))]
+    if compared:
+        lines.append("Compared on entries of its own users, held out (smaller loss is better; * is the one taken):")
+        lines += map(_line, compared)
+        lines += _ERROR if any("error" in row for row in compared) else ()
+    return "\n".join(lines)
+
+
+def strength_text(strength: float) -> str:
+    """Say how much the shared factors weigh in a model.
+
+    Examples
+    --------
+    >>> strength_text(math.inf), strength_text(300.0)
+    ('used as they came', 'weigh as much as 300 own users')
+    """
+    return "used as they came" if math.isinf(strength) else f"weigh as much as {strength:g} own users"
+
+
+def _privacy(model: Model) -> tuple[str, ...]:
+    if model.alone:
+        return (f"Nothing was shared and nothing left the entity: {_shared_text(model)}.",)
+    used = f"The shared item factors {model.factors_hash[:12]}: {_shared_text(model)}."
+    if model.private:
+        return used, "Private: every message behind the shared factors was protected by a proof and by real noise."
+    return used, "NOT private: made in a simulation, with seeded noise, or by a mechanism without a proof."
+
+
+def chosen_kind(model: Model) -> str:
+    """Which kind of candidate was taken, by the table of what was compared; without one, that of the scorer.
+
+    Item-item weights of counts are scored alike whether they are drawn to nothing, to public features or to both, so
+    the scorer does not tell these apart.
+    """
+    return next((str(row["kind"]) for row in model.validation if row.get("taken")), model.scorer.kind)
+
+
+def _kind_text(model: Model) -> str:
+    kind = model.scorer.kind
+    return DRAWN.get(chosen_kind(model), KINDS[kind]) if kind == "item-item" else KINDS.get(kind, kind)
+
+
+def _shared_text(model: Model) -> str:
+    public = chosen_kind(model) == "features" and model.strength == 0
+    own = "own data and public features" if public else "own data alone"
+    if model.alone:
+        return own
+    return f"not used, {own}" if model.strength == 0 else strength_text(model.strength)
+
+
+def _line(row: dict[str, Any]) -> str:
+    """One candidate; a star at the one taken."""
+    rest = dict(row)
+    parts = []
+    if "strength" in rest:
+        kind, strength = str(rest.pop("kind", "")), float(rest.pop("strength"))
+        parts = ["*" if rest.pop("taken", False) else " ", f"{kind:<9}", f"{_drawn_to(kind, strength):<51}"]
+    if "loss" in rest and "error" in rest:
+        parts.append(f"loss {rest.pop('loss'):.4g} ± {rest.pop('error'):.4g}")
+    figures = (f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}" for key, value in rest.items())
+    return "  " + " ".join([*parts, ", ".join(figures)]).rstrip()
+
+
+def _drawn_to(kind: str, strength: float) -> str:
+    """What a candidate is made of."""
+    if strength == 0:
+        return "own data and public features" if kind == "features" else "own data only"
+    if math.isinf(strength):
+        return "shared model as it came"
+    public = "public features, and " if kind == "mixed" else ""
+    return f"{public}shared model as {strength:g} own users"
