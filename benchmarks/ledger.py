@@ -117,7 +117,7 @@ def _kills(kills: int) -> Table:
     start = time.perf_counter()
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
-        command = [sys.executable, "-m", "studies.torture", folder, f"--kills={kills}"]
+        command = [sys.executable, "-m", "studies", "torture", folder, f"--kills={kills}"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if not done.stdout:
         raise RuntimeError(done.stderr)

@@ -1,1 +1,1 @@
-"""Experiments: the figures of the paper, and variants that are shown but never offered as private."""
+"""The laboratory: the figures of the paper, comparisons, and variants never offered as private. Not in the wheel."""

@@ -232,7 +232,3 @@ def _text(found: Shape) -> str:
     lines.append(f"Modules over {LONGEST} lines: {len(found.long)}.")
     lines += [f"  {name} ({length})" for name, length in found.long.items()]
     return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    main()

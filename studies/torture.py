@@ -1,6 +1,6 @@
 """Kill processes that write to a ledger, thousands of times, and check that nothing was lost or spent twice.
 
-``python -m studies.torture FOLDER --kills 1000`` runs it on any folder, for instance on the network
+``python -m studies torture FOLDER --kills 1000`` runs it on any folder, for instance on the network
 share where a ledger is to live. A child process asks for releases and is killed with SIGKILL at the n-th step on the
 disk, in the middle of a write, or at a random time; the parent then reopens the ledger and compares it with what the
 outside world has seen. Most draws take their noise from the ledger, and must be paid once however often they are
@@ -15,11 +15,10 @@ import json
 import os
 import random
 import signal
-import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -264,17 +263,13 @@ def _check(path: Path, version: str, world: _World, tally: Tally, seen: bytes) -
     return content
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run from the command line; exit code 1 if anything was lost or spent twice."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m studies torture", description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="an empty folder on the disk to test")
     parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     tally = torture(given.folder, kills=given.kills, seed=given.seed)
     print(json.dumps({**vars(tally), "where": dict(tally.where.most_common())}, indent=2))
     return int(tally.failures > 0)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from studies.pages.experiment_report import made_with, number_table
 from studies.pages.experiment_verdicts import how, tally, verdict_parts
-from studies.reproduce.runner import Outcome
-from studies.reproduce.settings import read_settings
-from studies.reproduce.verdicts import Verdict
+from studies.paper.figures import read_settings
+from studies.paper.run import Outcome
+from studies.paper.verdicts import Verdict
 from twofold.report.page import Table
 
 __all__ = ["figures_markdown", "index_markdown"]

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from studies.pages.experiment_verdicts import how, tally, verdict_blocks, verdict_table
 from studies.pages.experiment_words import AXES, METRICS, cell, metric_title, x_text
-from studies.reproduce.figures import Figure
-from studies.reproduce.results import Results
-from studies.reproduce.runner import Outcome
+from studies.paper.figures import Figure
+from studies.paper.results import Results
+from studies.paper.run import Outcome
 from twofold.report.page import (
     Block,
     Column,

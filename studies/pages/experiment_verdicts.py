@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from studies.reproduce.results import TINY
-from studies.reproduce.verdicts import Verdict
+from studies.paper.results import TINY
+from studies.paper.verdicts import Verdict
 from twofold.report.page import Block, Column, Facts, Folded, Paragraph, Table
 
 __all__ = ["how", "tally", "verdict_blocks", "verdict_parts", "verdict_table"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from studies.reproduce.results import Point
+from studies.paper.results import Point
 
 __all__ = ["AXES", "METRICS", "cell", "metric_title", "metric_words", "x_text"]
 

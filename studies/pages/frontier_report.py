@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from studies._frontier_page import HOW, READING, not_run, picture_name
-from studies._frontier_settings import Grid
-from studies._frontier_summary import Results
-from studies._frontier_tables import NAMES, Sheet, all_sheets, target_sheet
-from studies._frontier_words import advice, verdict
+from studies.frontier.page import HOW, READING, advice, not_run, picture_name, verdict
+from studies.frontier.settings import Grid
+from studies.frontier.summary import Results
+from studies.frontier.tables import NAMES, Sheet, all_sheets, target_sheet
 from twofold.report.page import Block, Column, Folded, Notice, Page, Paragraph, Points, Section, Table
 from twofold.report.plot import Plot, Series
 
@@ -31,7 +30,7 @@ def frontier_page(results: Sequence[Results], grid: Grid) -> Page:
 
     Examples
     --------
-    >>> from studies._frontier_settings import read_frontier
+    >>> from studies.frontier.settings import read_frontier
     >>> frontier_page([], read_frontier("tiny")).title
     'The frontier: when to federate, and when not'
     """
@@ -46,7 +45,7 @@ def frontier_page(results: Sequence[Results], grid: Grid) -> Page:
     sections += [Section(_title(one), _blocks(one)) for one in results]
     return Page(
         title="The frontier: when to federate, and when not",
-        subtitle=f"python -m studies.frontier --size {grid.size.name}",
+        subtitle=f"python -m studies frontier --size {grid.size.name}",
         notice=Notice(text=words[0]) if words else None,
         sections=tuple(sections),
         footer="All numbers are in frontier.parquet beside this page.",

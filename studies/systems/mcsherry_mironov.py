@@ -2,32 +2,254 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
+from scipy import linalg, sparse
 
-from studies.systems._covariance import Covariance, covariance_score, leading
-from studies.systems._pair_sums import PairSums
-from studies.systems.base import Feedback, Fitted, Traffic, read_as
+from studies.systems.base import Feedback, Fitted, Score, Traffic, read_as
 from studies.systems.exchange import Release, entity_seed
 from studies.systems.factorization import rows_bytes
+from twofold.algorithms.fold_in import FoldIn
 from twofold.csr import with_data
 from twofold.data.federation import Federation
 from twofold.entity.agent import bounded
 from twofold.federation.plan import Plan
-from twofold.privacy.events import Event, SequentialEvent
-from twofold.privacy.rng import Seeded
-from twofold.release.cells import CellNoise
+from twofold.privacy.budget import ZCDP, PureDP, exact
+from twofold.privacy.events import Event, Released, SequentialEvent
+from twofold.privacy.grid import Grid, Integers, cap_l1, cap_l2
+from twofold.privacy.mechanisms.gaussian import DiscreteGaussian
+from twofold.privacy.mechanisms.laplace import DiscreteLaplace
+from twofold.privacy.rng import Seeded, Source
+from twofold.privacy.unit import Unit
+from twofold.release.cells import CellNoise, laplace_deviation
 from twofold.release.combine import added_up
 from twofold.release.content import WeightedRows
 from twofold.release.records import check_rows, statistic
 
-__all__ = ["McSherryMironov"]
+__all__ = ["Covariance", "Directions", "McSherryMironov", "PairSums", "covariance_score", "leading"]
 
 Floats = NDArray[Any]
+_BITS = 10  # a whole vector's norm is about 2^10 steps, so that products of a billion people stay below 2^61
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairSums:
+    r"""One release of the upper triangle of Σ y yᵀ: sums of products of items over people, with exact noise.
+
+    Privacy
+    -------
+    A person's vector y is put on a grid and capped in whole numbers: \|y\|_1 ≤ A and \|y\|_2² ≤ B. Adding or removing
+    the person moves the upper triangle of Σ y yᵀ by exactly the products y_i y_j, i ≤ j, in integers. Their l1 norm is
+    (\|y\|_1² + \|y\|_2²)/2 ≤ (A² + B)/2, and their squared l2 norm Σ_{i≤j} y_i² y_j² ≤ (Σ y_i²)² ≤ B². A vector is
+    made of the person's own row and of numbers that are public or were released before.
+
+    Parameters
+    ----------
+    l1, l2 : float
+        Public caps on the norms of a person's vector.
+    budget : PureDP or ZCDP
+        What it may spend: Laplace or Gaussian noise.
+    unit : Unit
+        Whose presence is hidden.
+
+    Examples
+    --------
+    >>> sums = PairSums(l1=2.0, l2=1.0, budget=PureDP(epsilon=1), unit=Unit.person())
+    >>> sums.mechanism.sensitivity, sums.grid.step
+    (Fraction(655360, 1), Fraction(1, 512))
+    """
+
+    l1: float
+    l2: float
+    budget: PureDP | ZCDP
+    unit: Unit
+
+    @property
+    def grid(self) -> Grid:
+        """Grid of the vectors; products are on its square."""
+        return Grid(exponent=math.frexp(self.l2)[1] - _BITS)
+
+    @property
+    def _limits(self) -> tuple[int, int]:
+        """A and B of the class docstring, in grid units."""
+        step = self.grid.step
+        return max(1, math.floor(exact(self.l1) / step)), max(1, math.floor((exact(self.l2) / step) ** 2))
+
+    @property
+    def mechanism(self) -> DiscreteLaplace | DiscreteGaussian:
+        """What draws the noise."""
+        most, square = self._limits
+        grid = Grid(exponent=2 * self.grid.exponent)
+        if isinstance(self.budget, PureDP):
+            return DiscreteLaplace(
+                epsilon=self.budget.epsilon, sensitivity=(most**2 + square) // 2, unit=self.unit, grid=grid
+            )
+        return DiscreteGaussian(rho=self.budget.rho, sensitivity_squared=square**2, unit=self.unit, grid=grid)
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the noise of one product, in the units of the products."""
+        mechanism = self.mechanism
+        if isinstance(mechanism, DiscreteGaussian):
+            return math.sqrt(mechanism.variance) * float(mechanism.grid.step)
+        return laplace_deviation(float(mechanism.scale)) * float(mechanism.grid.step)
+
+    def exact(self, vectors: sparse.csr_array) -> Integers:
+        """Upper triangle of the sums of products, in whole numbers. Private until noise is added."""
+        most, square = self._limits
+        starts = vectors.indptr.astype(np.int64)
+        capped = cap_l1(self.grid.put(vectors.data), starts, limit=most)
+        capped = cap_l2(capped, starts, limit_squared=square)
+        whole = sparse.csr_array((capped, vectors.indices, vectors.indptr), shape=vectors.shape)
+        products = (whole.T @ whole).toarray()
+        return np.asarray(products[np.triu_indices(vectors.shape[1])], dtype=np.int64)
+
+    def release(self, vectors: sparse.csr_array, *, rng: Source) -> Released[Integers]:
+        """Add noise to the sums of the people in `vectors` (people, items)."""
+        return self.mechanism.release(self.exact(vectors), rng=rng)
+
+    def matrix(self, triangle: Integers, n_items: int) -> NDArray[np.float64]:
+        """Whole symmetric matrix in the units of the products.
+
+        Examples
+        --------
+        >>> sums = PairSums(l1=2.0, l2=1.0, budget=PureDP(epsilon=1), unit=Unit.person())
+        >>> sums.matrix(np.array([1, 2, 3]) << 18, 2).tolist()
+        [[1.0, 2.0], [2.0, 3.0]]
+        """
+        full = np.zeros((n_items, n_items))
+        full[np.triu_indices(n_items)] = triangle * float(self.mechanism.grid.step)
+        return np.asarray(full + np.triu(full, 1).T)
+
+
+_PAIR_DAMPING = 0.5  # weight of pairs with no surprise; a pair rated by one person of 100 ratings weighs 1/100
+_LEAST = 1e-3  # residual variance never below this share of the mean variance
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Covariance:
+    """A noisy symmetric matrix and the largest eigenvalue that its noise alone could have."""
+
+    matrix: Floats
+    edge: float
+
+    @classmethod
+    def of_counts(cls, products: Floats, deviation: float, means: Floats, users: float) -> Covariance:
+        """Σ x xᵀ/n less the product of the means.
+
+        Examples
+        --------
+        >>> rows = np.array([[2.0, 0.0], [0.0, 2.0]])
+        >>> Covariance.of_counts(rows.T @ rows, 0.0, rows.mean(axis=0), 2.0).matrix.tolist()
+        [[1.0, -1.0], [-1.0, 1.0]]
+        """
+        edge = 2 * deviation / users * np.sqrt(len(products))  # norm of a symmetric matrix of independent noise
+        return cls(matrix=products / users - np.outer(means, means), edge=float(edge))
+
+    @classmethod
+    def of_ratings(cls, products: Floats, pairs: Floats, deviations: tuple[float, float]) -> Covariance:
+        """Sum of products over weight of pairs, drawn to zero where few or only noise speaks."""
+        weight = np.maximum(pairs, 0.0)
+        share = weight / np.maximum(weight**2 + deviations[1] ** 2 + _PAIR_DAMPING * weight, 1e-300)
+        spread = np.sqrt(((deviations[0] * share) ** 2).sum(axis=1).max(initial=0.0))
+        return cls(matrix=products * share, edge=float(2 * spread))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Directions:
+    """Leading eigenvectors, each times the root of its variance, and the variance that is left per item."""
+
+    vectors: Floats
+    rest: float
+
+
+def leading(covariance: Covariance, rank: int) -> Directions:
+    """Keep at most `rank` eigenvalues above the noise edge, and take off them what the noise has added.
+
+    Examples
+    --------
+    >>> found = leading(Covariance(matrix=np.diag([9.0, 1.0, 0.5]), edge=2.0), 2)
+    >>> np.abs(found.vectors).round(3).ravel()
+    array([2.962, 0.   , 0.   ], dtype=float32)
+    """
+    size = len(covariance.matrix)
+    span = (max(0, size - rank), size - 1)
+    values, vectors = linalg.eigh(covariance.matrix, subset_by_index=span)
+    above = values > max(covariance.edge, 0.0)
+    clean = np.sqrt(values[above] ** 2 - covariance.edge**2)
+    total = max(float(np.trace(covariance.matrix)), 0.0)
+    rest = max((total - clean.sum()) / size, _LEAST * max(total, 1e-12) / size)
+    return Directions(vectors=(vectors[:, above] * np.sqrt(clean)).astype(np.float32), rest=float(rest))
+
+
+def covariance_score(
+    means: Floats, kept: NDArray[np.intp], found: Directions, *, feedback: Feedback, damping: float
+) -> Score:
+    """Predict means plus what a person's own residuals say, by ridge regression on the directions.
+
+    Parameters
+    ----------
+    means : array (items,)
+        Of all items.
+    kept : int array
+        Columns that the directions are about.
+    found : Directions
+        What was learned.
+    feedback, damping
+        For ratings only observed items speak, and a person has a damped offset.
+
+    Examples
+    --------
+    >>> found = Directions(vectors=np.ones((2, 1), np.float32), rest=1e-9)
+    >>> score = covariance_score(np.zeros(3), np.array([0, 2]), found, feedback="ratings", damping=1e9)
+    >>> score(sparse.csr_array(np.array([[4.0, 0.0, 0.0]]))).round(3).tolist()
+    [[4.0, 0.0, 4.0]]
+    """
+    base = np.asarray(means, dtype=np.float64)
+    if feedback == "counts":
+        return lambda rows: _of_counts(rows, base, kept, found)
+    ready = None
+    if found.vectors.shape[1]:
+        ready = FoldIn(
+            found.vectors, feedback="ratings", regularization=found.rest, count_scaling=0.0, nonnegative=False
+        )
+    return lambda rows: _of_ratings(rows, base, kept, found, ready, damping)
+
+
+def _of_counts(rows: sparse.csr_array, means: Floats, kept: NDArray[np.intp], found: Directions) -> Floats:
+    """Means plus E d/(d + rest) Eᵀ of the centred row, written with factors F = E√d."""
+    scores = np.tile(means, (rows.shape[0], 1))
+    F = found.vectors.astype(np.float64)
+    centred = np.asarray(rows[:, kept] @ F) - means[kept] @ F
+    scores[:, kept] += centred @ np.diag(1 / ((F**2).sum(axis=0) + found.rest)) @ F.T
+    return scores
+
+
+def _of_ratings(
+    rows: sparse.csr_array,
+    means: Floats,
+    kept: NDArray[np.intp],
+    found: Directions,
+    ready: FoldIn | None,
+    damping: float,
+) -> Floats:
+    lengths = np.diff(rows.indptr)
+    owners = np.repeat(np.arange(lengths.size), lengths)
+    above = rows.data.astype(np.float64) - means[rows.indices]
+    offsets = np.bincount(owners, weights=above, minlength=lengths.size) / (lengths + damping)
+    scores = means + offsets[:, None]
+    if ready is None or not rows.shape[0]:
+        return np.asarray(scores)
+    parts: Any = ((above - offsets[owners]).astype(np.float32), rows.indices, rows.indptr)
+    own = sparse.csr_array(sparse.csr_array(parts, shape=rows.shape)[:, kept])
+    scores[:, kept] += ready.rows(own) @ found.vectors.T
+    return np.asarray(scores)
+
+
 _SHARES = {"counts": {"means": 1, "products": 3}, "ratings": {"means": 1, "products": 2, "pairs": 1}}
 
 

@@ -8,7 +8,7 @@ import io
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,10 +81,7 @@ class Peer:
         """How tables name it."""
         return {"implicit": "implicit ALS", "cmfrec": "cmfrec", "lenskit": "LensKit ALS"}[self.library]
 
-    @property
-    def private(self) -> bool:
-        """No."""
-        return False
+    private: ClassVar[bool] = False
 
     @property
     def installed(self) -> bool:

@@ -9,9 +9,8 @@ import pytest
 from scipy import sparse
 
 from studies import adaptation
-from studies._adaptation_data import SETTINGS, load_case, shared_factors
-from studies._adaptation_metrics import measure, merged, place_sums
-from studies._adaptation_run import WAYS, Outcome, run_case
+from studies.adaptation import SETTINGS, WAYS, Outcome, measure, merged, place_sums, run_case, shared_factors
+from studies.case import load_case
 from studies.mean_rank import mean_rank
 
 
@@ -39,17 +38,18 @@ def test_measures_add_up_over_entities():
 
 
 def test_one_case_from_split_to_figures():
-    case = load_case("hospitals", seed=3, scale=0.005)
-    assert all((np.diff(rows.indptr) <= 5).all() for rows in case.test.values())
-    shared = shared_factors(case)
+    setting = SETTINGS["hospitals"]
+    case = load_case(setting.case(0.005), seed=3)
+    assert all((np.diff(rows.indptr) <= 5).all() for rows in case.held.values())
+    shared = shared_factors(case, setting)
     assert not shared.private
     assert shared.n_items == 457
-    outcome = run_case(case)
+    outcome = run_case(case, setting)
     assert set(outcome.overall) == set(WAYS)
     assert all(0 < figures["nDCG@10"] < 1 for figures in outcome.overall.values())
     assert outcome.overall["adapted"]["nDCG@10"] > outcome.overall["popularity"]["nDCG@10"]
     assert sum(outcome.chosen.values()) == len(case.train)
-    assert run_case(case, workers=1).overall == outcome.overall
+    assert run_case(case, setting, workers=1).overall == outcome.overall
 
 
 def outcome(alone: float, adapted: float) -> Outcome:

@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
-from studies import _mechanisms_data as data
 from studies import mechanisms
-from studies._mechanisms_peers import diffprivlib_cells, recorded
-from studies._mechanisms_run import entrants
+from studies.mechanisms import diffprivlib_cells, entrants, recorded
 from twofold.release import NOT_PRIVATE, PRIVATE
 
 
@@ -28,7 +26,7 @@ def test_every_mechanism_takes_part() -> None:
 
 
 def test_a_shape_without_a_record_has_blanks_and_one_with_it_has_figures() -> None:
-    case = data.make_case(2000, 50, 10, 0)
+    case = mechanisms.make_mixture(2000, 50, 10, 0)
     assert recorded(case)[0][0] == "98-111"
 
 
@@ -36,8 +34,8 @@ def test_a_missing_peer_is_said_to_be_missing(monkeypatch: pytest.MonkeyPatch) -
     def refuse(name: str, *_: Any) -> Any:
         raise ImportError(f"cannot import a name from {name}")
 
-    case = data.make_case(50, 5, 2, 0)
-    monkeypatch.setattr("studies._mechanisms_peers.importlib.import_module", refuse)
+    case = mechanisms.make_mixture(50, 5, 2, 0)
+    monkeypatch.setattr("studies.mechanisms.importlib.import_module", refuse)
     cells, promise = diffprivlib_cells(case, mechanisms.EPSILONS)
     assert cells[0] == "does not import"
     assert "overspent" in promise
@@ -45,17 +43,17 @@ def test_a_missing_peer_is_said_to_be_missing(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_without_scikit_learn_our_own_judges(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(data.importlib.util, "find_spec", lambda _: None)
-    assert "twofold" in data.make_case(100, 5, 2, 0).judge
+    monkeypatch.setattr(mechanisms.importlib.util, "find_spec", lambda _: None)
+    assert "twofold" in mechanisms.make_mixture(100, 5, 2, 0).judge
 
 
 @pytest.mark.slow
 def test_targets_at_twenty_thousand_users() -> None:
     """At ε = 10 the ratio is at most 1.1 and at ε = 1 at most 12, for clusters of an entity's own, over three seeds."""
-    from studies._mechanisms_run import Entrant, run_once
+    from studies.mechanisms import Entrant, run_once
 
     for seed in range(3):
-        case = data.make_case(20_000, 50, 10, seed)
+        case = mechanisms.make_mixture(20_000, 50, 10, seed)
         for name in ("balcan", "sulq"):
             assert run_once(Entrant(name=name), case, "10").ratio <= 1.1
             assert run_once(Entrant(name=name), case, "1").ratio <= 12

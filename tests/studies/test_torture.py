@@ -56,7 +56,7 @@ def fast_disk(tmp_path) -> Iterator[Path]:
 
 
 def run(folder, kills: int, seed: int) -> dict[str, object]:
-    command = [sys.executable, "-m", "studies.torture", str(folder)]
+    command = [sys.executable, "-m", "studies", "torture", str(folder)]
     done = subprocess.run([*command, f"--kills={kills}", f"--seed={seed}"], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads(done.stdout)

@@ -254,10 +254,10 @@ def centres(message: Prototypes, public: ReleaseParameters, *, count: int | None
 
     Examples
     --------
-    >>> from studies.not_private.kmeans import KMeans
-    >>> public = ReleaseParameters(n_items=2, n_users=4, max_items=2, bound=9, n_prototypes=2)
-    >>> message = KMeans().release(np.array([[1, 0], [1, 2], [9, 0], [9, 2]]), public).value
-    >>> centres(message, public, count=1)
+    >>> from twofold.release.buckets import Popularity
+    >>> public = ReleaseParameters(n_items=2, n_users=4, max_items=2, bound=9, epsilon=10**6)
+    >>> message = Popularity().release(np.array([[1, 0], [1, 2], [9, 0], [9, 2]]), public, rng=0).value
+    >>> centres(message, public, count=1).round(2)
     array([[5., 1.]])
     """
     most = public.n_prototypes if count is None else count

@@ -6,7 +6,7 @@ import importlib
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from twofold.errors import BadParameter, Set
+from twofold.errors import BadParameter, MissingExtra, Set
 from twofold.release.balcan import Balcan
 from twofold.release.bilinear.layout import MOST_NUMBERS
 from twofold.release.bilinear.mechanism import Bilinear, clear_share
@@ -175,9 +175,9 @@ _HOMES: Final = {
     "gram": "twofold.release.bilinear.mechanism:Gram",
     "sketch": "twofold.release.bilinear.mechanism:Sketch",
     "features": "twofold.release.bilinear.mechanism:ItemFeatures",
-    "exact": "studies.not_private.exact:Exact",
-    "kmeans": "studies.not_private.kmeans:KMeans",
-    "random": "studies.not_private.random_users:RandomUsers",
+    "exact": "studies.not_private:Exact",
+    "kmeans": "studies.not_private:KMeans",
+    "random": "studies.not_private:RandomUsers",
 }
 #: Mechanisms with a proof that release prototypes, in the order of the documentation.
 PRIVATE: Final = ("balcan", "sulq", "buckets", "popularity")
@@ -216,7 +216,19 @@ def mechanism(name: str, **options: Any) -> Mechanism:
         )
     module, _, kind = _HOMES[name].partition(":")
     try:
-        made = getattr(importlib.import_module(module), kind)(**options)
+        home = importlib.import_module(module)
+    except ModuleNotFoundError as problem:
+        if not (problem.name or "").startswith("studies"):
+            raise
+        raise MissingExtra(
+            "this {parameter} is for comparison only and not part of the package.",
+            parameter="mechanism",
+            found=repr(name),
+            expected=", ".join(sorted((*PRIVATE, *BILINEAR, "auto"))),
+            fix="run it in the laboratory of the source repository, the folder studies/",
+        ) from None
+    try:
+        made = getattr(home, kind)(**options)
     except TypeError:
         raise BadParameter(f"mechanism {name!r} has no such option.", found=", ".join(options)) from None
     return cast(Mechanism, made)

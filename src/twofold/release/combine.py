@@ -61,11 +61,11 @@ def stacked(messages: Iterable[Prototypes], public: ReleaseParameters) -> Weight
 
     Examples
     --------
-    >>> from studies.not_private.kmeans import KMeans
-    >>> public = ReleaseParameters(n_items=3, n_users=3, max_items=3, bound=1, n_prototypes=2)
-    >>> message = KMeans().release(np.eye(3), public).value
+    >>> from twofold.release.buckets import Popularity
+    >>> public = ReleaseParameters(n_items=3, n_users=3, max_items=3, bound=1, epsilon=10**6)
+    >>> message = Popularity().release(np.eye(3), public, rng=0).value
     >>> stacked([message, message], public).n_rows
-    4
+    2
     """
     kept = list(messages)
     for message in kept:
@@ -82,10 +82,10 @@ def weighted_rows(messages: Sequence[Prototypes], public: ReleaseParameters) -> 
 
     Examples
     --------
-    >>> from studies.not_private.kmeans import KMeans
-    >>> public = ReleaseParameters(n_items=3, n_users=3, max_items=3, bound=1, n_prototypes=2)
-    >>> message = KMeans().release(np.eye(3), public).value
-    >>> weighted_rows([message], public).row_weights.sum()
+    >>> from twofold.release.buckets import Popularity
+    >>> public = ReleaseParameters(n_items=3, n_users=3, max_items=3, bound=1, epsilon=10**6)
+    >>> message = Popularity().release(np.eye(3), public, rng=0).value
+    >>> weighted_rows([message], public).row_weights.sum().round(3)
     np.float64(3.0)
     """
     return joined([_rows(believed(message, public), public) for message in messages])

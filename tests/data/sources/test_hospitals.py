@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from studies.data.hospitals_calibration import calibration
-from studies.data.hospitals_facts import between_hospitals, gap, tails
+from studies.data.calibration import between_hospitals, calibration, gap, tails
 from twofold.data.federation import Federation
 from twofold.data.sources.hospital_world import STRUCTURES, hospital_sizes
 from twofold.data.sources.hospitals import HospitalsConfig, Simulation, load, simulate

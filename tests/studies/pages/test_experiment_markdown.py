@@ -8,10 +8,9 @@ import polars as pl
 import pytest
 
 from studies.pages.experiment_markdown import figures_markdown, index_markdown
-from studies.reproduce.figures import figure
-from studies.reproduce.judge import judge
-from studies.reproduce.results import SCHEMA, Results
-from studies.reproduce.runner import Outcome
+from studies.paper.figures import figure
+from studies.paper.results import SCHEMA, Results
+from studies.paper.run import Outcome, judge
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,9 @@ import math
 
 import polars as pl
 
-from studies._frontier_page import markdown
-from studies._frontier_settings import read_frontier
-from studies._frontier_store import SCHEMA
-from studies._frontier_summary import Results
+from studies.frontier.page import markdown
+from studies.frontier.settings import read_frontier
+from studies.frontier.summary import SCHEMA, Results
 from studies.pages.frontier_report import frontier_page, pictures
 
 GRID = read_frontier("full")

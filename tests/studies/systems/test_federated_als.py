@@ -10,7 +10,7 @@ from scipy import sparse
 
 from studies.systems import system
 from studies.systems.factorization import Factorization
-from studies.systems.federated_als import item_gradient
+from studies.systems.iterative import item_gradient
 from twofold.algorithms.fold_in import fold_in
 from twofold.data.federation import Federation
 from twofold.data.sources import hospitals

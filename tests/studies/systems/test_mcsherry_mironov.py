@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from studies.systems import system
-from studies.systems._covariance import Covariance, leading
+from studies.systems.mcsherry_mironov import Covariance, leading
 from twofold.data.catalog import Catalog
 from twofold.data.federation import Federation
 from twofold.data.identifiers import Identifiers

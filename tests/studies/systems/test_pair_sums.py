@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from studies.systems._pair_sums import PairSums
+from studies.systems.mcsherry_mironov import PairSums
 from twofold.privacy.budget import ZCDP, PureDP
 from twofold.privacy.rng import Seeded
 from twofold.privacy.unit import Unit

@@ -1,0 +1,55 @@
+"""The laboratory's one command line: ``python -m studies COMMAND``, each with ``--help``."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from twofold.errors import TwofoldError
+
+__all__ = ["COMMANDS", "main"]
+
+#: Command to the function that runs it, and what it does. Modules are loaded when asked for.
+COMMANDS: Final = {
+    "reproduce": ("studies.paper.run:main", "the paper's experiments again, with a verdict on every claim"),
+    "compare": ("studies.paper.run:compare", "every system, other libraries, bytes and rounds"),
+    "frontier": ("studies.frontier.run:main", "when private federation is worth it, by mechanism, noise and ε"),
+    "adaptation": ("studies.adaptation:main", "what joining is worth without noise, next to staying alone"),
+    "mechanisms": ("studies.mechanisms:main", "one table of all release mechanisms on clustered data"),
+    "calibration": ("studies.data.calibration:main", "how close simulated hospitals come to eICU"),
+    "torture": ("studies.torture:main", "kill writers of a ledger, and check that nothing is lost"),
+    "shape": ("studies.shape:main", "how many files the code has, and how full they are"),
+    "same": ("studies.same_numbers:main", "record every number of this version, or compare with a record"),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; give the exit code.
+
+    Examples
+    --------
+    >>> main(["reproduce", "fig9"])
+    Traceback (most recent call last):
+    SystemExit: BadParameter: this figure is not known...
+    """
+    parser = argparse.ArgumentParser(
+        prog="python -m studies",
+        description="The laboratory of twofold: experiments, comparisons, checks of the code.",
+        epilog="\n".join(["commands:", *(f"  {name:12} {about}" for name, (_, about) in COMMANDS.items())]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("command", choices=COMMANDS, metavar="COMMAND", help="one of those below; each has --help")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="its arguments")
+    asked = parser.parse_args(arguments)
+    module, _, name = COMMANDS[asked.command][0].partition(":")
+    try:
+        return int(getattr(importlib.import_module(module), name)(asked.arguments) or 0)
+    except TwofoldError as error:
+        sys.exit(f"{type(error).__name__}: {error}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The frontier: when private federation is worth it, and when not."""

@@ -1,0 +1,223 @@
+"""The tables of the frontier, as text cells; a page of Markdown and one of HTML both show these."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from studies.frontier.settings import Target
+from studies.frontier.summary import GROUPS, Figure, Results
+
+__all__ = [
+    "NAMES",
+    "Sheet",
+    "all_sheets",
+    "control_sheet",
+    "entity_sheet",
+    "harm_sheet",
+    "metric_sheet",
+    "share_sheet",
+    "target_sheet",
+]
+
+#: What noises are called.
+NAMES = {"own": "own noise", "secure": "secure sum", "none": "no noise, not private", "noise only": "noise only"}
+
+#: Entities that are listed one by one.
+MOST_NAMED = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sheet:
+    """A caption, headings and rows of text.
+
+    Examples
+    --------
+    >>> print(Sheet(caption="Sizes", heads=("who", "users"), rows=(("a", "12"),)).markdown())
+    | who | users |
+    |---|---|
+    | a | 12 |
+    """
+
+    caption: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def markdown(self) -> str:
+        """Render as a GitHub table."""
+        lines = ["| " + " | ".join(row) + " |" for row in (self.heads, *self.rows)]
+        return "\n".join([lines[0], "|" + "---|" * len(self.heads), *lines[1:]])
+
+
+def all_sheets(results: Results) -> list[Sheet]:
+    """Every table of one data set that has a row, controls first."""
+    sheets = [control_sheet(results), *(share_sheet(results, group) for group in GROUPS), metric_sheet(results)]
+    if results.setting.feedback == "ratings":
+        sheets.append(metric_sheet(results, way="shared only"))
+    sheets.append(harm_sheet(results))
+    # Elsewhere a name is another entity in every split: simulated anew, or cut at random.
+    if results.setting.source in ("movielens", "eicu-demo") and len(results.entity_users) <= MOST_NAMED:
+        sheets += [entity_sheet(results, noise) for noise in ("secure", "own")]
+    return [sheet for sheet in sheets if sheet.rows]
+
+
+def control_sheet(results: Results) -> Sheet:
+    """What needs no privacy, and noise alone: the test metric of every group."""
+    lines = [
+        ("own popularity", ("own popularity",)),
+        ("alone", ("alone",)),
+        ("public features only", ("public features",)),
+        *((f"federated, no noise: {name}", (name,)) for name in _without_noise(results)),
+        *((f"noise only in place of {cell[0]}", cell) for cell in results.noise_only),
+        ("pooled data", ("pooled",)),
+    ]
+    rows = [
+        (title, *(_metric(results.figure(*cell, group=group), results.seeds) for group in GROUPS))
+        for title, cell in lines
+    ]
+    kept = tuple(row for row in rows if set(row[1:]) != {"–"})
+    return Sheet(caption=f"Controls: {_metric_name(results)}", heads=("way", *GROUPS), rows=kept)
+
+
+def share_sheet(results: Results, group: str) -> Sheet:
+    """Share of the gap closed, every mechanism and noise against ε."""
+
+    def text(*cell: Any) -> str:
+        return _percent(results.share(*cell, group=group), results.seeds)
+
+    return _against_epsilon(results, f"Share of the gap closed, {_group(group)}", text)
+
+
+def metric_sheet(results: Results, *, group: str = "all", way: str = "adapted") -> Sheet:
+    """The test metric itself, every mechanism and noise against ε."""
+
+    def text(*cell: Any) -> str:
+        return _metric(results.figure(*cell, group=group, way=way), results.seeds)
+
+    made = _against_epsilon(results, f"{_metric_name(results)}, {way}, {_group(group)}", text)
+    return replace(made, rows=tuple(row for row in made.rows if set(row[1:]) != {"–"}))
+
+
+def harm_sheet(results: Results) -> Sheet:
+    """Entities worse off than alone: by more than one standard error, of those that took anything shared."""
+
+    def text(*cell: Any) -> str:
+        if not results.metric(*cell):
+            return "–"
+        found = results.harm(*cell)
+        return f"{found.worse} ({found.far_worse}) of {found.moved}"
+
+    caption = "Entities worse than alone by more than one standard error (two), of those that took anything shared"
+    return _against_epsilon(results, caption, text)
+
+
+def _against_epsilon(results: Results, caption: str, text: Callable[[str, str, float], str]) -> Sheet:
+    """A row per private mechanism and noise, a column per ε."""
+    epsilons = results.epsilons
+    return Sheet(
+        caption=caption,
+        heads=("mechanism", *(f"ε = {one:g}" for one in epsilons)),
+        rows=tuple(
+            (f"{mechanism}, {NAMES[noise]}", *(text(mechanism, noise, one) for one in epsilons))
+            for mechanism, noise in results.privates
+        ),
+    )
+
+
+def entity_sheet(results: Results, noise: str) -> Sheet:
+    """Every entity's gain over alone with the headline mechanism, mean ± standard error over splits."""
+    mechanism, epsilons = results.setting.headline, results.epsilons
+    gains = {one: results.entity_gains(mechanism, noise, one) for one in epsilons}
+    users = results.entity_users
+    rows = tuple(
+        (f"{entity} ({users[entity]:,} users)", *(_signed(gains[one].get(entity, Figure())) for one in epsilons))
+        for entity in sorted(users, key=lambda entity: (users[entity], entity))
+    )
+    what = "nDCG@10" if results.setting.metric == "ndcg" else "mean squared error, less of it than alone"
+    return Sheet(
+        caption=f"Gain of every measured entity over alone: {mechanism}, {NAMES[noise]}, {what}",
+        heads=("entity", *(f"ε = {one:g}" for one in epsilons)),
+        rows=rows if any(gains.values()) else (),
+    )
+
+
+def target_sheet(targets: Sequence[Target], results: dict[str, Results]) -> Sheet:
+    """Every target beside what was measured."""
+    rows = [_target(one, results[one.data]) for one in targets if one.data in results]
+    rows += [_no_harm(list(results.values()))] if rows else []
+    return Sheet(caption="Targets", heads=("target", "measured", "reached"), rows=tuple(rows))
+
+
+def _no_harm(results: Sequence[Results]) -> tuple[str, str, str]:
+    """The target that no entity is worse off, over all private cells; with the cell that is worst."""
+    cells = [
+        (one.harm(mechanism, noise, epsilon), f"{one.setting.title}, {mechanism}, {NAMES[noise]}, ε = {epsilon:g}")
+        for one in results
+        for mechanism, noise in one.privates
+        for epsilon in one.epsilons
+        if one.metric(mechanism, noise, epsilon)
+    ]
+    where = "no entity worse than alone by more than one standard error, anywhere"
+    worse, moved = sum(harm.worse for harm, _ in cells), sum(harm.moved for harm, _ in cells)
+    if not worse:
+        return where, f"0 of {moved:,}", "yes" if cells else "not known"
+    worst, name = max(cells, key=lambda cell: cell[0].worse / max(cell[0].moved, 10))
+    return f"{where} (worst: {name}, {worst.worse} of {worst.moved})", f"{worse:,} of {moved:,}", "no"
+
+
+def _target(target: Target, results: Results) -> tuple[str, str, str]:
+    setting = results.setting
+    cell = (setting.headline, target.noise, target.epsilon)
+    where = (
+        f"{setting.title}: {setting.headline}, {NAMES[target.noise]}, ε = {target.epsilon:g}, {_group(target.group)}"
+    )
+    if target.least is not None:
+        found = results.share(*cell, group=target.group, way=target.way)
+        text, reached = _percent(found, results.seeds), found.mean >= target.least
+        where += f": at least {100 * target.least:.0f} % of the gap"
+    else:
+        assert target.most is not None
+        found = results.figure(*cell, group=target.group, way=target.way)
+        text, reached = _metric(found, results.seeds), found.mean <= target.most
+        where += f", {target.way}: RMSE at most {target.most:g}"
+    if math.isnan(found.mean):
+        return where, "not measured" if not found.seeds else "no clear gap", "not known"
+    return where, text, "yes" if reached else "no"
+
+
+def _without_noise(results: Results) -> list[str]:
+    return [release.name for release in results.setting.releases if results.metric(release.name)]
+
+
+def _metric_name(results: Results) -> str:
+    return "nDCG@10, more is better" if results.setting.metric == "ndcg" else "RMSE, less is better"
+
+
+def _metric(figure: Figure, seeds: int = 0) -> str:
+    if math.isnan(figure.mean):
+        return "–"
+    return f"{figure.mean:.4f}" + ("" if math.isnan(figure.error) else f" ± {figure.error:.4f}") + _few(figure, seeds)
+
+
+def _few(figure: Figure, seeds: int) -> str:
+    """A mark where fewer seeds than elsewhere were run: such means are of other splits than those beside them."""
+    return f" ({figure.seeds} seed{'s' if figure.seeds > 1 else ''})" if figure.seeds < seeds else ""
+
+
+def _signed(figure: Figure) -> str:
+    if math.isnan(figure.mean):
+        return "–"
+    return f"{figure.mean:+.4f}" + ("" if math.isnan(figure.error) else f" ± {figure.error:.4f}")
+
+
+def _percent(figure: Figure, seeds: int = 0) -> str:
+    if math.isnan(figure.mean):
+        return "–"
+    spread = "" if math.isnan(figure.error) else f" ± {100 * figure.error:.0f}"
+    return f"{100 * figure.mean:.0f}{spread} %{_few(figure, seeds)}"
+
+
+def _group(group: str) -> str:
+    return "all entities" if group == "all" else f"{group} of the entities"

@@ -1,1 +1,0 @@
-"""Release mechanisms without a proof, for comparison only."""

@@ -1,0 +1,249 @@
+"""Run one cell: fit a system and measure it, or judge released prototypes by their k-means objective."""
+
+from __future__ import annotations
+
+import math
+import platform
+import time
+from collections.abc import Iterator
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from studies.as_published import prototypes_as_recorded
+from studies.case import Case, load_case
+from studies.store import Cell
+from studies.systems import Fitted, system
+from studies.systems.peers import PEERS, installed
+from twofold import __version__
+from twofold.errors import BadParameter
+from twofold.evaluate.measure import measure
+from twofold.evaluate.rmse import rmse_per_entity_mean, rmse_pooled
+from twofold.evaluate.summary import summarize
+from twofold.release import PRIVATE, ReleaseParameters, mechanism
+from twofold.release.cells import centres
+
+__all__ = ["SYSTEMS", "installed_system", "objective_rows", "run_cell", "versions"]
+
+#: Metric, group of entities ("all", "quarter 1", "entity 5"), value, and an interval over users where there is one.
+Row = tuple[str, str, float, float | None, float | None]
+Floats = NDArray[np.float64]
+_CELLS: Final = 4_000_000  # scores at once: 16 MB
+_RESAMPLES: Final = 200
+_PER_ENTITY: Final = ("mean_rank", "rmse_pooled")
+
+
+def run_cell(cell: Cell) -> dict[str, Any]:
+    """Everything a cell gives, as plain JSON: rows of measures, seconds, versions, and a note.
+
+    Examples
+    --------
+    >>> data = {"source": "hospitals", "scale": 0.001}
+    >>> found = run_cell(Cell(data=data, system="popularity-own", options={}, seed=0))
+    >>> [row[0] for row in found["rows"] if row[1] == "all"][:2]
+    ['ndcg', 'rmse_pooled']
+    """
+    case = load_case(cell.data, cell.seed)
+    start = time.perf_counter()
+    if cell.task == "objective":
+        rows, note = list(objective_rows(cell, case)), ""
+        fitted_after = time.perf_counter() - start
+    else:
+        fitted = system(cell.system, **cell.options).fit(case.train, feedback=cell.feedback, seed=cell.seed)
+        fitted_after = time.perf_counter() - start
+        rows, note = list(_rows(cell, case, fitted)), fitted.note
+    return {
+        "rows": [row for row in rows if math.isfinite(row[2])],
+        "note": note,
+        "seconds": round(time.perf_counter() - start, 3),
+        "seconds_to_fit": round(fitted_after, 3),
+        "versions": versions(),
+    }
+
+
+def installed_system(name: str) -> bool:
+    """Whether a system can run here: false for a library that is not installed.
+
+    Examples
+    --------
+    >>> installed_system("pooled")
+    True
+    """
+    return name not in PEERS or installed(name)
+
+
+@cache
+def versions() -> dict[str, str]:
+    """What the results were made with.
+
+    Examples
+    --------
+    >>> {"python", "twofold", "numpy"} <= set(versions())
+    True
+    """
+    found = {"python": platform.python_version(), "twofold": __version__}
+    for name in ("numpy", "scipy", "numba", "polars", *PEERS):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _rows(cell: Cell, case: Case, fitted: Fitted) -> Iterator[Row]:
+    if case.test is not None:
+        yield from _held_out(cell, case, fitted)
+        if _predicts(cell):
+            yield from _fitted_to(case, fitted)
+    else:
+        yield from _whole(case, fitted)
+    yield from _cost(fitted)
+
+
+def _predicts(cell: Cell) -> bool:
+    """Implicit models of other libraries give preferences near 0 and 1, whose RMSE means nothing."""
+    return cell.system not in PEERS or (cell.feedback == "ratings" and cell.system != "implicit")
+
+
+def _held_out(cell: Cell, case: Case, fitted: Fitted) -> Iterator[Row]:
+    if case.test is None:
+        raise BadParameter("this data set holds nothing out.")
+    metrics = ("rmse", "mean_rank", "mean_rank_unseen", "ndcg") if _predicts(cell) else ("mean_rank", "ndcg")
+    measured = {
+        label: measure(
+            lambda rows, label=label: fitted.scores(label, rows),  # type: ignore[misc]
+            train.matrix,
+            case.test[label].matrix,
+            feedback=cell.feedback,
+            metrics=metrics,
+            lower=case.lower,
+            bound=case.bound,
+        )
+        for label, train in case.train.items()
+    }
+    for row in summarize(measured, resamples=_RESAMPLES, rng=cell.seed).iter_rows(named=True):
+        if row["value"] is not None and (row["scope"] != "entity" or row["metric"] in _PER_ENTITY):
+            group = "all" if row["scope"] == "all" else f"{row['scope']} {row['name']}"
+            yield row["metric"], group, row["value"], row["low"], row["high"]
+
+
+def _fitted_to(case: Case, fitted: Fitted) -> Iterator[Row]:
+    """Error over the entries that were fitted; entries only, as recorded."""
+    squares, entries = [], []
+    for label, ratings in case.train.items():
+        total = 0.0
+        for rows in _blocks(ratings.matrix):
+            owners = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+            found = np.clip(fitted.scores(label, rows)[owners, rows.indices], case.lower, case.bound)
+            total += float(((found.astype(np.float64) - rows.data) ** 2).sum())
+        squares.append(total)
+        entries.append(ratings.n_entries)
+    yield "rmse_train_pooled", "all", float(rmse_pooled(squares, entries)), None, None
+    yield "rmse_train_per_entity_mean", "all", float(rmse_per_entity_mean(squares, entries)), None, None
+
+
+def _whole(case: Case, fitted: Fitted) -> Iterator[Row]:
+    """Error over the whole table, zeros included, and the expected error on a fresh draw of the same rates."""
+    table, fresh, place = 0.0, 0.0, 0
+    for label, ratings in case.train.items():
+        for rows in _blocks(ratings.matrix):
+            found = fitted.scores(label, rows).astype(np.float64)
+            table += float(((found - rows.toarray()) ** 2).sum())
+            if case.rates is not None:
+                rates = case.rates(slice(place, place + rows.shape[0]))
+                fresh += float(((found - rates) ** 2 + rates).sum())  # a Poisson count varies by its rate
+            place += rows.shape[0]
+    cells = case.train.n_users * len(case.train.catalog)
+    yield "rmse_table", "all", math.sqrt(table / cells), None, None
+    if case.rates is not None:
+        yield "rmse_fresh", "all", math.sqrt(fresh / cells), None, None
+
+
+def _cost(fitted: Fitted) -> Iterator[Row]:
+    yield "rounds", "all", float(fitted.rounds), None, None
+    yield "bytes_up", "all", float(fitted.bytes_up), None, None
+    yield "bytes_down", "all", float(fitted.bytes_down), None, None
+    yield "megabytes", "all", (fitted.bytes_up + fitted.bytes_down) / 1e6, None, None
+    yield "epsilon_paid", "all", math.nan if fitted.epsilon is None else fitted.epsilon, None, None
+
+
+def _blocks(matrix: Any) -> Iterator[Any]:
+    step = max(1, _CELLS // matrix.shape[1])
+    for start in range(0, matrix.shape[0], step):
+        yield matrix[start : start + step]
+
+
+#: What can be judged: mechanisms of the registry, one exact mean, and the published variant.
+SYSTEMS: Final = ("auto", *PRIVATE, "kmeans", "random", "one-mean", "as-published")
+#: A Poisson count of mean 1 is above 5 once in 1,700 draws.
+_BOUND: Final = 5
+
+
+def objective_rows(cell: Cell, case: Case) -> Iterator[Row]:
+    """Objective of released centres over the whole table, absolute and as a multiple of that of one exact mean.
+
+    Paper
+    -----
+    Supplement, Experiment 1. All users are one entity there.
+
+    Examples
+    --------
+    >>> from studies.case import load_case
+    >>> data = {"source": "synthetic", "n_users": 40, "n_items": 6, "rank": 2, "n_entities": 1}
+    >>> cell = Cell(data=data, system="one-mean", options={}, seed=0, task="objective")
+    >>> [row[:3] for row in objective_rows(cell, load_case(data, 0)) if row[0] == "objective_ratio"]
+    [('objective_ratio', 'all', 1.0)]
+    """
+    rows = case.train.pooled().matrix
+    found = _centres(cell, rows)
+    best, used = _judged(rows, found)
+    mean = _mean(rows)
+    single, _ = _judged(rows, mean)
+    yield "objective", "all", best, None, None
+    yield "objective_ratio", "all", best / single, None, None
+    yield "centres", "all", float(len(np.unique(found.round(9), axis=0))), None, None
+    yield "centres_used", "all", float(used), None, None
+
+
+def _centres(cell: Cell, rows: Any) -> Floats:
+    count, options = int(cell.options.get("n_prototypes", 1)), dict(cell.options)
+    if cell.system == "one-mean":
+        return _mean(rows)
+    if cell.system == "as-published":
+        made = prototypes_as_recorded(rows, count, float(options["epsilon"]), rng=cell.seed)
+        return made.value.centers
+    public = ReleaseParameters(
+        n_items=rows.shape[1],
+        n_users=rows.shape[0],
+        max_items=rows.shape[1],
+        bound=_BOUND,
+        n_prototypes=count,
+        epsilon=options.get("epsilon", 1),
+        delta=0,
+        seed=cell.seed,
+    )
+    bounded = rows.copy()
+    bounded.data = np.minimum(bounded.data, _BOUND)
+    message = mechanism(cell.system).release(bounded, public, rng=cell.seed).value
+    return np.asarray(centres(message, public), dtype=np.float64)
+
+
+def _mean(rows: Any) -> Floats:
+    """The exact mean of everybody, summed in double precision."""
+    sums = np.bincount(rows.indices, weights=rows.data.astype(np.float64), minlength=rows.shape[1])
+    return np.asarray(sums / rows.shape[0]).reshape(1, -1)
+
+
+def _judged(rows: Any, found: Floats) -> tuple[float, int]:
+    """Sum of squared distances to the nearest centre, and how many centres are nearest to anybody."""
+    total, used = 0.0, np.zeros(len(found), np.bool_)
+    step = max(1, _CELLS // max(rows.shape[1], len(found)))
+    for start in range(0, rows.shape[0], step):
+        block = rows[start : start + step].toarray().astype(np.float64)
+        squares = (block**2).sum(axis=1)[:, None] - 2 * block @ found.T + (found**2).sum(axis=1)
+        used[np.unique(squares.argmin(axis=1))] = True
+        total += float(np.maximum(squares.min(axis=1), 0.0).sum())
+    return total, int(used.sum())
