@@ -11,26 +11,26 @@ PYTEST := $(BIN)/python -m pytest
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-demo: $(VENV)/.runtime  ## a simulated federation, both rounds, with a table and a report
+demo: $(VENV)/.runtime  ## run a simulated federation, both rounds, with a table and a report
 	$(BIN)/twofold demo
 
-test: $(VENV)/.dev  ## every test but the slow ones, doctests, coverage
+test: $(VENV)/.dev  ## run every test except the slow ones, with doctests and coverage
 	$(PYTEST) -n auto -m "not slow" --cov --cov-report=term
 
-test-slow: $(VENV)/.dev  ## the slow tests, minutes each
+test-slow: $(VENV)/.dev  ## run the slow tests, minutes each
 	$(PYTEST) -n auto -m slow
 
-check: $(VENV)/.dev  ## ruff, mypy strict, import arrows
+check: $(VENV)/.dev  ## run ruff, mypy strict and the import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: $(VENV)/.dev  ## let ruff mend what it can
+format: $(VENV)/.dev  ## format the code and fix what ruff can fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.bench  ## side by side with peers; prints ratios
+bench: $(VENV)/.bench  ## time twofold beside its peers; prints ratios
 	$(BIN)/python -m benchmarks
 
 docs: $(VENV)/.docs  ## build the documentation site into site/
@@ -53,7 +53,7 @@ $(VENV)/.%: requirements/%.txt $(VENV)/.runtime
 
 $(VENV)/.bench: requirements/bench.txt $(VENV)/.dev
 
-# Locks hold versions and hashes and name no registry. uv resolves once for every platform.
+# Locks hold versions and hashes and name no registry. uv resolves all platforms in one run.
 LOCK = uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q pyproject.toml
 lock:  ## resolve the dependencies again (needs uv)
 	$(LOCK) --group build -o requirements/runtime.txt
@@ -61,5 +61,5 @@ lock:  ## resolve the dependencies again (needs uv)
 	$(LOCK) --group docs -c requirements/dev.txt -o requirements/docs.txt
 	$(LOCK) --extra all --extra bench -c requirements/dev.txt -o requirements/bench.txt
 
-clean:  ## remove what the targets made
+clean:  ## remove everything the targets made
 	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .coverage build dist

@@ -254,8 +254,8 @@ def test_the_python_of_the_how_to_runs_as_written(
     scope: dict[str, Any] = {"tw": SimpleNamespace(Model=Model)}
     exec(code, scope)
     assert scope["frame"]["user"].unique(maintain_order=True).to_list() == ["patient-17", "patient-4"]
-    told = scope["told"]
-    assert told.score - sum(one.contribution for one in told.reasons) - told.rest == pytest.approx(0)
+    made = scope["explanation"]
+    assert made.score - sum(one.contribution for one in made.reasons) - made.rest == pytest.approx(0)
     written = {"st-anna.model", "recommendations.parquet", "items.npz", "items.parquet"}
     assert {path.name for path in tmp_path.iterdir()} == written
 

@@ -134,18 +134,18 @@ class Plan(FieldTable):
         '"counts": an absent entry is a zero. "ratings": an absent entry is unknown.', default="counts"
     )
     lower: Number = described(
-        "Smallest value of an entry; smaller ones are raised to it.",
+        "Smallest value of an entry; smaller values are raised to it.",
         suggested=lambda data: 1.0 if data.get("feedback") == "ratings" else 0.0,
         default_text="0 for counts, 1 for ratings",
     )
-    bound: Number = described("Largest value of an entry; larger ones are cut. Noise grows with it.", default=5.0)
+    bound: Number = described("Largest value of an entry; larger values are cut. Noise grows with it.", default=5.0)
     max_items: Whole = described(
-        "Most items one user contributes. Noise grows with it, or with its root where delta is above 0.",
+        "Most items one user contributes. Noise grows with it, or with its root if delta is above 0.",
         suggested=_usual_items,
         default_text="three times the root of the catalog's length, between 10 and 100",
     )
     centre: Number | None = described(
-        "Value ratings are centred at.",
+        "Value at which ratings are centred.",
         default=None,
         default_text="the middle of lower and bound; 0 for counts",
         example=3.0,
@@ -161,12 +161,12 @@ class Plan(FieldTable):
         example=20.0,
     )
     n_prototypes: Whole = described(
-        "Prototypes of an entity: groups of similar users it speaks of.",
+        "Prototypes of an entity: groups of similar users.",
         suggested=lambda data: min(10, _items(data)),
         default_text="10, or the number of items",
     )
     rank: Whole = described(
-        "Most factors the server looks for.",
+        "Most factors the server computes.",
         suggested=lambda data: min(20, _items(data)),
         default_text="20, or the number of items",
     )
@@ -186,11 +186,11 @@ class Plan(FieldTable):
         default="auto",
     )
     n_users: Whole = described(
-        "Users an entity promises to have. Never count them for this: a wrong number costs accuracy only.",
+        "Users an entity promises to have. Never count them for this: a wrong number costs only accuracy.",
         default=1_000,
     )
     n_entities: Whole = described("Entities expected to answer.", default=1)
-    quorum: Whole = described("Fewest entities with whose messages the server goes on.", default=1)
+    quorum: Whole = described("Fewest messages with which the server continues.", default=1)
     deadline: Time | None = described(
         "Until when the server waits for the others.",
         default=None,
@@ -198,7 +198,7 @@ class Plan(FieldTable):
         example="2027-01-31T12:00:00Z",
     )
     entities: Annotated[tuple[str, ...], PlainValidator(_kept_names)] = described(
-        "Names that may take part; an empty list lets anyone.",
+        "Names that may take part; with an empty list, anyone may.",
         default=(),
         default_text="[]",
         expected="a list of names",
@@ -206,7 +206,7 @@ class Plan(FieldTable):
     )
     seed: WholeFromZero = described("Public seed of projections and starts. Never a seed of noise.", default=0)
     simulation: bool = described(
-        "true allows seeds and missing ledgers and marks everything as not private. Never true with people.",
+        "true allows seeds and missing ledgers and marks everything as not private. Never use it for real people.",
         default=False,
     )
     unit: Annotated[Unit, PlainValidator(_kept_unit)] = described(
@@ -217,7 +217,7 @@ class Plan(FieldTable):
         option=False,
     )
     features: Annotated[FeaturesKey | None, PlainValidator(_kept_features)] = described(
-        "Public table of what the items are, in the catalog's order.",
+        "Public table that describes the items, in the catalog's order.",
         default=None,
         expected="a table of features",
         option=False,

@@ -64,24 +64,23 @@ class SecureSum(FieldTable):
         "Entities that may work together with the server; the noise of the others alone keeps the promise.", default=0
     )
     threshold: _Few = described(
-        "Answers that take the masks off; 0 for as many as survivors, which is the safest.", default=0
+        "Answers needed to remove the masks; 0 for as many as survivors, which is the safest.", default=0
     )
     most_alone: Annotated[Fraction | None, PlainValidator(_kept_alone)] = described(
-        "Largest epsilon of one entity's message seen alone, should all others collude with the server.",
+        "Largest epsilon of one entity's message seen alone, if all others collude with the server.",
         default=None,
         default_text="any",
         expected="a number above 0",
         example=30,
     )
     share_deadline: Time | None = described(
-        "Until when key shares are waited for; without it, until all have shared.",
+        "Until when the server waits for key shares; without it, until all have shared.",
         default=None,
         expected="a time, as 2027-01-15T12:00:00Z",
         example="2027-01-15T12:00:00Z",
     )
     roster: Annotated[str, PlainValidator(_kept_roster)] = described(
-        "Hash of the list of everybody's public keys; empty until keys are made: such a plan can be explained and "
-        "simulated, not run.",
+        "Hash of the list of everybody's public keys. Without it, a plan can be explained and simulated but not run.",
         default="",
         expected="a Roster, or its hash",
         option=False,
