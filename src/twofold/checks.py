@@ -54,7 +54,7 @@ def positive(number: Number, *, name: str) -> Fraction:
     value = exact(number, name=name)
     if value <= 0:
         raise BadPrivacyParameter(
-            "{parameter} must be above zero.", found=str(value), expected=f"{name} > 0", parameter=name
+            "{parameter} must be above zero.", found=str(value), expected="above 0", parameter=name
         )
     return value
 
@@ -70,7 +70,7 @@ def read_delta(number: Number) -> Fraction:
     value = exact(number, name="delta")
     if not 0 <= value < 1:
         raise BadPrivacyParameter(
-            "{parameter} is a probability.", found=str(value), expected="0 <= delta < 1", parameter="delta"
+            "{parameter} is a probability.", found=str(value), expected="from 0 to below 1", parameter="delta"
         )
     return value
 

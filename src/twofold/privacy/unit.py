@@ -65,7 +65,7 @@ class Unit:
                 expected="'person' or 'visit'",
                 parameter="unit",
             )
-        checks.whole("entities", self.entities, error=BadPrivacyParameter)
+        checks.whole("unit.entities", self.entities, error=BadPrivacyParameter)
 
     @classmethod
     def person(cls, *, entities: int = 1) -> Unit:

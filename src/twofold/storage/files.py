@@ -1,7 +1,7 @@
 """Every way in which we touch a disk: whole files or none, durable before a call returns, never more than expected.
 
 Every step announces itself to `step` first. In production nobody listens; the kill tests replace the listener and end
-the process at the n-th announcement (`studies.torture`).
+the process at the n-th announcement (`python -m studies torture`).
 """
 
 from __future__ import annotations
