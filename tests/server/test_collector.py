@@ -41,7 +41,7 @@ class Picky:
             compute=self.compute,
         )
 
-    def accept(self, message: Any, read: Callable[[], bytes]) -> Arrived:
+    def accept(self, message: Any, read: Callable[[], bytes] | None) -> Arrived:
         if message.entity == "site-3":
             raise BadMessage("not wanted here.")
         return checked(message, read)

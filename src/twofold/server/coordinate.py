@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from twofold.errors import (
@@ -92,8 +91,8 @@ class StepRules:
     deadline : str or None
         Until when the others are waited for.
     accept : callable
-        Takes a decoded message and what reads its bytes again, unchecked; refuses what does not belong here, and
-        gives what `compute` needs of it.
+        Takes a decoded message and what reads its bytes again, unchecked, or None where the message stays in memory;
+        refuses what does not belong here, and gives what `compute` needs of it.
     compute : callable
         Makes what is published from what `accept` gave, in the order of the receipts.
     by_itself : bool
@@ -107,7 +106,7 @@ class StepRules:
     quorum: int
     floor: str
     deadline: str | None
-    accept: Callable[[Any, Callable[[], bytes]], Any]
+    accept: Callable[[Any, Callable[[], bytes] | None], Any]
     compute: Callable[[Sequence[Any]], bytes]
     by_itself: bool = False
     advice: Fix = "wait for more messages"
@@ -308,7 +307,7 @@ class _Gathering:
                 message = self.step.up.decode(_unchanged(one), self.plan)
                 if message.entity in taken:
                     raise conflict(message.entity)
-                note = self.rules.accept(message, partial(self.state.read, one.receipt))
+                note = self.rules.accept(message, self.state.reader(one.receipt))
                 found.setdefault(str(message.entity), []).append((one, note))
             except (ProtocolError, PrivacyError, RoundClosed) as error:
                 refused[one.receipt] = (one.entity, _reason(error))
@@ -367,7 +366,7 @@ class _Gathering:
         notes = self.state.notes
         for one in set(receipts) - set(notes):
             message = self.step.up.decode(self.state.message(one), self.plan)
-            notes[one] = self.rules.accept(message, partial(self.state.read, one))
+            notes[one] = self.rules.accept(message, self.state.reader(one))
         return [notes[one] for one in sorted(receipts)]
 
 

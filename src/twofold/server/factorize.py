@@ -217,6 +217,8 @@ class Arrived:
         Whether its noise came from a seed.
     read : callable
         Gives the bytes.
+    message : ReleaseMessage, optional
+        The decoded message, where it stays in memory anyway.
     """
 
     entity: str
@@ -224,9 +226,12 @@ class Arrived:
     size: int
     seeded: bool
     read: Callable[[], bytes] = field(repr=False, compare=False)
+    message: ReleaseMessage | None = field(default=None, repr=False, compare=False)
 
     def load(self, plan: Plan) -> ReleaseMessage:
         """Decode once more; bytes other than those that were checked are refused."""
+        if self.message is not None:
+            return self.message
         data = self.read()
         if receipt(data) != self.receipt:
             raise BadMessage(
@@ -375,14 +380,15 @@ def _arrived(
     return checked(message, keep(message.data) if place is None else lambda: read_limited(place, message_limit(plan)))
 
 
-def checked(message: ReleaseMessage, read: Callable[[], bytes]) -> Arrived:
-    """Let go of a message that was decoded, but for what is needed to read it again."""
+def checked(message: ReleaseMessage, read: Callable[[], bytes] | None) -> Arrived:
+    """Let go of a message that was decoded, but for what is needed to read it again; without `read` it is kept."""
     return Arrived(
         entity=message.entity,
         receipt=message.receipt,
         size=len(message.data),
         seeded=message.content.seeded,
-        read=read,
+        read=read or (lambda: message.data),
+        message=message if read is None else None,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from twofold.errors import BadMessage, ConflictingMessage, Set, TwofoldError
@@ -93,7 +93,7 @@ class SecureServer:
         masked = before[StepId.MASKED]
         lists = decode_survivors(masked.data, self.plan)
 
-        def answered(message: Answer, _: Callable[[], bytes]) -> Answer:
+        def answered(message: Answer, _: object) -> Answer:
             check_answer(message.content, message.entity, self.terms, lists.present, lists.survivors)
             return message
 

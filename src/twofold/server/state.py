@@ -20,8 +20,9 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final
@@ -75,6 +76,10 @@ class StepState(ABC):
     @abstractmethod
     def read(self, receipt: str) -> bytes:
         """Give the bytes under a receipt, as they are now."""
+
+    def reader(self, receipt: str) -> Callable[[], bytes] | None:
+        """Give what reads a message again; None where it stays in memory anyway."""
+        return partial(self.read, receipt)
 
     def message(self, receipt: str) -> bytes:
         """Give a message; other bytes than those that were taken are refused."""
@@ -150,6 +155,9 @@ class _StepMemory(StepState):
 
     def read(self, receipt: str) -> bytes:
         return self._data[receipt]
+
+    def reader(self, receipt: str) -> None:  # noqa: ARG002
+        return None
 
     def refused(self) -> dict[str, tuple[str, str]]:
         return dict(self._refused)
