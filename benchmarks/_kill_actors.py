@@ -16,14 +16,18 @@ from twofold.data.identifiers import Identifiers
 from twofold.data.ratings import Ratings
 from twofold.entity.agent import Entity
 from twofold.entity.model import Model
-from twofold.errors import NotReady
+from twofold.entity.participate import participate
 from twofold.federation.folder import EntityFolder, ServerFolder
+from twofold.federation.mailbox import Submitted
 from twofold.federation.plan import Plan
+from twofold.federation.steps import ROUNDS, Step
 from twofold.privacy.budget import PureDP
 from twofold.privacy.ledger import Ledger
 from twofold.privacy.unit import Unit
 from twofold.release.buckets import Popularity
-from twofold.server.coordinate import Coordinator
+from twofold.server.coordinate import coordinate
+from twofold.server.factorize import Server
+from twofold.server.state import FolderState
 
 ENTITIES = ("anna", "bela", "cora")
 USERS, ITEMS = 30, 12
@@ -82,12 +86,8 @@ def run_entity(folder: Path, name: str, tell: Tell) -> bool:
         Ledger.create(book, dataset=name, ceiling=CEILING, unit=Unit.person())
     _tell_draws(book, tell)
     entity = Entity(name, TABLES[name], PLAN, ledger=book)
-    message = entity.release()
-    box = EntityFolder(place / "out", place / "in", PLAN)
-    tell(f"sent {box.submit(message.data, entity=name)}")
-    try:
-        data = box.fetch()
-    except NotReady:
+    data = participate(entity, TellingFolder(place, tell)).factors
+    if data is None:
         return False
     tell(f"factors {hashlib.sha256(data).hexdigest()}")
     model = entity.personalize(data, local="factors", strength="shared", threads=1)
@@ -97,12 +97,26 @@ def run_entity(folder: Path, name: str, tell: Tell) -> bool:
     return True
 
 
+class TellingFolder(EntityFolder):
+    """An entity's folders, that say what was sent."""
+
+    def __init__(self, place: Path, tell: Tell) -> None:
+        super().__init__(place / "out", place / "in", PLAN)
+        self._tell = tell
+
+    def submit(self, step: Step, data: bytes, *, entity: str) -> Submitted:
+        """Send, and say so."""
+        sent = super().submit(step, data, entity=entity)
+        self._tell(f"sent {sent.receipt}")
+        return sent
+
+
 def run_server(folder: Path, tell: Tell) -> bool:
     """Take what arrived; True when the item factors are published."""
     place = folder / "server"
     box = ServerFolder(place / "in", place / "out", PLAN)
-    Coordinator(PLAN, box, state=place / "state", threads=1).step()
-    data = box.published()
+    coordinate(Server(PLAN, threads=1), box, state=FolderState(place / "state", PLAN))
+    data = box.published(ROUNDS)
     if data is None:
         return False
     tell(f"factors {hashlib.sha256(data).hexdigest()}")

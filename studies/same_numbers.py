@@ -89,10 +89,12 @@ class Names:
     def secure_rounds(self, plan: tw.Plan, entities: Sequence[tw.Entity], draw: Callable[..., Any]) -> Any:
         """Run a secure sum; give the masked messages, the unmasked total and the item factors."""
         server = tw.SecureServer(plan)
-        roll = server.roll([one.share() for one in entities])
+        list_of = getattr(server, "participants", None) or server.roll  # type: ignore[attr-defined]
+        roll = list_of([one.share() for one in entities])
         sent = [draw(one, roll) for one in entities]
         data = [one.data for one in sent]
-        lists: Any = {"roll": roll, "survivors": server.survivors(data, roll)}
+        word = "participants" if hasattr(server, "participants") else "roll"
+        lists: Any = {word: roll, "survivors": server.survivors(data, roll)}
         answers = [one.answer(lists["survivors"], roll) for one in entities]
         return sent, server.total(data, answers, **lists).numbers, server.factorize(data, answers, **lists)
 
@@ -103,7 +105,7 @@ class Old(Names):
     release = "prototypes"  # gives the message, which has `entity`, `content` and, its bytes, `data`
     simulate = "twofold.simulate:simulate"
     encode_factors = "twofold.protocol.messages:encode_factors"
-    event = staticmethod(lambda plan, seeded: plan.release_mechanism.price(plan.parameters, seeded=seeded))
+    event = staticmethod(lambda plan, seeded: plan.release_mechanism.price(plan.public, seeded=seeded))
 
     def spec(self, plan: Any, content: Any) -> Figures:
         """All that public numbers decide about a release, a function per figure; `content` is that of a message."""
@@ -112,7 +114,7 @@ class Old(Names):
         same = ("mechanism", "private", "arrays", "bytes", "most_bytes", "units", "noise", "alone", "honest")
         for name in ("units", "noise") if plan.feedback == "counts" else ():
             left[name].pop("observed")  # counts have no such part
-        twice = partial(plan.release_mechanism.combine, [content, content], plan.parameters)
+        twice = partial(plan.release_mechanism.combine, [content, content], plan.public)
         return {name: partial(left.get, name) for name in same} | {
             "most_rows": lambda: wanted.most_rows,
             "most_bytes_back": lambda: load("twofold.protocol.messages:factors_limit")(plan),
@@ -123,7 +125,7 @@ class Old(Names):
 
 
 class New(Names):
-    """Names of the second edition, written before it: adjust here and nowhere else. Figures must be those of `Old`."""
+    """Names of the second edition, as of b2b1cc9: adjust here and nowhere else. Figures must be those of `Old`."""
 
     release = "release"
     simulate = "twofold.simulation:simulate"
@@ -132,25 +134,25 @@ class New(Names):
 
     def spec(self, plan: Any, content: Any) -> Figures:  # noqa: ARG002
         """All that public numbers decide about a release, a function per figure, named and scaled as in `Old`."""
-        spec = plan.spec
-        shapes = {one.name: one.shape for one in spec.arrays}
-        known = all(size is not None for shape in shapes.values() for size in shape)
-        deviations = {one.name: one.deviation for one in spec.parts}
+        spec, secure = plan.spec, plan.secure is not None
+        parts = ("values", "counts") if plan.feedback == "counts" else ("values", "observed", "counts")
+        shapes = None if spec.numbers is None else {one.name: one.shape for one in spec.arrays}
+        alone = spec.sum.alone_epsilon if secure else None
         return {
             "mechanism": lambda: spec.mechanism,
             "private": lambda: spec.private,
-            "arrays": lambda: shapes if known else None,  # without masks
-            "bytes": lambda: spec.bytes,  # of the arrays, with masks if there are any
+            "arrays": lambda: shapes,  # without masks
+            "bytes": lambda: load("twofold.federation.messages:array_bytes")(plan) if shapes else None,
             "most_bytes": lambda: load("twofold.federation.messages:message_limit")(plan),
-            "units": lambda: {one.name: one.unit for one in spec.parts},  # values, observed (of ratings), counts
-            "noise": lambda: {"law": spec.law} | deviations,  # in values, not in steps of the grid
-            "alone": lambda: spec.sum.alone_epsilon if plan.secure else None,  # inf is "infinite"
+            "units": lambda: {name: getattr(spec.units, name) for name in parts},
+            "noise": lambda: {name: getattr(spec.noise, name) for name in ("law", *parts)},
+            "alone": lambda: "infinite" if alone == math.inf else alone,
             "honest": lambda: plan.parameters.honest,
             "most_rows": lambda: spec.most_rows,
             "most_bytes_back": lambda: load("twofold.federation.factors:factors_limit")(plan),
             "stacks": lambda: spec.stacks,
             "deviation": lambda: spec.sum.deviation if spec.sum else None,  # in steps of the grid
-            "modulus_bits": lambda: load("twofold.federation.key_messages:modulus_bits")(plan) if plan.secure else None,
+            "modulus_bits": lambda: load("twofold.federation.key_messages:modulus_bits")(plan) if secure else None,
         }
 
 
@@ -428,7 +430,7 @@ def plant(rows: Record, column: str) -> str:
 
 
 def compare(before: Record, after: Record) -> int:
-    """Print the table, then what differs; give the number of rows that differ without a declared reason."""
+    """Print the table, then a sample of what differs; give the number of rows that differ without a declared reason."""
     columns = [*dict.fromkeys(at for side in (before, after) for row in side.values() for at in row)]
     shown, details, reasons = [["", *columns]], [""], set[str]()
     for label in dict.fromkeys([*before, *after]):
@@ -437,7 +439,7 @@ def compare(before: Record, after: Record) -> int:
             old, new = (side.get(label, {}).get(column, {}) for side in (before, after))
             word, lines = verdict(f"{label}: {column}", old, new, reasons)
             shown[-1].append(word)
-            details += [*lines[:6], *([f"    and {len(lines) - 6} more"] if len(lines) > 6 else [])]
+            details += [*lines[:: len(lines) // 8 + 1], *([f"    {len(lines)} in all"] if len(lines) > 7 else [])]
     widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
     for row in shown:
         print("  ".join(map(str.ljust, row, widths)).rstrip())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from twofold.cli import app
-from twofold.errors import BadPlan, PlanMismatch, TransportError, TwofoldError, UnreadableSource
+from twofold.errors import BadPlan, PlanMismatch, TooFewMessages, TransportError, TwofoldError, UnreadableSource
 from twofold.federation.key_messages import secure_terms
 from twofold.federation.plan import Plan
 from twofold.privacy.ledger.state import StaleRelease
@@ -100,7 +101,9 @@ def test_a_server_goes_on_without_those_who_are_missing():
     assert "3 of 4 key shares" in said
     assert "--close" in said
     assert "0 of 3 messages" in call(f"{COLLECT} --close", 3)
-    assert "too few messages" in str(ask(f"{COLLECT} --close").exception)
+    error = ask(f"{COLLECT} --close").exception
+    assert isinstance(error, TooFewMessages)
+    assert (error.parameter, error.found) == ("secure.survivors", "0")
     for step in range(2):
         for name in NAMES[:3]:
             call(keyed(name), 3)
@@ -246,7 +249,41 @@ def test_who_is_missing_and_closing_only_where_it_works():
     assert json.loads(call(f"{COLLECT} --json", 3))["missing"] == ["dora"]
     result = ask(f"{COLLECT} --close")
     assert "missing: dora" in result.output
-    assert "This plan needs all 4 to share keys" in str(result.exception)
+    assert isinstance(result.exception, TooFewMessages)
+    assert (result.exception.parameter, result.exception.expected) == ("secure.present", "at least 4 of 4")
+
+
+def test_a_server_waits_looks_again_and_ends(monkeypatch: pytest.MonkeyPatch):
+    call("plan new plan.toml --catalog items.csv --n-entities 2 --n-users 25 --rank 2")
+    late, waits = list(NAMES[:2]), []
+
+    def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        call(join(late.pop()), 3)
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    assert json.loads(call(f"{COLLECT} --wait 60 --poll 0.25 --json"))["published"]
+    assert waits == [0.25] * 2
+
+
+def test_an_entity_waits_and_says_what_it_sent_meanwhile(monkeypatch: pytest.MonkeyPatch):
+    call("plan new plan.toml --catalog items.csv --n-users 25 --rank 2")
+    monkeypatch.setattr(time, "sleep", lambda _: call(COLLECT))
+    said = call(join("anna", "--wait 60"))
+    assert "sent: the message" in said
+    assert "already" not in said
+    assert Path("anna.model").exists()
+    assert "already sent: the message" in call(join("anna", "--wait 60"))
+
+
+def test_too_few_at_the_deadline_are_waited_for_and_then_refused(monkeypatch: pytest.MonkeyPatch):
+    call("plan new plan.toml --catalog items.csv --n-entities 2 --quorum 2 --deadline 2020-01-01T00:00:00Z --rank 2")
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    monkeypatch.setattr(time, "monotonic", lambda: 50.0 * len(slept))
+    error = ask(f"{COLLECT} --wait 100").exception
+    assert isinstance(error, TooFewMessages)
+    assert (error.parameter, error.found, len(slept)) == ("quorum", "0", 2)
 
 
 def test_a_plan_without_names_names_nobody():

@@ -12,19 +12,20 @@ from twofold.data.catalog import Catalog
 from twofold.data.identifiers import Identifiers
 from twofold.data.ratings import Ratings
 from twofold.entity.agent import Entity
-from twofold.entity.participate import participate
+from twofold.entity.participate import Done, ParticipationStatus, Send, Wait, act, participate
 from twofold.federation.folder import EntityFolder
 from twofold.federation.key_messages import decode_survivors
 from twofold.federation.mailbox import InProcess
 from twofold.federation.plan import Plan
 from twofold.federation.secure import SecureSum
-from twofold.federation.steps import ANSWERS, KEYS, MASKED, Phase
+from twofold.federation.steps import ANSWERS, KEYS, MASKED, ROUNDS, Step, StepId
 from twofold.identity.keystore import new_keys
 from twofold.identity.roster import Roster
 from twofold.privacy.ledger import Ledger
 from twofold.server.secure import SecureServer
 
 NAMES = ("site-0", "site-1", "site-2", "site-3")
+KEYS_SENT, MASKED_SENT = (StepId.KEYS,), (StepId.KEYS, StepId.MASKED)
 CATALOG = Catalog([f"item-{number}" for number in range(6)])
 
 
@@ -44,7 +45,7 @@ class Group:
             secure=SecureSum(survivors=3, present=3, roster=roster),
         )
         self.server = SecureServer(self.plan)
-        self.boxes = {phase.name: InProcess() for phase in (KEYS, MASKED, ANSWERS)}
+        self.box = InProcess()
         counts = np.random.default_rng(3).integers(0, 3, (9, 6)).astype(float)
         self.ratings = Ratings(
             sparse.csr_array(counts), Identifiers([f"u{row}" for row in range(9)]), CATALOG, "counts"
@@ -58,22 +59,18 @@ class Group:
             name, self.ratings, self.plan, ledger=place.with_suffix(".ledger"), keys=place.with_suffix(".keys")
         )
 
-    def box(self, phase: Phase) -> InProcess:
-        return self.boxes[phase.name]
+    def join(self, *names: str) -> ParticipationStatus:
+        return [participate(self.entity(name), self.box) for name in names][-1]
 
-    def join(self, *names: str):
-        standings = [participate(self.entity(name), self.box) for name in names]
-        return standings[-1]
+    def sent(self, step: Step) -> list[bytes]:
+        return [one.read() for one in self.box.submissions(step)]
 
-    def sent(self, phase: Phase) -> list[bytes]:
-        return [one.read() for one in self.box(phase).submissions()]
-
-    def publish_roll(self) -> None:
-        self.box(KEYS).publish(self.server.roll(self.sent(KEYS)))
+    def publish_participants(self) -> None:
+        self.box.publish(KEYS, self.server.participants(self.sent(KEYS)))
 
     def publish_survivors(self) -> None:
-        roll = self.box(KEYS).published()
-        self.box(MASKED).publish(self.server.survivors(self.sent(MASKED), roll))
+        participants = self.box.published(KEYS)
+        self.box.publish(MASKED, self.server.survivors(self.sent(MASKED), participants))
 
     def spent(self, name: str) -> int:
         return len(Ledger(self.folder / f"{name}.ledger").state().entries)
@@ -86,66 +83,79 @@ def group(tmp_path: Path) -> Group:
 
 def test_step_by_step(group: Group):
     first = group.join(*NAMES)
-    assert (first.sent, first.waits) == (("key shares",), "the list of those who shared keys")
+    assert (first.sent, first.fresh, first.waits) == (KEYS_SENT, KEYS_SENT, StepId.KEYS)
     assert [group.spent(name) for name in NAMES] == [0] * 4
-    group.publish_roll()
+    group.publish_participants()
     second = group.join(*NAMES)
-    assert (second.sent, second.waits) == (("key shares", "the masked message"), "the list of messages in the sum")
+    assert (second.sent, second.fresh, second.waits) == (MASKED_SENT, (StepId.MASKED,), StepId.MASKED)
     group.publish_survivors()
     third = group.join(*NAMES)
-    assert (third.sent[-1], third.waits, third.dropped) == ("the answer", "the item factors", False)
-    before = [group.sent(phase) for phase in (KEYS, MASKED, ANSWERS)]
+    assert (third.sent[-1], third.waits, third.dropped) == (StepId.ANSWERS, StepId.ANSWERS, False)
+    before = [group.sent(step) for step in (KEYS, MASKED, ANSWERS)]
     group.join(*NAMES)
-    assert [group.sent(phase) for phase in (KEYS, MASKED, ANSWERS)] == before
+    assert [group.sent(step) for step in (KEYS, MASKED, ANSWERS)] == before
     assert [group.spent(name) for name in NAMES] == [1] * 4
 
 
 def test_too_late_to_share_nothing_is_drawn_and_the_factors_are_still_fetched(group: Group):
     group.join(*NAMES[:3])
-    group.publish_roll()
+    group.publish_participants()
     late = group.join("site-3")
-    assert (late.sent, late.waits, late.dropped) == (("key shares",), "the item factors", True)
-    group.box(ANSWERS).publish(b"factors")  # carried as they are; whether they are sound shows when they are used
+    assert (late.sent, late.fresh, late.waits, late.dropped) == (KEYS_SENT, (), StepId.ANSWERS, True)
+    group.box.publish(ANSWERS, b"factors")  # carried as they are; whether they are sound shows when they are used
     assert group.join("site-3").factors == b"factors"
     assert group.spent("site-3") == 0
 
 
 def test_too_late_to_mask_nothing_is_drawn(group: Group):
     group.join(*NAMES)
-    group.publish_roll()
+    group.publish_participants()
     group.join(*NAMES[:3])
     group.publish_survivors()
     late = group.join("site-3")
-    assert (late.sent, late.dropped) == (("key shares",), True)
+    assert (late.sent, late.dropped) == (KEYS_SENT, True)
     assert (group.spent("site-3"), len(group.sent(MASKED))) == (0, 3)
 
 
 def test_a_masked_message_that_came_too_late_is_said_to_be_sent(group: Group):
     group.join(*NAMES)
-    group.publish_roll()
+    group.publish_participants()
     group.join(*NAMES)
-    roll = group.box(KEYS).published()
-    first = [one.read() for one in group.box(MASKED).submissions() if one.entity != "site-3"]
-    group.box(MASKED).publish(group.server.survivors(first, roll))
+    participants = group.box.published(KEYS)
+    first = [one.read() for one in group.box.submissions(MASKED) if one.entity != "site-3"]
+    group.box.publish(MASKED, group.server.survivors(first, participants))
     late = group.join("site-3")
-    assert (late.sent, late.dropped) == (("key shares", "the masked message"), True)
-    assert "site-3" not in decode_survivors(group.box(MASKED).fetch(), group.plan).survivors
+    assert (late.sent, late.fresh, late.dropped) == (MASKED_SENT, (), True)
+    assert "site-3" not in decode_survivors(group.box.fetch(MASKED), group.plan).survivors
     assert group.spent("site-3") == 1
 
 
 def test_what_lies_there_and_is_not_taken_is_said(group: Group, tmp_path: Path):
-    folder = tmp_path / "shared"
-
-    def box(phase: Phase) -> EntityFolder:
-        return EntityFolder(folder, folder, group.plan, phase=phase)
-
-    assert participate(group.entity("site-0"), box).note == ""
-    (folder / "federation.roll").write_bytes(b"half a")
-    assert "federation.roll" in participate(group.entity("site-0"), box).note
+    box = EntityFolder(tmp_path / "shared", tmp_path / "shared", group.plan)
+    assert participate(group.entity("site-0"), box).rejected == ()
+    (tmp_path / "shared" / "federation.roll").write_bytes(b"half a")
+    assert [one.name for one in participate(group.entity("site-0"), box).rejected] == ["federation.roll"]
 
 
 def test_a_plain_plan_has_one_step(group: Group):
     plan = group.plan.with_(secure=None, simulation=True)
-    box = InProcess()
-    standing = participate(Entity("site-0", group.ratings, plan, rng=1), lambda _: box)
-    assert (standing.sent, standing.waits) == (("the message",), "the item factors")
+    standing = participate(Entity("site-0", group.ratings, plan, rng=1), InProcess())
+    assert (standing.sent, standing.waits) == ((StepId.ROUNDS,), StepId.ROUNDS)
+
+
+def test_act_decides_without_any_mailbox(group: Group):
+    plan = group.plan.with_(secure=None, simulation=True)
+    entity = Entity("site-0", group.ratings, plan, rng=1)
+    assert act(entity, {}) == Send(step=ROUNDS, data=entity.release().data)
+    assert act(entity, {StepId.ROUNDS: None}, {StepId.ROUNDS}) == Wait(step=ROUNDS)
+    assert act(entity, {StepId.ROUNDS: b"factors"}, {StepId.ROUNDS}) == Done(factors=b"factors")
+
+
+def test_nothing_is_drawn_before_the_survivors_were_looked_for(group: Group):
+    group.join(*NAMES)
+    group.publish_participants()
+    published = {StepId.KEYS: group.box.published(KEYS)}
+    assert act(group.entity("site-3"), published, {StepId.KEYS}) == Wait(step=MASKED)
+    assert group.spent("site-3") == 0
+    due = act(group.entity("site-3"), published | {StepId.MASKED: None}, {StepId.KEYS})
+    assert (due.step, group.spent("site-3")) == (MASKED, 1)

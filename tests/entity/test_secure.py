@@ -15,7 +15,7 @@ from twofold.data.ratings import Ratings
 from twofold.entity.agent import Entity
 from twofold.entity.secure import SecurePart
 from twofold.errors import NotForRealUse, NotReady, PlanMismatch, PrivacyError, TwofoldError
-from twofold.federation.key_messages import decode_roll, encode_roll, encode_survivors
+from twofold.federation.key_messages import decode_participants, encode_participants, encode_survivors
 from twofold.federation.plan import Plan
 from twofold.federation.secure import SecureSum
 from twofold.identity.keystore import new_keys
@@ -53,8 +53,8 @@ class Group:
         given = {"ledger": ledger, "keys": self.folder / f"{name}.keys"} | changes
         return Entity(name, given.pop("ratings", ratings(NAMES.index(name))), given.pop("plan", self.plan), **given)
 
-    def roll(self, names: tuple[str, ...] = NAMES) -> bytes:
-        return self.server.roll([self.entity(name).share() for name in names])
+    def participants(self, names: tuple[str, ...] = NAMES) -> bytes:
+        return self.server.participants([self.entity(name).share() for name in names])
 
     def spent(self, name: str) -> int:
         return len(Ledger(self.folder / f"{name}.ledger").state().entries)
@@ -66,27 +66,27 @@ def group(tmp_path: Path) -> Group:
 
 
 def test_the_same_bytes_whenever_asked_and_paid_once(group: Group):
-    roll = group.roll()
-    first = group.entity("site-0").release(roll).data
-    assert group.entity("site-0").release(roll).data == first
+    participants = group.participants()
+    first = group.entity("site-0").release(participants).data
+    assert group.entity("site-0").release(participants).data == first
     assert group.spent("site-0") == 1
     assert group.entity("site-0").share() == group.entity("site-0").share()
     lists = encode_survivors(NAMES, NAMES[:3], group.plan)
-    assert group.entity("site-0").answer(lists, roll) == group.entity("site-0").answer(lists, roll)
+    assert group.entity("site-0").answer(lists, participants) == group.entity("site-0").answer(lists, participants)
 
 
 def test_a_second_list_of_survivors_is_refused_for_good(group: Group):
-    roll = group.roll()
+    participants = group.participants()
     one, two = (encode_survivors(NAMES, names, group.plan) for names in (NAMES[:3], NAMES))
-    group.entity("site-0").answer(one, roll)
+    group.entity("site-0").answer(one, participants)
     for _ in range(2):
         with pytest.raises(PrivacyError, match="answered another list"):
-            group.entity("site-0").answer(two, roll)
-    group.entity("site-0").answer(one, roll)
+            group.entity("site-0").answer(two, participants)
+    group.entity("site-0").answer(one, participants)
 
 
 def test_a_second_roll_is_refused_before_anything_is_drawn(group: Group):
-    whole, fewer = group.roll(), group.roll(NAMES[:3])
+    whole, fewer = group.participants(), group.participants(NAMES[:3])
     group.entity("site-0").release(whole)
     with pytest.raises(PlanMismatch, match="another list of those who shared"):
         group.entity("site-0").release(fewer)
@@ -99,15 +99,15 @@ def test_a_second_roll_is_refused_before_anything_is_drawn(group: Group):
 
 def test_no_second_message_under_the_same_masks(group: Group):
     """Another version or another ledger would give other numbers under the same masks, and tell their difference."""
-    roll = group.roll()
-    group.entity("site-0").release(roll)
+    participants = group.participants()
+    group.entity("site-0").release(participants)
     with pytest.raises(PrivacyError, match="another version"):
-        group.entity("site-0", version="2").release(roll)
+        group.entity("site-0", version="2").release(participants)
     assert group.spent("site-0") == 1
     other = group.folder / "other.ledger"
     Ledger.create(other, dataset="x", ceiling=group.plan.budget, unit=group.plan.unit)
     with pytest.raises(PrivacyError, match="masked another message"):
-        group.entity("site-0", ledger=other).release(roll)
+        group.entity("site-0", ledger=other).release(participants)
 
 
 def test_keys_serve_one_plan(group: Group):
@@ -119,21 +119,21 @@ def test_keys_serve_one_plan(group: Group):
 def test_lists_of_another_plan_are_refused(group: Group, tmp_path: Path):
     (tmp_path / "second").mkdir()
     second = Group(tmp_path / "second")
-    roll = group.roll()
+    participants = group.participants()
     with pytest.raises(TwofoldError, match="another plan"):
-        group.entity("site-0").release(second.roll())
+        group.entity("site-0").release(second.participants())
     with pytest.raises(TwofoldError, match="another plan"):
-        group.entity("site-0").answer(encode_survivors(NAMES, NAMES, second.plan), roll)
+        group.entity("site-0").answer(encode_survivors(NAMES, NAMES, second.plan), participants)
     assert group.spent("site-0") == 0
 
 
 def test_a_roll_without_ones_own_shares_or_with_others_draws_nothing(group: Group):
     with pytest.raises(PlanMismatch, match="does not hold this entity's own shares"):
-        group.entity("site-3").release(group.roll(NAMES[:3]))
-    listed = dict(decode_roll(group.roll(), group.plan).shares)
+        group.entity("site-3").release(group.participants(NAMES[:3]))
+    listed = dict(decode_participants(group.participants(), group.plan).shares)
     object.__setattr__(listed["site-0"], "commitment", bytes(32))
     with pytest.raises(PlanMismatch, match="does not hold this entity's own shares"):
-        group.entity("site-0").release(encode_roll(listed, group.plan))
+        group.entity("site-0").release(encode_participants(listed, group.plan))
     with pytest.raises(NotReady, match="nothing was drawn"):
         group.entity("site-0").release()
     assert group.spent("site-0") + group.spent("site-3") == 0
@@ -141,7 +141,7 @@ def test_a_roll_without_ones_own_shares_or_with_others_draws_nothing(group: Grou
 
 def test_whoever_is_not_a_survivor_does_not_answer(group: Group):
     with pytest.raises(PrivacyError, match="not in the list of survivors"):
-        group.entity("site-3").answer(encode_survivors(NAMES, NAMES[:3], group.plan), group.roll())
+        group.entity("site-3").answer(encode_survivors(NAMES, NAMES[:3], group.plan), group.participants())
 
 
 def test_swapped_missing_and_forgetful_keys(group: Group):
@@ -155,16 +155,16 @@ def test_swapped_missing_and_forgetful_keys(group: Group):
 
 
 def test_no_seed_and_no_missing_ledger_in_a_real_plan(group: Group):
-    roll = group.roll()
+    participants = group.participants()
     with pytest.raises(NotForRealUse, match="repeatable"):
-        group.entity("site-0", rng=3).release(roll)
+        group.entity("site-0", rng=3).release(participants)
     with pytest.raises(NotForRealUse, match="no ledger"):
-        group.entity("site-0", ledger=None).release(roll)
+        group.entity("site-0", ledger=None).release(participants)
 
 
 def test_numbers_that_would_leave_the_modulus_are_not_masked(group: Group):
     part = SecurePart("site-0", group.plan, group.folder / "site-0.keys")
-    masks, length = part.masks(group.roll()), group.plan.spec.sum.length
+    masks, length = part.masks(group.participants()), group.plan.spec.sum.length
     for number, fits in ((part.terms.limit, True), (part.terms.limit + 1, False), (-part.terms.limit - 1, False)):
         numbers = np.zeros(length, dtype=np.int64)
         numbers[5] = number

@@ -6,10 +6,11 @@ import threading
 
 import pytest
 
-from twofold.errors import BadMessage, BadPlan, ConflictingMessage, NotReady, RoundClosed
+from twofold.errors import BadMessage, BadPlan, ConflictingMessage, RoundClosed
 from twofold.federation.folder import EntityFolder, ServerFolder
-from twofold.federation.mailbox import EntityMailbox, InProcess, ServerMailbox
+from twofold.federation.mailbox import EntityMailbox, InProcess, NothingYet, ServerMailbox, Submitted
 from twofold.federation.messages import receipt
+from twofold.federation.steps import ROUNDS
 
 
 @pytest.fixture(params=["inprocess", "folders", "one folder"])
@@ -24,7 +25,7 @@ def ends(request, tmp_path, plan):
 
 
 def seen(server):
-    return [(one.entity, one.receipt, one.read()) for one in server.submissions()]
+    return [(one.entity, one.receipt, one.read()) for one in server.submissions(ROUNDS)]
 
 
 def test_both_ends_are_what_they_say(ends):
@@ -34,27 +35,28 @@ def test_both_ends_are_what_they_say(ends):
 
 def test_a_message_arrives_byte_for_byte(ends, message):
     data = message()
-    assert ends[0].submit(data, entity="st-anna") == receipt(data)
+    assert ends[0].submit(ROUNDS, data, entity="st-anna") == Submitted(receipt=receipt(data), new=True)
     assert seen(ends[1]) == [("st-anna", receipt(data), data)]
 
 
 def test_the_same_message_again_changes_nothing(ends, message):
     data = message()
-    assert ends[0].submit(data, entity="st-anna") == ends[0].submit(data, entity="st-anna")
+    first, again = (ends[0].submit(ROUNDS, data, entity="st-anna") for _ in range(2))
+    assert (first.receipt, first.new, again.new) == (again.receipt, True, False)
     assert len(seen(ends[1])) == 1
 
 
 def test_another_message_of_the_same_entity_is_refused(ends, message):
     first = message()
-    ends[0].submit(first, entity="st-anna")
+    ends[0].submit(ROUNDS, first, entity="st-anna")
     with pytest.raises(ConflictingMessage, match="two different messages of st-anna"):
-        ends[0].submit(message(), entity="st-anna")
+        ends[0].submit(ROUNDS, message(), entity="st-anna")
     assert [data for *_, data in seen(ends[1])] == [first]
 
 
 def test_entities_come_in_the_order_of_their_names(ends, message):
     for name in ("c", "a", "b"):
-        ends[0].submit(message(name), entity=name)
+        ends[0].submit(ROUNDS, message(name), entity=name)
     assert [entity for entity, *_ in seen(ends[1])] == ["a", "b", "c"]
 
 
@@ -71,30 +73,33 @@ def test_entities_come_in_the_order_of_their_names(ends, message):
 )
 def test_what_is_not_a_whole_message_under_its_own_name_is_refused(ends, message, entity, change, error):
     with pytest.raises(error):
-        ends[0].submit(change(message()), entity=entity)
+        ends[0].submit(ROUNDS, change(message()), entity=entity)
     assert seen(ends[1]) == []
 
 
 def test_nothing_to_fetch_before_publication(ends, factors):
-    with pytest.raises(NotReady):
-        ends[0].fetch()
-    assert ends[1].published() is None
-    ends[1].publish(factors())
-    assert ends[0].fetch() == ends[1].published() == factors()
+    assert ends[0].fetch(ROUNDS) == NothingYet()
+    assert ends[1].published(ROUNDS) is None
+    ends[1].publish(ROUNDS, factors())
+    assert ends[0].fetch(ROUNDS) == ends[1].published(ROUNDS) == factors()
 
 
 def test_publication_happens_once(ends, factors):
-    first = ends[1].publish(factors())
-    assert ends[1].publish(factors()) == first == receipt(factors())
+    first = ends[1].publish(ROUNDS, factors())
+    assert ends[1].publish(ROUNDS, factors()) == first == receipt(factors())
     with pytest.raises(RoundClosed):
-        ends[1].publish(factors(2.0))
-    assert ends[0].fetch() == ends[1].published() == factors()
+        ends[1].publish(ROUNDS, factors(2.0))
+    assert ends[0].fetch(ROUNDS) == ends[1].published(ROUNDS) == factors()
 
 
 def test_many_senders_at_once(ends, message):
     data = {f"entity-{number}": message(f"entity-{number}") for number in range(8)}
-    threads = [threading.Thread(target=ends[0].submit, args=(data[name],), kwargs={"entity": name}) for name in data]
-    threads += [threading.Thread(target=ends[0].submit, args=(data[name],), kwargs={"entity": name}) for name in data]
+    threads = [
+        threading.Thread(target=ends[0].submit, args=(ROUNDS, data[name]), kwargs={"entity": name}) for name in data
+    ]
+    threads += [
+        threading.Thread(target=ends[0].submit, args=(ROUNDS, data[name]), kwargs={"entity": name}) for name in data
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

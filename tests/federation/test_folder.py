@@ -8,9 +8,12 @@ import random
 
 import pytest
 
-from twofold.errors import BadMessage, ConflictingMessage, NotReady, PlanMismatch, RoundClosed, TransportError
+from twofold.errors import BadMessage, ConflictingMessage, PlanMismatch, RoundClosed, TransportError
 from twofold.federation.folder import EntityFolder, ServerFolder
+from twofold.federation.inbox import WAITING
+from twofold.federation.mailbox import NothingYet
 from twofold.federation.messages import receipt
+from twofold.federation.steps import KEYS, ROUNDS
 from twofold.storage import files
 from twofold.storage import files as disk
 
@@ -31,23 +34,23 @@ def server(tmp_path, plan):
 
 def test_a_message_has_the_name_of_its_entity_and_receipt(tmp_path, entity, message):
     data = message()
-    mark = entity.submit(data, entity="st-anna")
+    mark = entity.submit(ROUNDS, data, entity="st-anna").receipt
     assert names(tmp_path / "out") == [f"st-anna.{mark[:16]}.round1"]
 
 
 def test_a_renamed_message_in_the_outbox_still_counts(tmp_path, entity, message):
-    entity.submit(message(), entity="st-anna")
+    entity.submit(ROUNDS, message(), entity="st-anna")
     (left,) = (tmp_path / "out").iterdir()
     left.rename(tmp_path / "out" / "sent on monday")
     with pytest.raises(ConflictingMessage):
-        entity.submit(message(), entity="st-anna")
+        entity.submit(ROUNDS, message(), entity="st-anna")
 
 
 def test_an_outbox_that_was_emptied_is_filled_again(tmp_path, entity, message):
     data = message()
-    entity.submit(data, entity="st-anna")
+    entity.submit(ROUNDS, data, entity="st-anna")
     next((tmp_path / "out").iterdir()).unlink()
-    entity.submit(data, entity="st-anna")
+    entity.submit(ROUNDS, data, entity="st-anna")
     assert [one.read_bytes() for one in (tmp_path / "out").iterdir()] == [data]
 
 
@@ -56,12 +59,12 @@ def test_another_file_with_the_name_of_the_message(tmp_path, entity, message):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / f"st-anna.{receipt(data)[:16]}.round1").write_bytes(b"something else")
     with pytest.raises(TransportError, match="another file"):
-        entity.submit(data, entity="st-anna")
+        entity.submit(ROUNDS, data, entity="st-anna")
 
 
 def test_a_message_of_another_plan_does_not_enter_the_outbox(tmp_path, entity, message, plan):
     with pytest.raises(PlanMismatch, match="rank"):
-        entity.submit(message(of=plan.with_(rank=3)), entity="st-anna")
+        entity.submit(ROUNDS, message(of=plan.with_(rank=3)), entity="st-anna")
     assert not (tmp_path / "out").exists()
 
 
@@ -73,17 +76,18 @@ def test_a_full_disk_leaves_nothing_half_written(tmp_path, entity, message, monk
     with monkeypatch.context() as patch:
         patch.setattr(files, "write_all", full)
         with pytest.raises(TransportError, match="No space"):
-            entity.submit(data, entity="st-anna")
+            entity.submit(ROUNDS, data, entity="st-anna")
         assert names(tmp_path / "out") == []
-    assert entity.submit(data, entity="st-anna") == receipt(data)
+    assert entity.submit(ROUNDS, data, entity="st-anna").receipt == receipt(data)
 
 
 def test_a_drive_that_is_not_there(tmp_path, plan, message):
     gone = EntityFolder(tmp_path / "no" / "out", tmp_path / "no" / "in", plan)
     with pytest.raises(TransportError, match="drive"):
-        gone.submit(message(), entity="st-anna")
-    with pytest.raises(NotReady, match="drive"):
-        gone.fetch()
+        gone.submit(ROUNDS, message(), entity="st-anna")
+    (lacking,) = gone.fetch(ROUNDS).rejected
+    assert lacking.name == "in"
+    assert "No such file" in lacking.reason
     with pytest.raises(TransportError):
         ServerFolder(tmp_path / "no" / "in", tmp_path / "no" / "out", plan)
 
@@ -92,22 +96,33 @@ def test_factors_arrive_under_any_name_and_twice(tmp_path, entity, factors):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "attachment(1)").write_bytes(factors())
     (tmp_path / "in" / "attachment(2)").write_bytes(factors())
-    assert entity.fetch() == factors()
+    assert entity.fetch(ROUNDS) == factors()
 
 
 def test_half_arrived_factors_are_not_ready(tmp_path, entity, factors):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "x").write_bytes(factors()[:-5])
-    with pytest.raises(NotReady, match="not whole yet"):
-        entity.fetch()
+    assert entity.fetch(ROUNDS) == NothingYet(rejected=(("x", WAITING),))
 
 
 def test_factors_of_another_plan_are_named_and_left(tmp_path, entity, factors, plan, message):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "x").write_bytes(factors(of=plan.with_(max_items=3)))
     (tmp_path / "in" / "y").write_bytes(message())
-    with pytest.raises(NotReady, match=r"max_items is 3, here 2.*another step"):
-        entity.fetch()
+    other_plan, other_step = entity.fetch(ROUNDS).rejected
+    assert "max_items is 3, here 2" in other_plan.reason
+    assert other_step == ("y", "a message of another step")
+
+
+def test_where_several_steps_pass_files_of_the_others_are_not_named(tmp_path, entity, server, message):
+    """In one folder, or in a secure sum, which has three steps."""
+    shared = EntityFolder(tmp_path / "in", tmp_path / "in", entity.plan)
+    shared.submit(ROUNDS, message(), entity="st-anna")
+    assert shared.fetch(ROUNDS) == entity.fetch(KEYS) == NothingYet()
+    assert [one.name for one in entity.fetch(ROUNDS).rejected] == [path.name for path in (tmp_path / "in").iterdir()]
+    (tmp_path / "arrivals" / "x").write_bytes(message())
+    assert list(server.submissions(KEYS)) == []
+    assert server.rejected(KEYS) == []
 
 
 def test_two_different_factors_are_refused(tmp_path, entity, factors):
@@ -115,13 +130,13 @@ def test_two_different_factors_are_refused(tmp_path, entity, factors):
     (tmp_path / "in" / "x").write_bytes(factors())
     (tmp_path / "in" / "y").write_bytes(factors(2.0))
     with pytest.raises(ConflictingMessage, match="x, y"):
-        entity.fetch()
+        entity.fetch(ROUNDS)
 
 
 def test_two_different_messages_of_one_entity_are_both_given(tmp_path, server, message):
     for name in ("x", "y"):
         (tmp_path / "arrivals" / name).write_bytes(message())
-    assert [one.entity for one in server.submissions()] == ["st-anna", "st-anna"]
+    assert [one.entity for one in server.submissions(ROUNDS)] == ["st-anna", "st-anna"]
 
 
 def test_what_is_not_taken_is_listed(tmp_path, server, message, factors, plan):
@@ -130,8 +145,8 @@ def test_what_is_not_taken_is_listed(tmp_path, server, message, factors, plan):
     (arrivals / "other").write_bytes(message(of=plan.with_(rank=3)))
     (arrivals / "back").write_bytes(factors())
     (arrivals / "half").write_bytes(message("b")[:-1])
-    assert [one.entity for one in server.submissions()] == ["st-anna"]
-    assert {name: reason.split(";")[0] for name, reason in server.rejected()} == {
+    assert [one.entity for one in server.submissions(ROUNDS)] == ["st-anna"]
+    assert {name: reason.split(";")[0] for name, reason in server.rejected(ROUNDS)} == {
         "other": "the message was made with another plan. rank is 3, here 2",
         "back": "a message of another step",
         "half": "not whole yet",
@@ -139,20 +154,20 @@ def test_what_is_not_taken_is_listed(tmp_path, server, message, factors, plan):
 
 
 def test_publication_survives_a_crash_before_the_visible_file(tmp_path, server, factors, plan):
-    server.publish(factors())
+    server.publish(ROUNDS, factors())
     (shown,) = (path for path in (tmp_path / "shown").iterdir() if path.suffix == ".round2")
     shown.unlink()  # as if killed between the two copies, or carried away
     again = ServerFolder(tmp_path / "arrivals", tmp_path / "shown", plan)
-    assert again.published() == factors()
+    assert again.published(ROUNDS) == factors()
     assert shown.read_bytes() == factors()
 
 
 def test_a_changed_publication_is_noticed(tmp_path, server, factors):
-    server.publish(factors())
+    server.publish(ROUNDS, factors())
     (shown,) = (path for path in (tmp_path / "shown").iterdir() if path.suffix == ".round2")
     shown.write_bytes(factors(2.0))
     with pytest.raises(TransportError, match="was changed"):
-        server.published()
+        server.published(ROUNDS)
 
 
 def kept(server):
@@ -165,18 +180,18 @@ def test_a_link_under_the_name_of_the_first_copy_is_not_followed(tmp_path, serve
     hidden = tmp_path / "hidden"
     hidden.write_bytes(factors() if secret == "factors" else b"TOP SECRET")
     kept(server).symlink_to(hidden)
-    for job in (server.published, lambda: server.publish(factors(2.0))):
+    for job in (lambda: server.published(ROUNDS), lambda: server.publish(ROUNDS, factors(2.0))):
         with pytest.raises(TransportError, match="links are not followed") as caught:
             job()
         assert not isinstance(caught.value, RoundClosed)
     assert names(tmp_path / "shown") == [kept(server).name]
     kept(server).unlink()
-    server.publish(factors(2.0))
-    assert server.published() == factors(2.0)
+    server.publish(ROUNDS, factors(2.0))
+    assert server.published(ROUNDS) == factors(2.0)
 
 
 def test_a_link_that_comes_at_the_last_moment_is_not_followed(tmp_path, server, factors, monkeypatch):
-    server.publish(factors())
+    server.publish(ROUNDS, factors())
     first, moved, opened = kept(server), tmp_path / "moved", os.open
 
     def swapped(path, *how, **more):
@@ -187,7 +202,7 @@ def test_a_link_that_comes_at_the_last_moment_is_not_followed(tmp_path, server, 
 
     monkeypatch.setattr(os, "open", swapped)
     with pytest.raises(TransportError, match="cannot be used"):
-        server.published()
+        server.published(ROUNDS)
     assert moved.exists()
 
 
@@ -203,7 +218,7 @@ def test_what_is_not_item_factors_of_the_plan_is_neither_given_nor_shown(tmp_pat
             "other plan": factors(of=plan.with_(max_items=3)),
         }
         first.write_bytes(wrong[damage])
-    for job in (server.published, lambda: server.publish(factors())):
+    for job in (lambda: server.published(ROUNDS), lambda: server.publish(ROUNDS, factors())):
         with pytest.raises(TransportError, match="cannot be used") as caught:
             job()
         assert not isinstance(caught.value, RoundClosed)
@@ -221,28 +236,28 @@ def flipped(data: bytes, at: int = -1) -> bytes:
 def test_a_damaged_renamed_copy_of_the_factors_does_not_block(tmp_path, entity, factors, at):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "copy").write_bytes(flipped(factors(), at))
-    with pytest.raises(NotReady, match="copy: the message was damaged on the way"):
-        entity.fetch()
+    ((name, reason),) = entity.fetch(ROUNDS).rejected
+    assert (name, "damaged" in reason) == ("copy", True)
     (tmp_path / "in" / "whole").write_bytes(factors())
-    assert entity.fetch() == factors()
+    assert entity.fetch(ROUNDS) == factors()
 
 
 def test_a_damaged_renamed_copy_in_the_outbox_is_no_other_message(tmp_path, entity, message):
     data = message()
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "copy").write_bytes(flipped(data))
-    assert entity.submit(data, entity="st-anna") == receipt(data)
-    assert entity.submit(data, entity="st-anna") == receipt(data)
+    assert entity.submit(ROUNDS, data, entity="st-anna").receipt == receipt(data)
+    assert entity.submit(ROUNDS, data, entity="st-anna").receipt == receipt(data)
     with pytest.raises(ConflictingMessage):
-        entity.submit(message(), entity="st-anna")
+        entity.submit(ROUNDS, message(), entity="st-anna")
 
 
 def test_only_item_factors_of_the_plan_are_published(server, factors, plan, message):
     with pytest.raises(PlanMismatch):
-        server.publish(factors(of=plan.with_(max_items=3)))
+        server.publish(ROUNDS, factors(of=plan.with_(max_items=3)))
     with pytest.raises(BadMessage):
-        server.publish(message())
-    assert server.published() is None
+        server.publish(ROUNDS, message())
+    assert server.published(ROUNDS) is None
 
 
 def test_random_files_never_raise_anything_but_ours(tmp_path, server, entity, message, factors):
@@ -257,20 +272,20 @@ def test_random_files_never_raise_anything_but_ours(tmp_path, server, entity, me
         name = "".join(rng.choice("ab.~ é\n\x01-") for _ in range(6)) + str(number)
         for folder in ("arrivals", "in"):
             (tmp_path / folder / name).write_bytes(bytes(data))
-    taken = list(server.submissions())
-    assert len(taken) + len(server.rejected()) > 250
+    taken = list(server.submissions(ROUNDS))
+    assert len(taken) + len(server.rejected(ROUNDS)) > 250
     for one in taken:
         assert receipt(one.read()) == one.receipt
-    assert entity.fetch() == whole[1]  # the undamaged copies are one set, and the damaged ones none
+    assert entity.fetch(ROUNDS) == whole[1]  # the undamaged copies are one set, and the damaged ones none
 
 
 def test_in_one_folder_the_servers_own_files_are_not_strangers(tmp_path, plan, factors, message):
     server = ServerFolder(tmp_path, tmp_path, plan)
-    server.publish(factors())
+    server.publish(ROUNDS, factors())
     (tmp_path / "stranger").write_bytes(b"hello")
-    EntityFolder(tmp_path, tmp_path, plan).submit(message(), entity="st-anna")
-    assert [one.entity for one in server.submissions()] == ["st-anna"]
-    assert [one.name for one in server.rejected()] == ["stranger"]
+    EntityFolder(tmp_path, tmp_path, plan).submit(ROUNDS, message(), entity="st-anna")
+    assert [one.entity for one in server.submissions(ROUNDS)] == ["st-anna"]
+    assert [one.name for one in server.rejected(ROUNDS)] == ["stranger"]
 
 
 def test_a_full_disk_at_every_step_of_both_rounds(tmp_path, plan, message, factors, monkeypatch):
@@ -280,7 +295,10 @@ def test_a_full_disk_at_every_step_of_both_rounds(tmp_path, plan, message, facto
         place = tmp_path / str(fatal)
         place.mkdir()
         entity, server = EntityFolder(place, place, plan), ServerFolder(place, place, plan)
-        for job in (lambda box=entity: box.submit(data, entity="st-anna"), lambda box=server: box.publish(factors())):
+        for job in (
+            lambda box=entity: box.submit(ROUNDS, data, entity="st-anna"),
+            lambda box=server: box.publish(ROUNDS, factors()),
+        ):
             left = [fatal]
             monkeypatch.setattr(disk, "_listener", lambda _, left=left: full_at(left))
             try:
@@ -290,8 +308,8 @@ def test_a_full_disk_at_every_step_of_both_rounds(tmp_path, plan, message, facto
             assert {path.read_bytes() for path in place.iterdir()} <= {data, factors()}
             monkeypatch.setattr(disk, "_listener", None)
             job()
-        assert [one.read() for one in server.submissions()] == [data]
-        assert entity.fetch() == server.published() == factors()
+        assert [one.read() for one in server.submissions(ROUNDS)] == [data]
+        assert entity.fetch(ROUNDS) == server.published(ROUNDS) == factors()
     assert failed > 10
 
 

@@ -6,13 +6,22 @@ import pytest
 
 from twofold.errors import RoundClosed
 from twofold.federation.mailbox import InProcess
+from twofold.federation.steps import KEYS, MASKED, ROUNDS
 
 
 def test_nobody_new_after_publication(message):
     box, data = InProcess(), message()
-    box.submit(data, entity="st-anna")
-    box.publish(b"factors")
-    assert box.submit(data, entity="st-anna")  # sent again out of doubt
+    box.submit(ROUNDS, data, entity="st-anna")
+    box.publish(ROUNDS, b"factors")
+    assert not box.submit(ROUNDS, data, entity="st-anna").new  # sent again out of doubt
     with pytest.raises(RoundClosed):
-        box.submit(message("late"), entity="late")
-    assert box.rejected() == []
+        box.submit(ROUNDS, message("late"), entity="late")
+    assert box.rejected(ROUNDS) == []
+
+
+def test_steps_are_kept_apart(message):
+    box, data = InProcess(), message()
+    box.publish(KEYS, b"participants")
+    assert box.published(MASKED) is None
+    assert box.submit(MASKED, data, entity="st-anna").new
+    assert list(box.submissions(ROUNDS)) == []

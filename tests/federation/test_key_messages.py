@@ -14,11 +14,11 @@ from twofold.federation.header import ROLL, SHARES, SURVIVORS, common_record
 from twofold.federation.key_messages import (
     body_limit,
     decode_answer,
-    decode_roll,
+    decode_participants,
     decode_shares,
     decode_survivors,
     encode_answer,
-    encode_roll,
+    encode_participants,
     encode_shares,
     encode_survivors,
     secure_terms,
@@ -44,7 +44,7 @@ SENT = {name: share_secrets(one, name, secure_terms(PLAN)) for name, one in KEYS
 ANSWER = answer(KEYS["site-0"], "site-0", secure_terms(PLAN), SENT, NAMES, NAMES[:3])
 EVERY = {
     "shares": (encode_shares(SENT["site-0"], PLAN), decode_shares),
-    "roll": (encode_roll(SENT, PLAN), decode_roll),
+    "roll": (encode_participants(SENT, PLAN), decode_participants),
     "survivors": (encode_survivors(NAMES, NAMES[:3], PLAN), decode_survivors),
     "answer": (encode_answer(ANSWER, PLAN), decode_answer),
 }
@@ -57,14 +57,14 @@ def body(schema: str, content: Any, **more: Any) -> bytes:
 
 def test_round_trips():
     assert decode_shares(EVERY["shares"][0], PLAN).content == SENT["site-0"]
-    assert decode_roll(EVERY["roll"][0], PLAN).shares == SENT
-    assert decode_roll(EVERY["roll"][0], PLAN).present == NAMES
+    assert decode_participants(EVERY["roll"][0], PLAN).shares == SENT
+    assert decode_participants(EVERY["roll"][0], PLAN).present == NAMES
     assert decode_survivors(EVERY["survivors"][0], PLAN).survivors == NAMES[:3]
     assert decode_answer(EVERY["answer"][0], PLAN).content == ANSWER
 
 
 def test_equal_content_gives_equal_bytes():
-    assert encode_roll(dict(reversed(SENT.items())), PLAN) == EVERY["roll"][0]
+    assert encode_participants(dict(reversed(SENT.items())), PLAN) == EVERY["roll"][0]
     assert encode_survivors(NAMES[::-1], NAMES[2::-1], PLAN) == EVERY["survivors"][0]
 
 
@@ -114,7 +114,7 @@ def test_below_the_floor_nothing_decodes():
     with pytest.raises(TooFewMessages, match="too few"):
         decode_survivors(encode_survivors(NAMES, NAMES[:2], PLAN), PLAN)
     with pytest.raises(TooFewMessages, match="too few"):
-        decode_roll(encode_roll({name: SENT[name] for name in NAMES[:3]}, PLAN), PLAN)
+        decode_participants(encode_participants({name: SENT[name] for name in NAMES[:3]}, PLAN), PLAN)
 
 
 def test_a_sender_has_one_name():
@@ -126,7 +126,7 @@ def test_a_sender_has_one_name():
 def test_the_shares_of_another_plan_are_not_put_on_a_roll():
     strange = share_secrets(KEYS["site-0"], "site-0", secure_terms(OTHER))
     with pytest.raises(ProtocolError, match="another plan"):
-        decode_roll(encode_roll(SENT | {"site-0": strange}, PLAN), PLAN)
+        decode_participants(encode_participants(SENT | {"site-0": strange}, PLAN), PLAN)
     boxes = {name: box for name, box in SENT["site-0"].boxes.items() if name != "site-3"}
     fewer = dataclasses.replace(SENT["site-0"], boxes=boxes)
     with pytest.raises(BadMessage, match="leave somebody out"):
@@ -136,4 +136,4 @@ def test_the_shares_of_another_plan_are_not_put_on_a_roll():
 def test_no_body_at_all():
     empty = pack_sealed(common_record(ROLL, PLAN), {"other": np.zeros(3, dtype=np.uint8)})
     with pytest.raises(BadMessage):
-        decode_roll(empty, PLAN)
+        decode_participants(empty, PLAN)

@@ -241,6 +241,16 @@ def test_what_the_header_refuses_is_not_read_on(tmp_path, message):
     assert reasons(look) == {"x": "from st-anna"}
 
 
+def test_what_is_ignored_is_neither_read_nor_rejected(tmp_path, message):
+    def never(*_):
+        raise AssertionError("asked")
+
+    look = Scanner(tmp_path, limit=LIMIT, refuse=never, check=never, ignore=lambda header: header.entity == "st-anna")
+    (tmp_path / "x").write_bytes(message())
+    assert found(look) == []
+    assert look.rejected == []
+
+
 def test_a_file_that_grew_before_it_was_opened_is_not_read(tmp_path, look, message, monkeypatch):
     path, opened = tmp_path / "x", scan.open_plain
     path.write_bytes(message())

@@ -31,7 +31,7 @@ def test_asked_again_the_same_keys_are_given_and_only_this_user_reads_them(file:
     assert new_keys(file, "st-anna") == new_keys(file, "st-anna")
     assert file.read_bytes() == before
     KeyStore(file).bind(PLAN.hash)
-    KeyStore(file).keep_roll("1" * 64)
+    KeyStore(file).keep_participants("1" * 64)
     KeyStore(file).keep_message("2" * 64)
     KeyStore(file).keep_answer(b"answer")
     if os.name == "posix":
@@ -62,7 +62,7 @@ def test_what_is_kept_is_kept_for_good(file: Path, in_memory: bool):
     store = KeyStore(KeyStore(file).keys) if in_memory else KeyStore(file)
     assert not store.masked
     for keep, one, two in (
-        (store.keep_roll, "1" * 64, "2" * 64),
+        (store.keep_participants, "1" * 64, "2" * 64),
         (store.keep_message, "1" * 64, "2" * 64),
         (store.keep_answer, b"one", b"two"),
     ):
@@ -149,4 +149,4 @@ def test_a_link_in_the_place_of_the_memory_is_refused(file: Path, tmp_path: Path
     (tmp_path / "elsewhere").write_bytes(b"1" * 64)
     (tmp_path / "st-anna.keys.roll").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(TwofoldError):
-        KeyStore(file).keep_roll("1" * 64)
+        KeyStore(file).keep_participants("1" * 64)

@@ -50,10 +50,10 @@ def draws_without_a_ledger(self):
 def draws_anew(self, entry):
     return Keyed(os.urandom(32))
 
-def publishes_something_else(self, data):
+def publishes_something_else(self, step, data):
     found = decode_factors(data, self.plan)
     object.__setattr__(found, "factors", found.factors + np.float32(1))
-    publish(self, encode_factors(found, self.plan))
+    publish(self, step, encode_factors(found, self.plan))
 
 def warm_and_break(folder):
     usual = warm(folder)

@@ -28,13 +28,13 @@ from twofold.federation.key_messages import decode_survivors, encode_survivors
 from twofold.federation.messages import decode_release, encode_release
 from twofold.federation.plan import Plan
 from twofold.federation.secure import SecureSum
-from twofold.federation.steps import ANSWERS, KEYS, MASKED, Phase
+from twofold.federation.steps import ANSWERS, KEYS, MASKED, Step, StepId
 from twofold.identity.keystore import new_keys
 from twofold.identity.roster import Roster
 from twofold.release.content import BilinearSums, plain_sum
-from twofold.server.coordinate import Progress
+from twofold.server.coordinate import CoordinationStatus, coordinate
 from twofold.server.secure import SecureServer
-from twofold.server.secure_coordinate import SecureCoordinator
+from twofold.server.state import FolderState
 from twofold.storage.container import open_container, pack_sealed
 
 ROOT = Path(__file__).parents[2]
@@ -79,26 +79,18 @@ class Federation:
         return Entity(name, people(seed), self.plan, rng=seed, keys=self.folder / f"{name}.keys")
 
     def join(self, names: Sequence[str]) -> list[ParticipationStatus]:
-        def box(phase: Phase) -> EntityFolder:
-            return EntityFolder(self.box, self.box, self.plan, phase=phase)
+        return [participate(self.entity(name), EntityFolder(self.box, self.box, self.plan)) for name in names]
 
-        return [participate(self.entity(name), box) for name in names]
-
-    def coordinator(self, days: float) -> SecureCoordinator:
-        def box(phase: Phase) -> ServerFolder:
-            return ServerFolder(self.box, self.box, self.plan, phase=phase)
-
+    def serve(self, days: float = 0) -> CoordinationStatus:
+        box, state = ServerFolder(self.box, self.box, self.plan), FolderState(self.folder / "state", self.plan)
         now = START + timedelta(days=days)
-        return SecureCoordinator(self.plan, box, state=self.folder / "state", clock=lambda: now)
-
-    def serve(self, days: float = 0) -> Progress:
-        return self.coordinator(days).step()
+        return coordinate(SecureServer(self.plan), box, state=state, clock=lambda: now)
 
     def files(self, suffix: str) -> list[Path]:
         return sorted(self.box.glob(f"*.{suffix}"))
 
-    def published(self, phase: Phase) -> bytes:
-        (path,) = self.files(phase.down_suffix)
+    def published(self, step: Step) -> bytes:
+        (path,) = self.files(step.down.suffix)
         return path.read_bytes()
 
     def message(self, name: str) -> bytes:
@@ -111,9 +103,9 @@ class Federation:
     def total(self) -> BilinearSums:
         """What the server laid open, from the very files."""
         stored = [path.read_bytes() for path in (self.folder / "state" / "masked" / "messages").glob("*.round1")]
-        answers = [path.read_bytes() for path in self.files(ANSWERS.up_suffix)]
-        roll, survivors = self.published(KEYS), self.published(MASKED)
-        return SecureServer(self.plan).total(stored, answers, roll=roll, survivors=survivors)
+        answers = [path.read_bytes() for path in self.files(ANSWERS.up.suffix)]
+        participants, survivors = self.published(KEYS), self.published(MASKED)
+        return SecureServer(self.plan).total(stored, answers, participants=participants, survivors=survivors)
 
     def plain(self, names: Sequence[str]) -> BilinearSums:
         """The same seeded releases without masks, added up."""
@@ -192,9 +184,7 @@ def test_whoever_sends_what_does_not_fit_is_a_drop_out(federation: Federation, t
     federation.forge("site-0", data)
     federation.join(NAMES[1:])
     assert not federation.serve().published
-    server = federation.coordinator(2.5)
-    server.step()
-    assert ["site-0" in one.name for one in server.refused()] == [True]
+    assert ["site-0" in one.name for one in federation.serve(2.5).refused] == [True]
     federation.join(NAMES[1:])
     assert federation.serve(2.5).published
     assert (federation.total().numbers == federation.plain(NAMES[1:]).numbers).all()
@@ -232,11 +222,12 @@ def test_below_the_floor_nothing_is_unmasked(federation: Federation) -> None:
     federation.serve()
     federation.join(NAMES[:3])
     for _ in range(2):
-        with pytest.raises(TooFewMessages, match=r"too few messages[\s\S]*nothing is unmasked, nothing is published"):
+        with pytest.raises(TooFewMessages) as caught:
             federation.serve(9)
+        assert (caught.value.parameter, caught.value.found) == ("secure.survivors", "3")
     assert federation.files("survivors") + federation.files("round2") == []
     standing = federation.join(NAMES[:1])[0]
-    assert (standing.waits, standing.factors) == ("the list of messages in the sum", None)
+    assert (standing.waits, standing.factors) == (StepId.MASKED, None)
     # Late ones still count.
     federation.join(NAMES[:4])
     federation.serve(9)
@@ -288,7 +279,7 @@ def entity(name, place):
     return Entity(name, rows, plan, ledger=place / f"{name}.ledger", keys=place / f"{name}.keys")
 
 def join(name, place):
-    return participate(entity(name, place), lambda phase: EntityFolder(place / "box", place / "box", plan, phase=phase))
+    return participate(entity(name, place), EntityFolder(place / "box", place / "box", plan))
 
 def own(place):
     kept = {path.name: path.read_bytes() for path in place.glob("a.keys*") if path.suffix != ".lock"}
@@ -330,10 +321,10 @@ def torture(stage):
 
 def other_list(place):
     '''Whether the entity answers another list after the kill, and then refuses the first.'''
-    roll = ServerFolder(place / "box", place / "box", plan, phase=KEYS).published()
+    participants = ServerFolder(place / "box", place / "box", plan).published(KEYS)
     lists = encode_survivors(names, ("a", "b", "c"), plan)
     try:
-        entity("a", place).answer(lists, roll)
+        entity("a", place).answer(lists, participants)
     except PrivacyError:
         return False
     try:
@@ -344,16 +335,16 @@ def other_list(place):
     return True
 
 touches = {"keys": torture("keys")}
-for phase in (KEYS, MASKED):
+box = ServerFolder(base / "box", base / "box", plan)
+for step in (KEYS, MASKED):
     for name in names:
         join(name, base)
-    box = ServerFolder(base / "box", base / "box", plan, phase=phase)
-    sent = [one.read() for one in box.submissions()]
-    if phase is KEYS:
-        box.publish(server.roll(sent))
+    sent = [one.read() for one in box.submissions(step)]
+    if step is KEYS:
+        box.publish(step, server.participants(sent))
         touches["masked"] = torture("masked")
     else:
-        box.publish(server.survivors(sent, ServerFolder(base / "box", base / "box", plan, phase=KEYS).published()))
+        box.publish(step, server.survivors(sent, box.published(KEYS)))
         touches["answers"] = torture("answers")
 print(json.dumps(tally | {"touches": touches}))
 """

@@ -14,6 +14,7 @@ from twofold.errors import RoundClosed
 from twofold.federation.mailbox import Rejected, Submission
 from twofold.federation.messages import encode_release, receipt
 from twofold.federation.plan import CatalogKey, Plan
+from twofold.federation.steps import ROUNDS, Step
 from twofold.storage.files import write_whole
 
 N_ITEMS = 12
@@ -84,15 +85,15 @@ class FileBox:
     def put(self, name: str, data: bytes) -> None:
         (self.folder / f"{name}.in").write_bytes(data)
 
-    def submissions(self) -> Iterator[Submission]:
+    def submissions(self, _: Step) -> Iterator[Submission]:
         for path in sorted(self.folder.glob("*.in")):
             data = path.read_bytes()
             yield Submission(entity=path.stem, receipt=receipt(data), read=path.read_bytes)
 
-    def rejected(self) -> list[Rejected]:
+    def rejected(self, _: Step) -> list[Rejected]:
         return []
 
-    def publish(self, data: bytes) -> str:
+    def publish(self, _: Step, data: bytes) -> str:
         before = self.published()
         if before not in (None, data):
             raise RoundClosed("published already.")
@@ -100,7 +101,7 @@ class FileBox:
         write_whole(self.folder / "out", data)
         return receipt(data)
 
-    def published(self) -> bytes | None:
+    def published(self, _: Step = ROUNDS) -> bytes | None:
         out = self.folder / "out"
         return out.read_bytes() if out.exists() else None
 

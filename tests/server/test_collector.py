@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,41 +16,40 @@ from twofold.federation.messages import encode_factors, receipt
 from twofold.federation.plan import Plan
 from twofold.federation.steps import ROUNDS
 from twofold.server import Server
-from twofold.server.coordinate import Collector, Stored
+from twofold.server.coordinate import CoordinationStatus, StepRules, coordinate
+from twofold.server.factorize import Arrived, checked
+from twofold.server.state import FolderState, MemoryState
 
 
-class Picky(Collector):
+class Picky:
     """Takes nobody called site-3, and counts how often it computes."""
 
-    computed = 0
-    until: str | None = None
-    known: tuple[str, ...] = ("site-0", "site-1", "site-2")
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.computed = 0
+        self.until: str | None = None
+        self.known: tuple[str, ...] = ("site-0", "site-1", "site-2")
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        return self.known
+    def rules(self, *_: Any) -> StepRules:
+        return StepRules(
+            names=self.known,
+            expected=3,
+            quorum=2,
+            floor="quorum",
+            deadline=self.until,
+            accept=self.accept,
+            compute=self.compute,
+        )
 
-    @property
-    def expected(self) -> int:
-        return 3
-
-    @property
-    def quorum(self) -> int:
-        return 2
-
-    @property
-    def deadline(self) -> str | None:
-        return self.until
-
-    def accept(self, message: Any) -> None:
+    def accept(self, message: Any, read: Callable[[], bytes]) -> Arrived:
         if message.entity == "site-3":
             raise BadMessage("not wanted here.")
+        return checked(message, read)
 
-    def compute(self, taken: Sequence[Stored]) -> bytes:
+    def compute(self, taken: Sequence[Arrived]) -> bytes:
         self.computed += 1
-        messages = [one.data() for one in taken]
-        assert [receipt(one) for one in messages] == sorted(receipt(one) for one in messages)
-        return encode_factors(Server(self.plan).factorize(messages), self.plan)
+        assert [one.receipt for one in taken] == sorted(one.receipt for one in taken)
+        return encode_factors(Server(self.plan).factorize([one.read() for one in taken]), self.plan)
 
 
 @pytest.fixture
@@ -57,62 +57,72 @@ def plan(make_plan: Callable[..., Plan]) -> Plan:
     return make_plan(n_entities=3, rank=2)
 
 
-def collector(plan: Plan, box: Any, tmp_path: Path, **given: Any) -> Picky:
-    return Picky(plan, box, state=tmp_path / "state", phase=ROUNDS, **given)
+class Collector:
+    """A picky server that looks at one mailbox again and again."""
+
+    def __init__(self, plan: Plan, box: Any, tmp_path: Path, **given: Any) -> None:
+        self.server = Picky(plan)
+        self._look = partial(coordinate, self.server, box, state=FolderState(tmp_path / "state", plan), **given)
+
+    def step(self, *, close: bool = False) -> CoordinationStatus:
+        return self._look(close=close)
 
 
 def test_it_closes_when_all_are_in_and_computes_once(plan, box, tmp_path, make_message):
-    one = collector(plan, box, tmp_path)
+    one = Collector(plan, box, tmp_path)
     for number in (0, 1, 3):
         box.put(f"site-{number}", make_message(plan, number))
     seen = one.step()
-    assert (seen.arrived, seen.rejected, seen.closed, seen.published) == (2, 1, False, False)
-    assert "not wanted here" in one.refused()[0].reason
+    assert (seen.arrived, seen.closed, seen.published) == (2, False, False)
+    assert ["not wanted here" in found.reason for found in seen.refused] == [True]
     box.put("site-2", make_message(plan, 2))
     assert one.step().published
     assert one.step().published
-    assert one.computed == 1
+    assert one.server.computed == 1
 
 
 def test_at_the_deadline_the_quorum_decides(plan, box, tmp_path, make_message):
-    one = collector(plan, box, tmp_path, clock=lambda: datetime(2027, 1, 2, tzinfo=UTC))
+    one = Collector(plan, box, tmp_path, clock=lambda: datetime(2027, 1, 2, tzinfo=UTC))
     box.put("site-0", make_message(plan, 0))
     assert not one.step().closed
-    one.until = "2027-01-01T00:00:00Z"
-    with pytest.raises(TooFewMessages, match="at least 2 of 3"):
+    one.server.until = "2027-01-01T00:00:00Z"
+    with pytest.raises(TooFewMessages, match="at least 2 of 3") as caught:
         one.step()
+    assert caught.value.parameter == "quorum"
     assert box.published() is None
     box.put("site-1", make_message(plan, 1))
     assert one.step().published
 
 
 def test_closing_by_hand_needs_no_deadline_but_the_quorum(plan, box, tmp_path, make_message):
-    one = collector(plan, box, tmp_path)
+    one = Collector(plan, box, tmp_path)
     box.put("site-0", make_message(plan, 0))
-    with pytest.raises(TooFewMessages, match="at least 2 of 3"):
+    with pytest.raises(TooFewMessages, match="at least 2 of 3") as caught:
         one.step(close=True)
+    assert caught.value.parameter == "quorum"
     box.put("site-1", make_message(plan, 1))
     assert not one.step().closed
     assert one.step(close=True).published
     assert json.loads((tmp_path / "state" / "closed.json").read_text())["why"] == "by hand"
     box.put("site-2", make_message(plan, 2))
-    assert one.step().arrived == 2
-    assert "too late" in one.refused()[0].reason
+    seen = one.step()
+    assert seen.arrived == 2
+    assert seen.refused[0].reason.startswith("RoundClosed")
 
 
 def test_two_messages_of_one_entity_in_one_look(plan, box, tmp_path, make_message):
-    one = collector(plan, box, tmp_path)
+    one = Collector(plan, box, tmp_path)
     box.put("a", make_message(plan, 0, seed=1))
     box.put("b", make_message(plan, 0, seed=2))
-    assert one.step().arrived == 0
-    assert all("none is taken" in found.reason for found in one.refused())
+    seen = one.step()
+    assert (seen.arrived, [found.reason[:18] for found in seen.refused]) == (0, ["ConflictingMessage"] * 2)
     (box.folder / "b.in").unlink()
-    assert one.step().arrived == 1
-    assert one.refused() == []
+    seen = one.step()
+    assert (seen.arrived, seen.refused) == (1, ())
 
 
 def test_stored_bytes_that_changed_are_not_used(plan, box, tmp_path, make_message):
-    one = collector(plan, box, tmp_path)
+    one = Collector(plan, box, tmp_path)
     for number in range(2):
         box.put(f"site-{number}", make_message(plan, number))
     one.step()
@@ -121,26 +131,42 @@ def test_stored_bytes_that_changed_are_not_used(plan, box, tmp_path, make_messag
     data[-1] ^= 1
     path.write_bytes(bytes(data))
     box.put("site-2", make_message(plan, 2))
-    with pytest.raises(BadMessage, match="not the one that was taken"):
-        one.step()
+    for look in (one, Collector(plan, box, tmp_path)):  # the process that took it, and another
+        with pytest.raises(BadMessage):
+            look.step()
     assert box.published() is None
 
 
-def test_stored_gives_only_what_its_receipt_names():
-    with pytest.raises(BadMessage, match="not the one that was taken"):
-        Stored(receipt=receipt(b"a"), read=lambda: b"b").data()
-    assert Stored(receipt=receipt(b"a"), read=lambda: b"a").data() == b"a"
+def test_a_state_gives_only_what_the_receipt_names():
+    state = MemoryState().of(ROUNDS)
+    state.store("site-0", receipt(b"a"), b"b")
+    with pytest.raises(BadMessage) as caught:
+        state.message(receipt(b"a"))
+    assert caught.value.found == receipt(b"a")[:12]
+    state.store("site-0", receipt(b"a"), b"a")
+    assert state.message(receipt(b"a")) == b"a"
 
 
 def test_it_says_who_is_missing_and_whether_it_can_close(plan, box, tmp_path, make_message):
-    one = collector(plan, box, tmp_path)
+    one = Collector(plan, box, tmp_path)
     box.put("site-0", make_message(plan, 0))
-    one.step()
-    assert (one.missing(), one.can_close) == (("site-1", "site-2"), False)
-    one.known = ()
-    assert one.missing() is None
+    seen = one.step()
+    assert (seen.missing, seen.can_close) == (("site-1", "site-2"), False)
+    one.server.known = ()
+    assert one.step().missing is None
     box.put("site-1", make_message(plan, 1))
-    one.step()
-    assert one.can_close
-    one.step(close=True)
-    assert not one.can_close
+    assert one.step().can_close
+    assert not one.step(close=True).can_close
+
+
+def test_in_memory_it_is_the_same(plan, box, make_message):
+    """What a simulation runs: no disk, one look, closed by hand."""
+    messages = [make_message(plan, number) for number in range(2)]
+    for number, data in enumerate((*messages, make_message(plan, 3))):
+        box.put(f"site-{number}", data)
+    server, state = Picky(plan), MemoryState()
+    seen = coordinate(server, box, state=state, close=True)
+    assert (seen.arrived, len(seen.refused), seen.closed, seen.published) == (2, 1, True, True)
+    assert box.published() == encode_factors(Server(plan).factorize(messages), plan)
+    assert coordinate(server, box, state=state) == seen
+    assert server.computed == 1

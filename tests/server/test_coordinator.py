@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from twofold.errors import BadMessage, NotReady, PlanMismatch, RoundClosed, TooFewMessages, TransportError
+from twofold.errors import BadMessage, PlanMismatch, RoundClosed, TooFewMessages, TransportError
 from twofold.federation.folder import EntityFolder, ServerFolder
-from twofold.federation.mailbox import InProcess
+from twofold.federation.mailbox import InProcess, Rejected
 from twofold.federation.messages import decode_factors, encode_factors, receipt
 from twofold.federation.plan import CatalogKey, Plan
-from twofold.server import Coordinator, Progress, Server
+from twofold.federation.steps import ROUNDS
+from twofold.server import Server
+from twofold.server.coordinate import CoordinationStatus, coordinate
+from twofold.server.state import FolderState
 
 MakePlan = Callable[..., Plan]
 MakeMessage = Callable[..., bytes]
@@ -43,9 +47,24 @@ def clock() -> Clock:
     return Clock()
 
 
+class Coordinator:
+    """A server that looks at one mailbox again and again."""
+
+    def __init__(self, plan: Plan, box: Any, *, state: Path, **given: Any) -> None:
+        self.step = partial(coordinate, Server(plan), box, state=FolderState(state, plan), **given)
+
+    def refused(self) -> tuple[Rejected, ...]:
+        return self.step().refused
+
+
 @pytest.fixture
 def coordinator(plan: Plan, box: Any, tmp_path: Path, clock: Clock) -> Coordinator:
     return Coordinator(plan, box, state=tmp_path / "state", clock=clock)
+
+
+def figures(status: CoordinationStatus) -> tuple[int, int, int, bool, bool]:
+    """Arrived, expected, refused, closed, published."""
+    return status.arrived, status.expected, len(status.refused), status.closed, status.published
 
 
 def expected_bytes(plan: Plan, messages: list[bytes]) -> bytes:
@@ -56,12 +75,12 @@ def test_publishes_once_all_have_answered(
     plan: Plan, box: Any, coordinator: Coordinator, make_message: MakeMessage
 ) -> None:
     messages = [make_message(plan, number) for number in range(3)]
-    assert coordinator.step() == Progress(arrived=0, expected=3, rejected=0, closed=False, published=False)
+    assert figures(coordinator.step()) == (0, 3, 0, False, False)
     for number, data in enumerate(messages[:2]):
         box.put(f"site-{number}", data)
-    assert coordinator.step() == Progress(arrived=2, expected=3, rejected=0, closed=False, published=False)
+    assert figures(coordinator.step()) == (2, 3, 0, False, False)
     box.put("site-2", messages[2])
-    assert coordinator.step() == Progress(arrived=3, expected=3, rejected=0, closed=True, published=True)
+    assert figures(coordinator.step()) == (3, 3, 0, True, True)
     assert box.published() == expected_bytes(plan, messages)
     assert coordinator.step().published
     assert len(box.published_calls) == 1
@@ -89,7 +108,7 @@ def test_an_entity_that_never_answers_is_waited_for_until_the_deadline(
     clock.now = DEADLINE - timedelta(seconds=1)
     assert not coordinator.step().closed
     clock.now = DEADLINE
-    assert coordinator.step() == Progress(arrived=2, expected=3, rejected=0, closed=True, published=True)
+    assert figures(coordinator.step()) == (2, 3, 0, True, True)
     assert box.published() == expected_bytes(plan, messages)
 
 
@@ -98,8 +117,9 @@ def test_below_the_quorum_nothing_is_published(
 ) -> None:
     box.put("site-0", make_message(plan, 0))
     clock.now = DEADLINE + timedelta(days=1)
-    with pytest.raises(TooFewMessages, match="at least 2 of 3"):
+    with pytest.raises(TooFewMessages, match="at least 2 of 3") as caught:
         coordinator.step()
+    assert caught.value.parameter == "quorum"
     assert box.published() is None
     assert not (tmp_path / "state" / "closed.json").exists()
     box.put("site-1", make_message(plan, 1))  # late, but its sender has paid for it
@@ -116,7 +136,7 @@ def test_the_list_that_counts_is_final(
     out = box.published()
     box.put("site-2", make_message(plan, 2))
     seen = coordinator.step()
-    assert (seen.arrived, seen.rejected) == (2, 1)
+    assert (seen.arrived, len(seen.refused)) == (2, 1)
     assert coordinator.refused()[0].name == "site-2"
     assert coordinator.refused()[0].reason.startswith("RoundClosed")
     assert box.published() == out
@@ -128,7 +148,7 @@ def test_the_list_that_counts_is_final(
 def test_a_message_twice_counts_once(plan: Plan, box: Any, coordinator: Coordinator, make_message: MakeMessage) -> None:
     for name in ("one", "copy of one"):
         box.put(name, make_message(plan, 0))
-    assert coordinator.step() == Progress(arrived=1, expected=3, rejected=0, closed=False, published=False)
+    assert figures(coordinator.step()) == (1, 3, 0, False, False)
 
 
 def test_of_two_different_messages_the_first_stored_counts(
@@ -138,7 +158,7 @@ def test_of_two_different_messages_the_first_stored_counts(
     box.put("first", messages[0])
     coordinator.step()
     box.put("other", make_message(plan, 0, seed=55))
-    assert coordinator.step().rejected == 1
+    assert len(coordinator.step().refused) == 1
     assert "ConflictingMessage" in coordinator.refused()[0].reason
     assert "site-0" in coordinator.refused()[0].reason
     for number in (1, 2):
@@ -155,7 +175,7 @@ def test_of_two_found_in_one_look_neither_is_taken_until_one_is_gone(
     box.put("other", make_message(plan, 0, seed=55))
     box.put("site-1", messages[1])
     seen = coordinator.step()
-    assert (seen.arrived, seen.rejected, seen.closed) == (1, 2, False)
+    assert (seen.arrived, len(seen.refused), seen.closed) == (1, 2, False)
     reasons = [one.reason for one in coordinator.refused()]
     assert sorted(one.name for one in coordinator.refused()) == ["first", "other"]
     assert all(one.startswith("ConflictingMessage") and "site-0" in one and "none is taken" in one for one in reasons)
@@ -164,7 +184,7 @@ def test_of_two_found_in_one_look_neither_is_taken_until_one_is_gone(
     assert again.step() == seen  # nothing was remembered of either
     (box.folder / "other.in").unlink()
     box.put("site-2", messages[2])
-    assert again.step() == Progress(arrived=3, expected=3, rejected=0, closed=True, published=True)
+    assert figures(again.step()) == (3, 3, 0, True, True)
     assert box.published() == expected_bytes(plan, messages)
 
 
@@ -193,10 +213,8 @@ def test_a_full_round_takes_no_more(
 
 
 def test_a_plan_that_names_nobody_is_remarked_on(make_plan: MakePlan, box: Any, tmp_path: Path) -> None:
-    open_to_all = Coordinator(make_plan(), box, state=tmp_path / "state").remark
-    assert "names no entities" in open_to_all
-    assert "not signed" in open_to_all
-    assert not Coordinator(make_plan(entities=("site-0",)), box, state=tmp_path / "state").remark
+    assert Coordinator(make_plan(), box, state=tmp_path / "state").step().open_to_anybody
+    assert not Coordinator(make_plan(entities=("site-0",)), box, state=tmp_path / "other").step().open_to_anybody
 
 
 def _flipped(data: bytes) -> bytes:
@@ -219,12 +237,12 @@ def test_a_bad_message_is_refused_and_remembered(
         "empty": lambda: b"",
     }[kind]()
     box.put("site-1", bad)
-    assert coordinator.step() == Progress(arrived=0, expected=3, rejected=1, closed=False, published=False)
+    assert figures(coordinator.step()) == (0, 3, 1, False, False)
     reason = coordinator.refused()[0].reason
     assert reason.startswith("PlanMismatch" if kind in ("plan", "catalog") else "BadMessage")
     before = (tmp_path / "state" / "refused.json").read_bytes()
     again = Coordinator(plan, box, state=tmp_path / "state", clock=clock)
-    assert again.step().rejected == 1
+    assert len(again.step().refused) == 1
     assert (tmp_path / "state" / "refused.json").read_bytes() == before
     box.put("site-1", sound)
     assert again.step().arrived == 1
@@ -241,8 +259,9 @@ def test_a_flipped_bit_in_a_stored_message_is_noticed(
     data[-2] ^= 255
     stored.write_bytes(bytes(data))
     box.put("site-2", make_message(plan, 2))
-    with pytest.raises(BadMessage, match="not the one that was taken"):
-        coordinator.step()
+    for look in (coordinator, Coordinator(plan, box, state=tmp_path / "state")):  # who took it, and another process
+        with pytest.raises(BadMessage, match=stored.name[:12]):
+            look.step()
     assert box.published() is None
 
 
@@ -253,7 +272,7 @@ def test_entities_the_plan_does_not_name_are_refused(
     box.put("stranger", make_message(plan, 0).replace(b"site-0", b"site-7"))
     box.put("site-0", make_message(plan, 0))
     seen = Coordinator(plan, box, state=tmp_path / "state").step()
-    assert (seen.arrived, seen.expected, seen.rejected, seen.closed) == (1, 2, 1, False)
+    assert (seen.arrived, seen.expected, len(seen.refused), seen.closed) == (1, 2, 1, False)
 
 
 def test_a_submission_that_cannot_be_read_now_is_tried_again(
@@ -262,36 +281,29 @@ def test_a_submission_that_cannot_be_read_now_is_tried_again(
     box.put("site-0", make_message(plan, 0))
     honest = type(box).submissions
 
-    def failing(self: Any) -> Any:
+    def failing(self: Any, step: Any) -> Any:
         def read() -> bytes:
             raise TransportError("the drive is gone.")
 
-        for one in honest(self):
+        for one in honest(self, step):
             yield type(one)(entity=one.entity, receipt=one.receipt, read=read)
 
     with monkeypatch.context() as patched:
         patched.setattr(type(box), "submissions", failing)
-        assert coordinator.step() == Progress(arrived=0, expected=3, rejected=0, closed=False, published=False)
+        assert figures(coordinator.step()) == (0, 3, 0, False, False)
     assert coordinator.step().arrived == 1
 
 
 def test_two_coordinators_do_not_work_in_one_folder(
     plan: Plan, box: Any, coordinator: Coordinator, tmp_path: Path, clock: Clock
 ) -> None:
-    other = Coordinator(plan, box, state=tmp_path / "state", clock=clock)
-    caught: list[Exception] = []
-
-    def meanwhile(_: float) -> None:
-        with pytest.raises(TransportError, match="another coordinator") as error:
-            other.step()
-        caught.append(error.value)
-        clock.now = DEADLINE
-
-    with pytest.raises(TooFewMessages):
-        coordinator.run(sleep=meanwhile)
-    assert len(caught) == 1
-    with pytest.raises(TooFewMessages):  # the lock is free again
-        other.step()
+    other = FolderState(tmp_path / "state", plan).of(ROUNDS)
+    with other.opened(), pytest.raises(TransportError, match="another coordinator"):
+        coordinator.step()
+    clock.now = DEADLINE
+    for _ in range(2):  # the lock is free again, also after an error
+        with pytest.raises(TooFewMessages):
+            coordinator.step()
 
 
 def test_the_folder_of_another_plan_is_refused(plan: Plan, box: Any, coordinator: Coordinator, tmp_path: Path) -> None:
@@ -327,36 +339,14 @@ def test_other_factors_in_the_mailbox_are_never_replaced(
     assert box.published() == b"something else"
 
 
-def test_run_reports_waits_and_ends(plan: Plan, box: Any, coordinator: Coordinator, make_message: MakeMessage) -> None:
-    waits: list[float] = []
-    told: list[Progress] = []
-
-    def sleep(seconds: float) -> None:
-        box.put(f"site-{len(waits)}", make_message(plan, len(waits)))
-        waits.append(seconds)
-
-    assert coordinator.run(poll=0.25, sleep=sleep, progress=told.append).published
-    assert waits == [0.25] * 3
-    assert [one.arrived for one in told] == [0, 1, 2, 3]
-
-
-def test_run_gives_up_after_its_time_and_keeps_what_came(
-    plan: Plan, box: Any, coordinator: Coordinator, make_message: MakeMessage
-) -> None:
-    box.put("site-0", make_message(plan, 0))
-    with pytest.raises(NotReady, match="1 of 3"):
-        coordinator.run(timeout=0.0)
-    assert coordinator.step().arrived == 1
-
-
 def test_with_the_mailbox_of_the_library(plan: Plan, make_message: MakeMessage, tmp_path: Path) -> None:
     inside = InProcess()
     messages = [make_message(plan, number) for number in range(3)]
     for number, data in enumerate(messages):
-        inside.submit(data, entity=f"site-{number}")
-    assert Coordinator(plan, inside, state=tmp_path / "state").run(poll=0).published
-    assert inside.fetch() == expected_bytes(plan, messages)
-    assert np.isfinite(decode_factors(inside.fetch(), plan).factors).all()
+        inside.submit(ROUNDS, data, entity=f"site-{number}")
+    assert Coordinator(plan, inside, state=tmp_path / "state").step().published
+    assert inside.fetch(ROUNDS) == expected_bytes(plan, messages)
+    assert np.isfinite(decode_factors(inside.fetch(ROUNDS), plan).factors).all()
 
 
 def test_closed_json_is_written_before_anything_is_computed(
@@ -403,16 +393,16 @@ def test_over_folders_with_foreign_files_and_copies(plan: Plan, make_message: Ma
     inbox, outbox = tmp_path / "in", tmp_path / "out"
     messages = [make_message(plan, number) for number in range(3)]
     for number, data in enumerate(messages):
-        EntityFolder(inbox, outbox, plan).submit(data, entity=f"site-{number}")
+        EntityFolder(inbox, outbox, plan).submit(ROUNDS, data, entity=f"site-{number}")
     (inbox / "copy of a message").write_bytes(messages[1])
     (inbox / "holiday.jpg").write_bytes(bytes(999))
     second = inbox / "second.round1"
     second.write_bytes(make_message(plan, 1, seed=31))
     coordinator = Coordinator(plan, ServerFolder(inbox, outbox, plan), state=tmp_path / "state")
     seen = coordinator.step()
-    assert (seen.arrived, seen.published, seen.rejected) == (2, False, 3)
+    assert (seen.arrived, seen.published, len(seen.refused)) == (2, False, 3)
     second.unlink()
-    seen = coordinator.run(poll=0)
-    assert (seen.arrived, seen.published, seen.rejected) == (3, True, 1)
-    assert EntityFolder(inbox, outbox, plan).fetch() == expected_bytes(plan, messages)
+    seen = coordinator.step()
+    assert (seen.arrived, seen.published, len(seen.refused)) == (3, True, 1)
+    assert EntityFolder(inbox, outbox, plan).fetch(ROUNDS) == expected_bytes(plan, messages)
     assert coordinator.step() == seen

@@ -91,8 +91,8 @@ def test_without_noise_the_factors_know_how_counts_go_together():
 def test_what_a_mechanism_releases_is_understood(mechanism):
     """At a huge ε: the patterns of all mechanisms are those of the exact second moments."""
     agreed = plan(mechanism, epsilon=10**7, delta=1e-6)
-    released = agreed.release_mechanism.release(rows(), agreed.public)
-    found = factorize_counts(agreed.release_mechanism.combine([released.value], agreed.public), agreed)
+    released = agreed.release_mechanism.release(rows(), agreed.parameters)
+    found = factorize_counts(agreed.release_mechanism.combine([released.value], agreed.parameters), agreed)
     truth = exact().pairs / USERS
     off = ~np.eye(ITEMS, dtype=bool)
     second = found.patterns * found.strengths @ found.patterns.T

@@ -15,11 +15,18 @@ import pytest
 from twofold.errors import TransportError
 from twofold.federation.messages import encode_factors
 from twofold.federation.plan import Plan
-from twofold.server import Coordinator, Server
+from twofold.server import Server
+from twofold.server.coordinate import CoordinationStatus, coordinate
+from twofold.server.state import FolderState
 from twofold.storage import files as disk
 
 MakePlan = Callable[..., Plan]
 MakeMessage = Callable[..., bytes]
+
+
+def look(plan: Plan, box: Any, state: Path) -> CoordinationStatus:
+    """Be a server that was just started."""
+    return coordinate(Server(plan), box, state=FolderState(state, plan))
 
 
 class Crash(BaseException):
@@ -59,7 +66,7 @@ def crashed(plan: Plan, box: Any, state: Path, last: int | None, patch: pytest.M
     with patch.context() as patched:
         patched.setattr(disk, "_listener", counter)
         try:
-            Coordinator(plan, box, state=state).step()
+            look(plan, box, state)
         except Crash:
             return counter.seen, True
     return counter.seen, False
@@ -77,8 +84,8 @@ def test_a_crash_at_every_step_on_disk_leaves_one_publication(
         _, ended = crashed(plan, box, state, last, monkeypatch)
         assert ended
         assert box.published() in (None, full)
-        seen = Coordinator(plan, box, state=state).step()
-        assert (seen.arrived, seen.rejected, seen.closed, seen.published) == (2, 1, True, True)
+        seen = look(plan, box, state)
+        assert (seen.arrived, len(seen.refused), seen.closed, seen.published) == (2, 1, True, True)
         assert box.published() == full
         assert not list(state.rglob("*.part"))
     assert set(box.published_calls) == {full}
@@ -108,7 +115,7 @@ def test_messages_between_crashes_and_the_list_once_closed(
         crashed(plan, box, state, last, monkeypatch)
         was_closed = (state / "closed.json").exists()
         box.put("site-5", make_message(plan, 5))
-        Coordinator(plan, box, state=state).step()
+        look(plan, box, state)
         if was_closed:
             assert box.published() == full
         (box.folder / "site-5.in").unlink()
@@ -135,10 +142,10 @@ def test_a_full_disk_loses_nothing(
     with monkeypatch.context() as patched:
         patched.setattr(files, "_write_new", no_room)
         with pytest.raises(TransportError, match="No space left"):
-            Coordinator(plan, box, state=tmp_path / "state").step()
+            look(plan, box, tmp_path / "state")
     assert target
     assert box.published() is None
-    assert Coordinator(plan, box, state=tmp_path / "state").step().published
+    assert look(plan, box, tmp_path / "state").published
     assert box.published() == full
 
 
@@ -148,7 +155,9 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from conftest import FileBox, _plan
 from twofold.storage import files as disk
-from twofold.server import Coordinator
+from twofold.server import Server
+from twofold.server.coordinate import coordinate
+from twofold.server.state import FolderState
 
 seen = 0
 def listener(name):
@@ -158,7 +167,8 @@ def listener(name):
         os.kill(os.getpid(), signal.SIGKILL)
 
 disk._listener = listener
-Coordinator(_plan(n_entities=2, rank=2), FileBox(Path(sys.argv[2])), state=sys.argv[3]).step()
+plan = _plan(n_entities=2, rank=2)
+coordinate(Server(plan), FileBox(Path(sys.argv[2])), state=FolderState(sys.argv[3], plan))
 """
 
 

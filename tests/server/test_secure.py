@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from twofold.entity.secure import Masks
 from twofold.errors import BadMessage, ConflictingMessage, PlanMismatch, ProtocolError, TooFewMessages
-from twofold.federation.key_messages import decode_roll, encode_answer, encode_shares, encode_survivors
+from twofold.federation.key_messages import decode_participants, encode_answer, encode_shares, encode_survivors
 from twofold.federation.messages import decode_release, encode_release
 from twofold.federation.plan import CatalogKey, Plan
 from twofold.federation.secure import SecureSum
@@ -52,8 +52,8 @@ class Group:
         terms = self.server.terms
         return [encode_shares(share_secrets(self.keys[name], name, terms), self.plan) for name in names]
 
-    def roll(self, names: Sequence[str] = NAMES) -> bytes:
-        return self.server.roll(self.shares(names))
+    def participants(self, names: Sequence[str] = NAMES) -> bytes:
+        return self.server.participants(self.shares(names))
 
     def plain(self, name: str) -> BilinearSums:
         seed = NAMES.index(name)
@@ -62,15 +62,17 @@ class Group:
         rows[:, 4:9] = 0
         return self.plan.release_mechanism.release(rows, self.plan.parameters, rng=seed).value
 
-    def masked(self, name: str, roll: bytes, numbers: NDArray[np.int64] | None = None, key: str | None = None) -> bytes:
+    def masked(
+        self, name: str, participants: bytes, numbers: NDArray[np.int64] | None = None, key: str | None = None
+    ) -> bytes:
         content = self.plain(name)
         content = content if numbers is None else dataclasses.replace(content, numbers=numbers)
-        listed = decode_roll(roll, self.plan)
-        masks = Masks(name=name, keys=self.keys[key or name], terms=self.server.terms, roll=listed)
+        listed = decode_participants(participants, self.plan)
+        masks = Masks(name=name, keys=self.keys[key or name], terms=self.server.terms, participants=listed)
         return encode_release(masks.hide(content), entity=name, plan=self.plan)
 
-    def answers(self, names: Sequence[str], roll: bytes, survivors: Sequence[str]) -> list[bytes]:
-        listed = decode_roll(roll, self.plan)
+    def answers(self, names: Sequence[str], participants: bytes, survivors: Sequence[str]) -> list[bytes]:
+        listed = decode_participants(participants, self.plan)
         return [
             encode_answer(
                 answer(self.keys[name], name, self.server.terms, listed.shares, listed.present, survivors), self.plan
@@ -99,11 +101,11 @@ def group() -> Group:
 def test_the_plain_sum_exactly(
     group: Group, shared: Sequence[str], masked: Sequence[str], answered: Sequence[str]
 ) -> None:
-    roll = group.roll(shared)
-    messages = [group.masked(name, roll) for name in masked]
-    survivors = group.server.survivors(messages, roll)
-    answers = group.answers(answered, roll, masked)
-    total = group.server.total(messages[::-1], answers, roll=roll, survivors=survivors)
+    participants = group.participants(shared)
+    messages = [group.masked(name, participants) for name in masked]
+    survivors = group.server.survivors(messages, participants)
+    answers = group.answers(answered, participants, masked)
+    total = group.server.total(messages[::-1], answers, participants=participants, survivors=survivors)
     plain = plain_sum([group.plain(name) for name in masked])
     assert (total.numbers == plain.numbers).all()
     assert (total.entities, total.seeded) == (len(masked), True)
@@ -113,83 +115,89 @@ def test_the_plain_sum_exactly(
 @pytest.mark.parametrize("changes", [{"mechanism": "sketch", "n_prototypes": 5}, {"delta": 0}, {"feedback": "ratings"}])
 def test_every_kind_of_statistic(changes: dict[str, Any]) -> None:
     group = Group(**changes)
-    roll = group.roll()
-    messages = [group.masked(name, roll) for name in NAMES]
-    survivors = group.server.survivors(messages, roll)
-    total = group.server.total(messages, group.answers(NAMES, roll, NAMES), roll=roll, survivors=survivors)
+    participants = group.participants()
+    messages = [group.masked(name, participants) for name in NAMES]
+    survivors = group.server.survivors(messages, participants)
+    total = group.server.total(
+        messages, group.answers(NAMES, participants, NAMES), participants=participants, survivors=survivors
+    )
     assert (total.numbers == plain_sum([group.plain(name) for name in NAMES]).numbers).all()
 
 
 def test_factors_come_of_the_sum_and_say_what_they_are(group: Group) -> None:
-    roll = group.roll()
-    messages = [group.masked(name, roll) for name in NAMES[1:]]
-    survivors = group.server.survivors(messages, roll)
-    answers = group.answers(NAMES[1:], roll, NAMES[1:])
-    made = group.server.factorize(messages, answers, roll=roll, survivors=survivors)
-    again = group.server.factorize(messages[::-1], answers[1:], roll=roll, survivors=survivors)
+    participants = group.participants()
+    messages = [group.masked(name, participants) for name in NAMES[1:]]
+    survivors = group.server.survivors(messages, participants)
+    answers = group.answers(NAMES[1:], participants, NAMES[1:])
+    made = group.server.factorize(messages, answers, participants=participants, survivors=survivors)
+    again = group.server.factorize(messages[::-1], answers[1:], participants=participants, survivors=survivors)
     assert (made.entities, made.private, made.hash) == (5, False, again.hash)
 
 
 def test_a_message_alone_tells_nothing_of_its_numbers(group: Group) -> None:
     """The same numbers under the masks of another plan's keys have no digit in common with these beyond chance."""
-    roll, other = group.roll(), Group()
-    one = masked_message(decode_release(group.masked("site-0", roll), group.plan)).numbers
-    two = masked_message(decode_release(other.masked("site-0", other.roll()), other.plan)).numbers
+    participants, other = group.participants(), Group()
+    one = masked_message(decode_release(group.masked("site-0", participants), group.plan)).numbers
+    two = masked_message(decode_release(other.masked("site-0", other.participants()), other.plan)).numbers
     assert one.size == two.size
     assert not (one == two).any()
     assert not (one[:-2] == group.plain("site-0").numbers.astype(np.uint64)).any()
 
 
 def test_below_the_floor_there_is_no_list(group: Group) -> None:
-    roll = group.roll()
+    participants = group.participants()
     with pytest.raises(TooFewMessages, match="nothing is unmasked"):
-        group.server.survivors([group.masked(name, roll) for name in NAMES[:3]], roll)
+        group.server.survivors([group.masked(name, participants) for name in NAMES[:3]], participants)
     with pytest.raises(TooFewMessages, match="nothing is masked"):
-        group.roll(NAMES[:4])
+        group.participants(NAMES[:4])
 
 
 def test_too_few_answers(group: Group) -> None:
-    roll = group.roll()
-    messages = [group.masked(name, roll) for name in NAMES]
-    survivors = group.server.survivors(messages, roll)
+    participants = group.participants()
+    messages = [group.masked(name, participants) for name in NAMES]
+    survivors = group.server.survivors(messages, participants)
     with pytest.raises(TooFewMessages, match="nothing is unmasked"):
-        group.server.total(messages, group.answers(NAMES[:3], roll, NAMES), roll=roll, survivors=survivors)
+        group.server.total(
+            messages, group.answers(NAMES[:3], participants, NAMES), participants=participants, survivors=survivors
+        )
 
 
 def test_one_message_of_each(group: Group) -> None:
-    roll, other = group.roll(), Group()
+    participants, other = group.participants(), Group()
     with pytest.raises(ProtocolError, match="another plan"):
-        group.server.roll([*group.shares(), *other.shares(["site-0"])])
+        group.server.participants([*group.shares(), *other.shares(["site-0"])])
     good = share_secrets(group.keys["site-0"], "site-0", group.server.terms)
     forged = encode_shares(dataclasses.replace(good, commitment=bytes(32)), group.plan)
     with pytest.raises(ConflictingMessage, match="site-0"):
-        group.server.roll([*group.shares(), forged])
-    assert group.server.roll([*group.shares(), *group.shares()]) == roll
-    one, two = (group.answers(["site-0"], roll, names)[0] for names in (NAMES, NAMES[:5]))
-    messages = [group.masked(name, roll) for name in NAMES]
-    survivors = group.server.survivors(messages, roll)
+        group.server.participants([*group.shares(), forged])
+    assert group.server.participants([*group.shares(), *group.shares()]) == participants
+    one, two = (group.answers(["site-0"], participants, names)[0] for names in (NAMES, NAMES[:5]))
+    messages = [group.masked(name, participants) for name in NAMES]
+    survivors = group.server.survivors(messages, participants)
     with pytest.raises(ConflictingMessage, match="two different answers"):
-        group.server.total(messages, [one, two], roll=roll, survivors=survivors)
+        group.server.total(messages, [one, two], participants=participants, survivors=survivors)
 
 
 def test_messages_for_another_list_or_federation(group: Group) -> None:
-    roll, fewer, other = group.roll(), group.roll(NAMES[:5]), Group()
+    participants, fewer, other = group.participants(), group.participants(NAMES[:5]), Group()
     with pytest.raises(BadMessage, match="another list of entities"):
-        group.server.survivors([group.masked("site-0", fewer)], roll)
+        group.server.survivors([group.masked("site-0", fewer)], participants)
     with pytest.raises(BadMessage, match="another list of entities"):
-        group.server.survivors([group.masked("site-5", roll)], fewer)
+        group.server.survivors([group.masked("site-5", participants)], fewer)
     with pytest.raises(ProtocolError, match="another plan"):
-        group.server.survivors([other.masked("site-0", other.roll())], roll)
+        group.server.survivors([other.masked("site-0", other.participants())], participants)
 
 
 def test_messages_that_are_not_those_of_the_list(group: Group) -> None:
-    roll = group.roll()
-    messages = [group.masked(name, roll) for name in NAMES]
+    participants = group.participants()
+    messages = [group.masked(name, participants) for name in NAMES]
     named = encode_survivors(NAMES, NAMES[:5], group.plan)
-    answers = group.answers(NAMES[:5], roll, NAMES[:5])
-    assert group.server.total(messages, answers, roll=roll, survivors=named).entities == 5  # the sixth came too late
+    answers = group.answers(NAMES[:5], participants, NAMES[:5])
+    assert (
+        group.server.total(messages, answers, participants=participants, survivors=named).entities == 5
+    )  # the sixth came too late
     with pytest.raises(BadMessage, match="not those of the published list"):
-        group.server.total(messages[:4], answers, roll=roll, survivors=named)
+        group.server.total(messages[:4], answers, participants=participants, survivors=named)
 
 
 def resealed(group: Group, data: bytes, **changes: Any) -> bytes:
@@ -200,30 +208,30 @@ def resealed(group: Group, data: bytes, **changes: Any) -> bytes:
 
 
 def test_garbage_another_modulus_and_foreign_masks(group: Group) -> None:
-    roll = group.roll()
-    messages = [group.masked(name, roll) for name in NAMES]
-    survivors = group.server.survivors(messages, roll)
-    answers = group.answers(NAMES, roll, NAMES)
+    participants = group.participants()
+    messages = [group.masked(name, participants) for name in NAMES]
+    survivors = group.server.survivors(messages, participants)
+    answers = group.answers(NAMES, participants, NAMES)
     with pytest.raises(BadMessage, match="modulus"):
-        group.server.survivors([resealed(group, messages[0], bits=64), *messages[1:]], roll)
+        group.server.survivors([resealed(group, messages[0], bits=64), *messages[1:]], participants)
     good = decode_release(messages[0], group.plan).content
     noise = np.random.default_rng(1).integers(0, 256, good.packed.shape).astype(np.uint8)
     garbage = encode_release(dataclasses.replace(good, packed=noise), entity="site-0", plan=group.plan)
     with pytest.raises(BadMessage, match="garbage"):
-        group.server.total([garbage, *messages[1:]], answers, roll=roll, survivors=survivors)
+        group.server.total([garbage, *messages[1:]], answers, participants=participants, survivors=survivors)
     other = Group()
-    foreign = decode_release(other.masked("site-0", other.roll()), other.plan).content
+    foreign = decode_release(other.masked("site-0", other.participants()), other.plan).content
     swapped = dataclasses.replace(foreign, present=good.present)
     data = encode_release(swapped, entity="site-0", plan=group.plan)
     with pytest.raises(BadMessage, match="mask of another plan"):
-        group.server.total([data, *messages[1:]], answers, roll=roll, survivors=survivors)
+        group.server.total([data, *messages[1:]], answers, participants=participants, survivors=survivors)
 
 
 def test_an_overflow_is_seen(group: Group) -> None:
     """A changed program that masks more than fits is seen when the sum leaves what four honest ones can reach."""
-    roll, terms = group.roll(), group.server.terms
-    messages = [group.masked(name, roll) for name in NAMES[:4]]
-    survivors = group.server.survivors(messages, roll)
+    participants, terms = group.participants(), group.server.terms
+    messages = [group.masked(name, participants) for name in NAMES[:4]]
+    survivors = group.server.survivors(messages, participants)
     content = decode_release(messages[0], group.plan).content
     numbers = masked_message(decode_release(messages[0], group.plan)).numbers
     numbers = (numbers + np.uint64(2 ** (terms.bits - 1) - 1)) & np.uint64(2**terms.bits - 1)
@@ -232,24 +240,27 @@ def test_an_overflow_is_seen(group: Group) -> None:
     far = encode_release(dataclasses.replace(content, packed=packed), entity="site-0", plan=group.plan)
     with pytest.raises(BadMessage, match="larger than numbers within the limit"):
         group.server.total(
-            [far, *messages[1:]], group.answers(NAMES[:4], roll, NAMES[:4]), roll=roll, survivors=survivors
+            [far, *messages[1:]],
+            group.answers(NAMES[:4], participants, NAMES[:4]),
+            participants=participants,
+            survivors=survivors,
         )
 
 
 def test_keys_swapped_between_two_entities(group: Group) -> None:
     with pytest.raises(PlanMismatch, match="not the ones the plan lists"):
-        group.masked("site-0", group.roll(), key="site-1")
+        group.masked("site-0", group.participants(), key="site-1")
 
 
 def test_wrong_shares_are_left_out_and_named(group: Group) -> None:
-    roll = group.roll()
-    listed = decode_roll(roll, group.plan)
-    messages = [group.masked(name, roll) for name in NAMES]
-    survivors = group.server.survivors(messages, roll)
+    participants = group.participants()
+    listed = decode_participants(participants, group.plan)
+    messages = [group.masked(name, participants) for name in NAMES]
+    survivors = group.server.survivors(messages, participants)
     good = answer(group.keys["site-0"], "site-0", group.server.terms, listed.shares, NAMES, NAMES)
     wrong = dataclasses.replace(good, seeds=good.seeds | {"site-1": bytes(33)})
-    answers = [encode_answer(wrong, group.plan), *group.answers(NAMES[1:], roll, NAMES)]
-    total = group.server.total(messages, answers, roll=roll, survivors=survivors)
+    answers = [encode_answer(wrong, group.plan), *group.answers(NAMES[1:], participants, NAMES)]
+    total = group.server.total(messages, answers, participants=participants, survivors=survivors)
     assert "site-0 for site-1" in total.note
     assert (total.numbers == plain_sum([group.plain(name) for name in NAMES]).numbers).all()
 

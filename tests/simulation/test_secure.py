@@ -13,16 +13,20 @@ from scipy import sparse
 from twofold.data.catalog import Catalog
 from twofold.data.identifiers import Identifiers
 from twofold.data.ratings import Ratings
-from twofold.errors import NotForRealUse, PlanMismatch, TwofoldError
+from twofold.entity.participate import Send
+from twofold.errors import BudgetExceeded, NotForRealUse, PlanMismatch, TwofoldError
+from twofold.federation.mailbox import InProcess
 from twofold.federation.plan import Plan
 from twofold.federation.secure import SecureSum
+from twofold.federation.steps import ANSWERS, KEYS, MASKED, StepId
 from twofold.identity.keystore import new_keys
 from twofold.identity.roster import Roster
 from twofold.privacy.ledger import Ledger
 from twofold.release.content import plain_sum
+from twofold.secure_sum import Keys
 from twofold.server.secure import SecureServer
-from twofold.simulation import simulate
-from twofold.simulation.members import Member, keyed_plan, masked_part, secure_rounds, with_keys
+from twofold.simulation import run, simulate
+from twofold.simulation.members import Member, keyed_plan, visit
 from twofold.simulation.run import _seed
 
 CATALOG = Catalog([f"item-{number}" for number in range(10)])
@@ -56,33 +60,29 @@ def plan(**changes: Any) -> Plan:
     return Plan(**(given | changes))
 
 
-def test_the_sum_is_that_of_the_same_seeded_releases_without_masks():
-    keyed, keys = keyed_plan(plan(simulation=True), dict.fromkeys(NAMES))
-    members = {
-        name: Member(name=name, ratings=FEDERATION[name], plan=keyed, seed=_seed(7, name), keys=keys[name])
-        for name in NAMES
-    }
-    each = {}
-
-    def run(step: str, task: Any, jobs: Any) -> dict[str, bytes]:
-        each[step] = {name: task(*job) for name, job in jobs.items()}
-        return each[step]
-
-    summed = secure_rounds(members, keyed, run)
-    server = SecureServer(keyed)
-    roll = server.roll(each["keys"].values())
-    survivors = server.survivors(each["round 1"].values(), roll)
-    total = server.total(each["round 1"].values(), each["answers"].values(), roll=roll, survivors=survivors)
+def test_the_sum_is_that_of_the_same_seeded_releases_without_masks(monkeypatch: pytest.MonkeyPatch):
+    boxes: list[InProcess] = []
+    keyed: list[tuple[Plan, dict[str, Any]]] = []
+    monkeypatch.setattr(run, "InProcess", lambda: boxes.append(InProcess()) or boxes[0])
+    monkeypatch.setattr(run, "keyed_plan", lambda *given: keyed.append(keyed_plan(*given)) or keyed[0])
+    done = simulate(FEDERATION, plan(simulation=True), rng=7, threads=1, local="factors")
+    (box,), ((made, keys),) = boxes, keyed
+    sent = {step: {one.entity: one.read() for one in box.submissions(step)} for step in (KEYS, MASKED, ANSWERS)}
+    participants, survivors = box.published(KEYS), box.published(MASKED)
+    total = SecureServer(made).total(
+        sent[MASKED].values(), sent[ANSWERS].values(), participants=participants, survivors=survivors
+    )
     plain = plain_sum(
-        keyed.release_mechanism.release(
-            members[name].entity().ratings.matrix, keyed.parameters, rng=_seed(7, name)
-        ).value
+        made.release_mechanism.release(FEDERATION[name].matrix, made.parameters, rng=_seed(7, name)).value
         for name in NAMES
     )
     assert (total.numbers == plain.numbers).all()
-    assert summed.factors.entities == 4
-    assert summed.sent["a"] == sum(len(each[step]["a"]) for step in each)
-    assert masked_part(members["a"], roll) == each["round 1"]["a"]
+    assert done.factors.entities == 4
+    assert done.sent["a"] == sum(len(sent[step]["a"]) for step in sent)
+    assert done.received == sum(len(box.published(step)) for step in sent)
+    member = Member(name="a", ratings=FEDERATION["a"], plan=made, seed=_seed(7, "a"), keys=keys["a"])
+    published = {StepId.KEYS: participants, StepId.MASKED: None}
+    assert visit(member, published, {StepId.KEYS}) == Send(step=MASKED, data=sent[MASKED]["a"])
 
 
 def test_both_rounds_and_progress():
@@ -116,7 +116,7 @@ def test_keys_beside_the_ledgers_and_nothing_spent_twice(tmp_path: Path):
     assert (again.plan.hash, again.factors.hash) == (done.plan.hash, done.factors.hash)
     assert [len(Ledger(ledgers / f"{name}.ledger").state().entries) for name in NAMES] == [1] * 4
     # Another plan in the same folder has keys of its own; these people have no budget left for it.
-    with pytest.raises(TwofoldError, match=r"(?i)budget|room|ceiling"):
+    with pytest.raises(BudgetExceeded):
         simulate(FEDERATION, plan(rank=1), **given)
     assert len(list(ledgers.glob("*.keys"))) == 8
 
@@ -132,19 +132,22 @@ def test_a_plan_with_a_list_of_keys_needs_those_keys(tmp_path: Path):
         keyed_plan(given, paths)
     assert not (tmp_path / "a.keys").exists()
     new_keys(tmp_path / "a.keys", "a")
-    with pytest.raises(PlanMismatch, match="not that of these entities"):
+    with pytest.raises(PlanMismatch) as caught:
         keyed_plan(given, paths)
+    assert caught.value.parameter == "secure.roster"
 
 
-def test_every_member_gets_its_own_keys():
-    keyed, keys = keyed_plan(plan(simulation=True), dict.fromkeys(NAMES))
-    members = {name: Member(name=name, ratings=FEDERATION[name], plan=plan(simulation=True)) for name in NAMES}
-    keyed_members = with_keys(members, keyed, keys)
-    assert all(one.keys == keys[name] and one.plan is keyed for name, one in keyed_members.items())
-    assert str(keys["a"])[2:-1] not in repr(keyed_members["a"])
+def test_every_member_gets_its_own_keys(monkeypatch: pytest.MonkeyPatch):
+    seen: list[Member] = []
+    monkeypatch.setattr(run, "visit", lambda member, *rest: seen.append(member) or visit(member, *rest))
+    done = simulate(FEDERATION, plan(simulation=True), threads=1, local="factors")
+    assert all(one.plan is done.plan for one in seen)
+    assert {one.name: Keys.from_bytes(one.keys).public for one in seen} == dict(done.plan.secure.keys)
+    assert str(seen[0].keys)[2:-1] not in repr(seen[0])
 
 
 def test_a_seed_in_a_real_plan_is_refused(tmp_path: Path):
-    with pytest.raises(NotForRealUse, match="repeatable"):
+    with pytest.raises(NotForRealUse) as caught:
         simulate(FEDERATION, plan(), ledgers=tmp_path / "l", rng=1)
+    assert caught.value.parameter == "rng"
     assert not (tmp_path / "l").exists()

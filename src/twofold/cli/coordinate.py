@@ -5,20 +5,30 @@ from __future__ import annotations
 import json as jsonlib
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from twofold.cli.options import Json, PlanOption, bar, listed, read_agreed
+from twofold.cli.steps import ARRIVING, NOT_YET
 from twofold.errors import NotReady, TooFewMessages, TransportError
 from twofold.federation.folder import ServerFolder
-from twofold.federation.plan import Plan
-from twofold.server.coordinate import Coordinator, Progress
+from twofold.server.coordinate import CoordinationStatus, server_for, standing
+from twofold.server.coordinate import coordinate as look_once
+from twofold.server.factorize import Server
+from twofold.server.state import FolderState
 
 if TYPE_CHECKING:
-    from twofold.server.secure_coordinate import SecureCoordinator
+    from twofold.server.secure import SecureServer
 
 __all__ = ["coordinate"]
+
+#: Said of a plan whose list of entities is empty.
+ANYBODY: Final = (
+    "The plan names no entities: any sender's made-up name counts, and can complete the round. "
+    "Messages are not signed, so whoever can write into the folder can pose as an entity. "
+    "A real federation should list its entities in the plan."
+)
 
 
 def coordinate(
@@ -39,88 +49,77 @@ def coordinate(
     """
     agreed = read_agreed(plan)
     if not inbox.is_dir():
-        raise TransportError("there is no such inbox.", found=str(inbox), fix="make the folder first, or mend the name")
-    coordinator = _coordinator(agreed, inbox, outbox, state)
-    found = _look(coordinator, wait=wait, poll=poll, close=close)
-    _print(found, coordinator, json=json)
-    if not found.published:
+        raise TransportError(
+            "there is no such inbox.", found=str(inbox), fix="make the folder first, or correct the name"
+        )
+    status = _look(
+        server_for(agreed), ServerFolder(inbox, outbox, agreed), FolderState(state, agreed), wait, poll, close
+    )
+    _print(status, json=json)
+    if not status.published:
         raise typer.Exit(NOT_YET)
 
 
-def _coordinator(plan: Plan, inbox: Path, outbox: Path, state: Path) -> Coordinator | SecureCoordinator:
-    """One round, or the three steps of a secure sum."""
-    if plan.secure is None:
-        return Coordinator(plan, ServerFolder(inbox, outbox, plan), state=state)
-    from twofold.server.secure_coordinate import SecureCoordinator  # loads the library of ciphers
-
-    return SecureCoordinator(plan, lambda phase: ServerFolder(inbox, outbox, plan, phase=phase), state=state)
-
-
-def _look(coordinator: Coordinator | SecureCoordinator, *, wait: float, poll: float, close: bool) -> Progress:
+def _look(
+    server: Server | SecureServer, mailbox: ServerFolder, state: FolderState, wait: float, poll: float, close: bool
+) -> CoordinationStatus:
     """Look until the round is published or the time is over; too few after the deadline may still become enough."""
     until = time.monotonic() + wait
     with bar("messages") as progress:
         while True:
             try:
-                found = coordinator.step(close=close)
+                status = look_once(server, mailbox, state=state, close=close)
                 close = False  # the present step only, not those that follow
-                if found.published or time.monotonic() >= until:
-                    return found
-                progress(found.arrived, found.expected)
+                if status.published or time.monotonic() >= until:
+                    return status
+                progress(status.arrived, status.expected)
             except TooFewMessages:
                 if time.monotonic() >= until:
-                    _print_refused(coordinator)
-                    _print_missing(coordinator)
+                    _print_people(standing(server, mailbox, state=state))
                     raise
             time.sleep(poll)
 
 
-#: When each step closes, and what comes then.
-_ENDS = {
-    "key shares": ("all have shared keys", "; messages and answers come then"),
-    "messages": ("all who shared keys have sent a message", "; answers come then"),
-    "answers": ("enough have answered to take the masks off", ""),
-}
-#: Exit code when nothing is wrong and the round is not complete.
-NOT_YET = 3
-
-
-def _print(found: Progress, coordinator: Coordinator | SecureCoordinator, *, json: bool) -> None:
+def _print(status: CoordinationStatus, *, json: bool) -> None:
+    remark = ANYBODY if status.open_to_anybody else ""
     if json:
-        refused = [{"name": one.name, "reason": one.reason} for one in coordinator.refused()]
-        record = {**vars(found), "missing": coordinator.missing(), "refused": refused, "remark": coordinator.remark}
+        record = {
+            "arrived": status.arrived,
+            "expected": status.expected,
+            "rejected": len(status.refused),
+            "closed": status.closed,
+            "published": status.published,
+            "missing": status.missing,
+            "refused": [{"name": one.name, "reason": one.reason} for one in status.refused],
+            "remark": remark,
+        }
         typer.echo(jsonlib.dumps(record, indent=2))
         return
-    done = "published" if found.published else "waiting"
-    what = "entities answered" if coordinator.plan.secure is None else f"{coordinator.step_name} arrived"
-    typer.echo(f"{done}: {found.arrived} of {found.expected} {what}")
-    _print_refused(coordinator)
-    if not found.published:
-        _print_missing(coordinator)
-    if coordinator.remark:
-        typer.echo(f"note: {coordinator.remark}", err=True)
-    if not found.published:
-        typer.echo(str(_not_complete(found, coordinator)), err=True)
+    done = "published" if status.published else "waiting"
+    typer.echo(f"{done}: {status.arrived} of {status.expected} {ARRIVING[status.step][0]}")
+    _print_people(status)
+    if remark:
+        typer.echo(f"note: {remark}", err=True)
+    if not status.published:
+        typer.echo(str(_not_complete(status)), err=True)
 
 
-def _not_complete(found: Progress, coordinator: Coordinator | SecureCoordinator) -> NotReady:
+def _not_complete(status: CoordinationStatus) -> NotReady:
     """Say when the step closes; closing by hand is offered only where it would work."""
-    ends, then = ("all have answered", "") if coordinator.plan.secure is None else _ENDS[coordinator.step_name]
-    if coordinator.deadline is not None:
-        ends += f", or {coordinator.quorum} by {coordinator.deadline}"
+    _, ends, then = ARRIVING[status.step]
+    if status.deadline is not None:
+        ends += f", or {status.quorum} by {status.deadline}"
     later = "run the same command again later, or --wait SECONDS"
-    if coordinator.can_close:
+    if status.can_close:
         later += "; --close goes on without those who are missing"
-    elif (lacking := coordinator.quorum - found.arrived) > 0:
-        later += f"; it needs {lacking} more, {coordinator.quorum} of {found.expected} in all"
+    elif (lacking := status.quorum - status.arrived) > 0:
+        later += f"; it needs {lacking} more, {status.quorum} of {status.expected} in all"
     return NotReady("the round is not complete.", expected=f"it closes when {ends}{then}", fix=later)
 
 
-def _print_missing(coordinator: Coordinator | SecureCoordinator) -> None:
-    if names := coordinator.missing():
-        typer.echo(f"  missing: {listed(names)}")
-
-
-def _print_refused(coordinator: Coordinator | SecureCoordinator) -> None:
-    for one in coordinator.refused():
+def _print_people(status: CoordinationStatus) -> None:
+    """Whose messages were not taken, and who is missing."""
+    for one in status.refused:
         typer.echo(f"  not taken: {one.name}: {one.reason}")
+    if status.missing and not status.published:
+        typer.echo(f"  missing: {listed(status.missing)}")

@@ -5,13 +5,11 @@ from __future__ import annotations
 import json as jsonlib
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from twofold.cli.coordinate import NOT_YET
 from twofold.cli.options import (
     CatalogOption,
     DataOption,
@@ -32,11 +30,12 @@ from twofold.cli.options import (
     refuse_output,
 )
 from twofold.cli.render import shell_words
+from twofold.cli.steps import NOT_YET, PUBLISHED, SENT, not_taken
 from twofold.entity.agent import Entity
 from twofold.entity.participate import ParticipationStatus, participate
 from twofold.errors import TransportError
 from twofold.federation.folder import EntityFolder
-from twofold.federation.steps import ANSWERS, KEYS, MASKED, ROUNDS, Phase
+from twofold.federation.steps import StepId
 
 __all__ = ["join"]
 
@@ -86,24 +85,22 @@ def join(
     book = open_ledger(ledger, agreed, name, new=new_ledger)
     agent = Entity(name, table, agreed, ledger=book, version=version, keys=keys)
 
-    def mailbox(phase: Phase) -> EntityFolder:
-        return EntityFolder(outbox, inbox, agreed, phase=phase)
-
-    before = _own_files(outbox, name)
-    until = time.monotonic() + wait
+    mailbox, until = EntityFolder(outbox, inbox, agreed), time.monotonic() + wait
     with shell_words(secure=agreed.secure is not None):
-        while (standing := participate(agent, mailbox)).factors is None and time.monotonic() < until:
+        status = participate(agent, mailbox)
+        fresh = set(status.fresh)
+        while status.factors is None and time.monotonic() < until:
             time.sleep(poll)
-    if not inbox.is_dir():  # nobody has brought anything yet, which is nothing to complain about
-        standing = replace(standing, note="", waits=f"{standing.waits} (there is no folder {inbox} yet)")
-    already = _already(standing.sent, before, _own_files(outbox, name))
+            status = participate(agent, mailbox)
+            fresh |= set(status.fresh)
     note = ""
-    if standing.factors is not None:
-        model = agent.personalize(standing.factors)
+    if status.factors is not None:
+        model = agent.personalize(status.factors)
         model.save(output)
         note = model.summary()
-    _print(standing, already, output, note, json=json)
-    if standing.factors is None:
+    already = [step for step in status.sent if step not in fresh]
+    _print(status, already, inbox, output, note, json=json)
+    if status.factors is None:
         raise typer.Exit(NOT_YET)
 
 
@@ -118,45 +115,31 @@ def _check_folder(option: str, path: Path) -> None:
         )
 
 
-#: Endings of the files in which a step is sent.
-_ENDINGS = {
-    "the message": ROUNDS.up_suffix,
-    "key shares": KEYS.up_suffix,
-    "the masked message": MASKED.up_suffix,
-    "the answer": ANSWERS.up_suffix,
-}
-
-
-def _own_files(outbox: Path, name: str) -> set[str]:
-    """Names of what this entity has put into its outbox; see `EntityFolder.submit`."""
-    return {path.name for path in outbox.glob(f"{name}.*")} if outbox.is_dir() else set()
-
-
-def _already(sent: Sequence[str], before: set[str], after: set[str]) -> list[str]:
-    """Which of the things sent were there before, so that nothing new left."""
-    fresh = {file.rpartition(".")[2] for file in after - before}
-    return [one for one in sent if _ENDINGS.get(one) not in fresh]
-
-
-def _print(standing: ParticipationStatus, already: Sequence[str], output: Path, note: str, *, json: bool) -> None:
+def _print(
+    status: ParticipationStatus, already: Sequence[StepId], inbox: Path, output: Path, note: str, *, json: bool
+) -> None:
+    sent, before = [SENT[step] for step in status.sent], [SENT[step] for step in already]
+    waits, rejected = "" if status.waits is None else PUBLISHED[status.waits], not_taken(status.rejected)
+    if waits and not inbox.is_dir():  # nobody has brought anything yet, which is nothing to complain about
+        waits, rejected = f"{waits} (there is no folder {inbox} yet)", ""
     if json:
-        record: dict[str, object] = {"sent": standing.sent, "already_sent": already, "waits": standing.waits or None}
-        record |= {"dropped": standing.dropped, "not_taken": standing.note or None}
+        record: dict[str, object] = {"sent": sent, "already_sent": before, "waits": waits or None}
+        record |= {"dropped": status.dropped, "not_taken": rejected or None}
         record |= {"file": output.name if note else None, "note": note}
         typer.echo(jsonlib.dumps(record, indent=2))
         return
-    if already:
-        typer.echo(f"already sent: {', '.join(already)}")
-    if fresh := [one for one in standing.sent if one not in already]:
+    if before:
+        typer.echo(f"already sent: {', '.join(before)}")
+    if fresh := [one for one in sent if one not in before]:
         typer.echo(f"sent: {', '.join(fresh)}")
-    if standing.dropped:
-        spent = "its budget is spent" if "the masked message" in standing.sent else "nothing was drawn or spent"
+    if status.dropped:
+        spent = "its budget is spent" if StepId.MASKED in status.sent else "nothing was drawn or spent"
         typer.echo(
             f"note: the sum goes on without this entity's message; {spent}, and it gets the item factors all the same"
         )
-    if standing.note:
-        typer.echo(f"  not taken: {standing.note}", err=True)
-    if standing.waits:
-        typer.echo(f"waiting for {standing.waits}; run the same command again later, or --wait SECONDS", err=True)
+    if rejected:
+        typer.echo(f"  not taken: {rejected}", err=True)
+    if waits:
+        typer.echo(f"waiting for {waits}; run the same command again later, or --wait SECONDS", err=True)
     else:
         typer.echo(f"{output}: {note}")

@@ -31,12 +31,15 @@ from twofold.cli.options import (
     strength_of,
 )
 from twofold.cli.render import shell_words
+from twofold.cli.steps import not_taken
 from twofold.entity.agent import Entity
-from twofold.errors import PlanMismatch, Run
+from twofold.errors import NotReady, PlanMismatch, Run
 from twofold.federation.factors import ItemFactors
 from twofold.federation.folder import EntityFolder
+from twofold.federation.mailbox import NothingYet
 from twofold.federation.messages import Content, ReleaseMessage, save_factors
 from twofold.federation.plan import Plan
+from twofold.federation.steps import ROUNDS
 from twofold.privacy.ledger import Ledger, cost_text
 from twofold.privacy.ledger.state import cost_of
 from twofold.release.content import BilinearSums, Prototypes
@@ -95,7 +98,7 @@ def release(
     with shell_words():
         message = Entity(name, table, agreed, ledger=book, version=version).release()
     if output.is_dir():
-        EntityFolder(output, output, agreed).submit(message.data, entity=name)
+        EntityFolder(output, output, agreed).submit(ROUNDS, message.data, entity=name)
     else:
         message.save(output)
     _print_release(message, agreed, book, output, json=json)
@@ -204,15 +207,13 @@ def personalize(
     if factors is None:
         from twofold.entity.personalize import fit_alone
 
-        limits: dict[str, Any] = {
-            "lower": agreed.lower,
-            "bound": agreed.bound,
-            "rank": agreed.rank,
-            "seed": agreed.seed,
-        }
+        limits: dict[str, Any] = {key: getattr(agreed, key) for key in ("lower", "bound", "rank", "seed")}
         model = fit_alone(table, features=agreed.features_table, local=chosen, name=name, **limits)
     else:
-        shared = EntityFolder(factors, factors, agreed).fetch() if factors.is_dir() else factors
+        shared = EntityFolder(factors, factors, agreed).fetch(ROUNDS) if factors.is_dir() else factors
+        if isinstance(shared, NothingYet):
+            found = not_taken(shared.rejected) or None
+            raise NotReady("the item factors have not arrived yet.", found=found, fix="run the same again later")
         model = agent.personalize(shared, local=chosen, strength=strength_of(strength))
     model.save(output)
     if json:

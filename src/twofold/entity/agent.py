@@ -114,6 +114,10 @@ class Entity:
         """Whether this entity's masked message was ever handed out; its budget is spent then."""
         return self.plan.secure is not None and self._part().store.masked
 
+    def listed(self, participants: bytes, survivors: bytes | None = None) -> bool:
+        """Whether this entity is in the lists that the server of a secure sum published, as far as they are out."""
+        return self._part().listed(participants, survivors)
+
     def share(self) -> bytes:
         """Give the entity's key shares, the first step of a secure sum. They carry no data and cost nothing.
 
@@ -124,12 +128,12 @@ class Entity:
         """
         return self._part().shares()
 
-    def answer(self, survivors: bytes | str | PathLike[str], roll: bytes | str | PathLike[str]) -> bytes:
+    def answer(self, survivors: bytes | str | PathLike[str], participants: bytes | str | PathLike[str]) -> bytes:
         """Give the entity's answer to the list of survivors, the last step of a secure sum: shares of masks, no data.
 
         Parameters
         ----------
-        survivors, roll : bytes or path
+        survivors, participants : bytes or path
             What the server published.
 
         Raises
@@ -139,14 +143,14 @@ class Entity:
         PrivacyError
             Another list was answered before.
         """
-        return self._part().answer(survivors, roll)
+        return self._part().answer(survivors, participants)
 
-    def release(self, roll: bytes | str | PathLike[str] | None = None) -> ReleaseMessage:
+    def release(self, participants: bytes | str | PathLike[str] | None = None) -> ReleaseMessage:
         """Give the entity's one message: drawn the first time, the stored bytes from then on.
 
         Parameters
         ----------
-        roll : bytes or path, optional
+        participants : bytes or path, optional
             For a secure sum: who shared keys, as the server published it. The message is masked for them.
 
         Raises
@@ -169,7 +173,7 @@ class Entity:
         """
         self._refuse_what_is_not_real()
         part = None if self.plan.secure is None else self._part()
-        masks = None if part is None else part.masks(roll)
+        masks = None if part is None else part.masks(participants)
         message = decode_release(self._bytes(masks), self.plan)
         if masks is not None:
             masks.check(message)

@@ -1,19 +1,47 @@
-"""All steps of a federation at one entity, over any transport: whatever is due is done, and what is done stays done."""
+"""An entity's part of a federation: whatever is due is done, and what is done stays done.
+
+`act` decides and touches no transport, so it runs wherever the entity's data is; `participate` carries what it decides.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping, Set
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 
 from twofold.entity.agent import Entity
-from twofold.errors import NotReady, RoundClosed
-from twofold.federation.mailbox import EMPTY, EntityMailbox
-from twofold.federation.steps import ANSWERS, KEYS, MASKED, ROUNDS, Phase
+from twofold.errors import RoundClosed
+from twofold.federation.mailbox import EntityMailbox, NothingYet, Rejected
+from twofold.federation.steps import ANSWERS, KEYS, MASKED, ROUNDS, Step, StepId, steps_of
 
-__all__ = ["ParticipationStatus", "participate"]
+__all__ = ["Deed", "Done", "ParticipationStatus", "Send", "Wait", "act", "participate"]
 
-Mailboxes = Callable[[Phase], EntityMailbox]
+
+@dataclass(frozen=True, kw_only=True)
+class Send:
+    """Hand over this message."""
+
+    step: Step
+    data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wait:
+    """See what the server publishes in this step; nothing can be done before that is known."""
+
+    step: Step
+    dropped: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Done:
+    """The item factors are here; `dropped` when they were made without this entity's message."""
+
+    factors: bytes = field(repr=False)
+    dropped: bool = False
+
+
+Deed = Send | Wait | Done
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,105 +50,118 @@ class ParticipationStatus:
 
     Parameters
     ----------
-    sent : tuple of str
-        What it has sent by now, in words.
-    waits : str
-        What it waits for; empty when the item factors are here.
+    sent : tuple of StepId
+        Steps whose message was handed over by now.
+    fresh : tuple of StepId
+        Those of them in which something left just now; what was sent before changes nothing.
+    waits : StepId or None
+        Step whose publication is waited for; None when the item factors are here.
     factors : bytes or None
         The item factors, when they are here.
     dropped : bool
         True when the sum went on without this entity's message.
-    note : str
-        What lies where the awaited file should be and is not taken, with the reason; empty when nothing does.
+    rejected : tuple of Rejected
+        What is there instead of what is waited for, and why it is not taken.
     """
 
-    sent: tuple[str, ...]
-    waits: str
-    factors: bytes | None = None
+    sent: tuple[StepId, ...]
+    fresh: tuple[StepId, ...] = ()
+    waits: StepId | None = None
+    factors: bytes | None = field(default=None, repr=False)
     dropped: bool = False
-    note: str = ""
+    rejected: tuple[Rejected, ...] = ()
 
 
-def participate(entity: Entity, mailboxes: Mailboxes) -> ParticipationStatus:
+def act(entity: Entity, published: Mapping[StepId, bytes | None], submitted: Set[StepId] = frozenset()) -> Deed:
+    """Decide what is due.
+
+    Parameters
+    ----------
+    entity : Entity
+        With its ledger and, for a secure sum, its keys.
+    published : mapping
+        What the server published in each step that was looked into; None where there was nothing yet.
+    submitted : set of StepId
+        Steps whose message is on its way. Without a ledger another call would draw another one.
+
+    Privacy
+    -------
+    Everything to be sent is stored first (ledger, key store) and given again byte for byte, so a kill between any two
+    calls costs nothing. An entity that is too late for a list draws nothing and spends nothing: the list of survivors
+    is looked for before anything is drawn. It still gets the item factors.
+
+    Paper
+    -----
+    Algorithm 2, line 2.
+    """
+    if entity.plan.secure is None:
+        if StepId.ROUNDS not in submitted:
+            return Send(step=ROUNDS, data=entity.release().data)
+        return _finish(ROUNDS, published)
+    if StepId.KEYS not in submitted:
+        return Send(step=KEYS, data=entity.share())
+    participants = published.get(StepId.KEYS)
+    if participants is None:
+        return Wait(step=KEYS)
+    if not entity.listed(participants):
+        return _finish(ANSWERS, published, dropped=True)
+    if StepId.MASKED not in published:
+        return Wait(step=MASKED)
+    survivors = published[StepId.MASKED]
+    if survivors is not None and not entity.listed(participants, survivors):
+        return _finish(ANSWERS, published, dropped=True)
+    if StepId.MASKED not in submitted:
+        return Send(step=MASKED, data=entity.release(participants).data)
+    if survivors is None:
+        return Wait(step=MASKED)
+    if StepId.ANSWERS not in submitted:
+        return Send(step=ANSWERS, data=entity.answer(survivors, participants))
+    return _finish(ANSWERS, published)
+
+
+def _finish(last: Step, published: Mapping[StepId, bytes | None], *, dropped: bool = False) -> Deed:
+    factors = published.get(last.id)
+    return Wait(step=last, dropped=dropped) if factors is None else Done(factors=factors, dropped=dropped)
+
+
+def participate(entity: Entity, mailbox: EntityMailbox) -> ParticipationStatus:
     """Do every step that is due, and say what is waited for. To be called again and again, from any process.
 
     Parameters
     ----------
     entity : Entity
         With its ledger and, for a secure sum, its keys.
-    mailboxes : callable
-        Gives the entity's end of the transport for each step.
+    mailbox : EntityMailbox
+        The entity's end of the transport.
 
     Privacy
     -------
-    Everything sent is stored first (ledger, key store) and sent again byte for byte, so a kill between any two steps
-    costs nothing. An entity that is too late for a list draws nothing and spends nothing; it still gets the item
-    factors.
+    As `act`.
     """
-    if entity.plan.secure is None:
-        box = mailboxes(ROUNDS)
-        box.submit(entity.release().data, entity=entity.name)
-        return _fetched(box, ("the message",))
-    return _secure(entity, mailboxes)
-
-
-def _secure(entity: Entity, mailboxes: Mailboxes) -> ParticipationStatus:
-    keys, masked, answers = mailboxes(KEYS), mailboxes(MASKED), mailboxes(ANSWERS)
-    _submit(keys, entity.share(), entity)
-    roll, reason = _looked(keys)
-    if roll is None:
-        return ParticipationStatus(sent=_sent(entity), waits="the list of those who shared keys", note=reason)
-    if not _on_roll(entity, roll):
-        return _without(entity, answers)
-    survivors, reason = _looked(masked)
-    if survivors is not None and not _survived(entity, survivors):  # drawing now would be spending for nothing
-        return _without(entity, answers)
-    _submit(masked, entity.release(roll).data, entity)
-    if survivors is None:
-        return ParticipationStatus(sent=_sent(entity), waits="the list of messages in the sum", note=reason)
-    _submit(answers, entity.answer(survivors, roll), entity)
-    return _fetched(answers, (*_sent(entity), "the answer"))
-
-
-def _submit(box: EntityMailbox, data: bytes, entity: Entity) -> None:
-    """Send; a step that has closed meanwhile takes nothing more, and what was published in it says how to go on."""
-    with suppress(RoundClosed):
-        box.submit(data, entity=entity.name)
-
-
-def _without(entity: Entity, answers: EntityMailbox) -> ParticipationStatus:
-    """Wait for the item factors of a sum that this entity is not in."""
-    return replace(_fetched(answers, _sent(entity)), dropped=True)
-
-
-def _sent(entity: Entity) -> tuple[str, ...]:
-    return ("key shares", "the masked message") if entity.masked else ("key shares",)
-
-
-def _on_roll(entity: Entity, roll: bytes) -> bool:
-    from twofold.federation.key_messages import (
-        decode_roll,  # loads the library of ciphers, which other plans do without
-    )
-
-    return entity.name in decode_roll(roll, entity.plan).shares
-
-
-def _survived(entity: Entity, survivors: bytes) -> bool:
-    from twofold.federation.key_messages import decode_survivors
-
-    return entity.name in decode_survivors(survivors, entity.plan).survivors
-
-
-def _fetched(box: EntityMailbox, sent: tuple[str, ...]) -> ParticipationStatus:
-    factors, reason = _looked(box)
+    published: dict[StepId, bytes | None] = {}
+    submitted: set[StepId] = set()
+    fresh: list[StepId] = []
+    nothing = NothingYet()
+    while not isinstance(deed := act(entity, published, submitted), Done):
+        name = deed.step.id
+        if isinstance(deed, Send):
+            submitted.add(name)
+            # A step that has closed meanwhile takes nothing more, and what was published in it says how to go on.
+            with suppress(RoundClosed):
+                if mailbox.submit(deed.step, deed.data, entity=entity.name).new:
+                    fresh.append(name)
+        elif name in published:
+            break
+        else:
+            found = mailbox.fetch(deed.step)
+            nothing, published[name] = (found, None) if isinstance(found, NothingYet) else (NothingYet(), found)
+    if entity.masked:
+        submitted.add(StepId.MASKED)  # perhaps earlier, and too late to count
     return ParticipationStatus(
-        sent=sent, waits="the item factors" if factors is None else "", factors=factors, note=reason
+        sent=tuple(step.id for step in steps_of(entity.plan) if step.id in submitted),
+        fresh=tuple(fresh),
+        waits=None if isinstance(deed, Done) else deed.step.id,
+        factors=deed.factors if isinstance(deed, Done) else None,
+        dropped=isinstance(deed, Wait | Done) and deed.dropped,
+        rejected=() if isinstance(deed, Done) else nothing.rejected,
     )
-
-
-def _looked(box: EntityMailbox) -> tuple[bytes | None, str]:
-    """Give what was published; or None, with what is there instead."""
-    try:
-        return box.fetch(), ""
-    except NotReady as error:
-        return None, "" if error.found in (None, EMPTY) else str(error.found)

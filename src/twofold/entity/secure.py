@@ -11,10 +11,11 @@ import numpy as np
 from twofold.errors import BadParameter, NotForRealUse, NotReady, PlanMismatch
 from twofold.federation.key_messages import (
     ROOM,
-    Roll,
+    Participants,
+    Survivors,
     body_limit,
     decode_answer,
-    decode_roll,
+    decode_participants,
     decode_survivors,
     encode_answer,
     encode_shares,
@@ -35,17 +36,17 @@ Given = bytes | str | PathLike[str]
 
 @dataclass(frozen=True, kw_only=True)
 class Masks:
-    """Masks for those on one roll."""
+    """Masks for one list of participants."""
 
     name: str
     keys: Keys = field(repr=False)
     terms: Terms = field(repr=False)
-    roll: Roll = field(repr=False)
+    participants: Participants = field(repr=False)
 
     def hide(self, content: BilinearSums) -> Masked:
         """Mask noisy numbers; the same noise under the same masks gives the same bytes."""
         try:
-            hidden = mask(content.numbers, self.keys, self.name, self.terms, self.roll.present)
+            hidden = mask(content.numbers, self.keys, self.name, self.terms, self.participants.present)
         except BadParameter:
             raise PlanMismatch(
                 "the numbers of this entity are too large for the plan's modulus; nothing is sent.",
@@ -63,9 +64,12 @@ class Masks:
         )
 
     def check(self, message: ReleaseMessage) -> None:
-        """Refuse a stored message that was masked for another roll."""
+        """Refuse a stored message that was masked for other participants."""
         content = message.content
-        if not isinstance(content, Masked) or content.present != self.terms.present_digest(self.roll.present).hex():
+        if (
+            not isinstance(content, Masked)
+            or content.present != self.terms.present_digest(self.participants.present).hex()
+        ):
             raise PlanMismatch(
                 "the ledger's message for this plan was masked for another list of entities.",
                 expected="the list it was masked for",
@@ -107,21 +111,23 @@ class SecurePart:
             )
         self.store = KeyStore(keys)
         self.terms.own(self.store.keys, name)
+        self._list: tuple[bytes, Participants] | None = None
+        self._survivors: tuple[bytes, Survivors] | None = None
 
     def shares(self) -> bytes:
         """Give the sealed shares; the same bytes every time."""
         self.store.bind(self.plan.hash, self.version)
         return encode_shares(share_secrets(self.store.keys, self.name, self.terms), self.plan)
 
-    def masks(self, roll: Given | None) -> Masks:
-        """Get masks for those on the roll."""
-        if roll is None:
+    def masks(self, participants: Given | None) -> Masks:
+        """Get masks for the participants."""
+        if participants is None:
             raise NotReady(
                 "the list of those who shared keys is missing; nothing was drawn.",
-                fix="share() first; then release(roll) with what the server published",
+                fix="share() first; then release(participants) with what the server published",
             )
         self.store.bind(self.plan.hash, self.version)
-        listed = decode_roll(_bytes(roll, body_limit(self.plan, everybody=True)), self.plan)
+        listed = self._participants(participants)
         if self.name not in listed.shares or listed.shares[self.name] != share_secrets(
             self.store.keys, self.name, self.terms
         ):
@@ -129,17 +135,21 @@ class SecurePart:
                 "the server's list does not hold this entity's own shares; nothing was drawn.",
                 fix="send the shares again, and ask the server why they are not in its list",
             )
-        self.store.keep_roll(self.terms.present_digest(listed.present).hex())
-        return Masks(name=self.name, keys=self.store.keys, terms=self.terms, roll=listed)
+        self.store.keep_participants(self.terms.present_digest(listed.present).hex())
+        return Masks(name=self.name, keys=self.store.keys, terms=self.terms, participants=listed)
 
-    def answer(self, survivors: Given, roll: Given) -> bytes:
+    def listed(self, participants: Given, survivors: Given | None = None) -> bool:
+        """Whether this entity shared keys in time and, when that list is out, too, is in the sum."""
+        names = self._participants(participants).shares if survivors is None else self._survived(survivors).survivors
+        return self.name in names
+
+    def answer(self, survivors: Given, participants: Given) -> bytes:
         """Answer a list of survivors, once: stored before it is sent."""
         self.store.bind(self.plan.hash, self.version)
-        lists = decode_survivors(_bytes(survivors, body_limit(self.plan)), self.plan)
-        listed = decode_roll(_bytes(roll, body_limit(self.plan, everybody=True)), self.plan)
+        lists, listed = self._survived(survivors), self._participants(participants)
         if lists.present != listed.present:
             raise PlanMismatch("the two lists that the server published do not belong together.")
-        self.store.keep_roll(self.terms.present_digest(listed.present).hex())
+        self.store.keep_participants(self.terms.present_digest(listed.present).hex())
         before = self.store.answered()
         made = answer(
             self.store.keys,
@@ -151,6 +161,19 @@ class SecurePart:
             already=None if before is None else decode_answer(before, self.plan).content,
         )
         return self.store.keep_answer(encode_answer(made, self.plan))
+
+    def _participants(self, given: Given) -> Participants:
+        """Read the list of those who shared keys; with hundreds of them that takes a while, so it is read once."""
+        data = _bytes(given, body_limit(self.plan, everybody=True))
+        if self._list is None or self._list[0] != data:
+            self._list = (data, decode_participants(data, self.plan))
+        return self._list[1]
+
+    def _survived(self, given: Given) -> Survivors:
+        data = _bytes(given, body_limit(self.plan))
+        if self._survivors is None or self._survivors[0] != data:
+            self._survivors = (data, decode_survivors(data, self.plan))
+        return self._survivors[1]
 
 
 def _bytes(given: Given, limit: int) -> bytes:

@@ -13,19 +13,28 @@ receipt is held to them, so that a copy which has its full length and not yet it
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Final
 
-from twofold.errors import ConflictingMessage, NotReady, TransportError, TwofoldError
+from twofold.errors import ConflictingMessage, TransportError, TwofoldError
 from twofold.federation.inbox import Scanner, read_again
-from twofold.federation.mailbox import EMPTY, Rejected, Submission, as_bytes, check_sender, closed, conflict
-from twofold.federation.messages import FACTORS, Header, receipt
+from twofold.federation.mailbox import (
+    NothingYet,
+    Rejected,
+    Submission,
+    Submitted,
+    as_bytes,
+    check_sender,
+    closed,
+    conflict,
+)
+from twofold.federation.messages import Header, receipt
 from twofold.federation.plan import Plan
-from twofold.federation.steps import ROUNDS, Phase
+from twofold.federation.steps import ROUNDS, Channel, Step, StepId
 from twofold.storage.files import put_once, read_limited, unreadable
+from twofold.storage.strict_json import printable
 
 __all__ = ["EntityFolder", "ServerFolder"]
 
@@ -39,8 +48,6 @@ class EntityFolder:
         The folders. They may be the same one.
     plan : Plan
         Whose messages these are; others in the folders are left alone.
-    phase : Phase
-        Which step; the two rounds by default.
 
     Examples
     --------
@@ -48,72 +55,67 @@ class EntityFolder:
     >>> from twofold.federation.plan import CatalogKey
     >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=3), feedback="counts", bound=5, max_items=2)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     EntityFolder(folder, folder, plan).fetch()
-    Traceback (most recent call last):
-    twofold.errors.NotReady: the item factors have not arrived yet...
+    ...     EntityFolder(folder, folder, plan).fetch(ROUNDS)
+    NothingYet(rejected=())
     """
 
-    def __init__(
-        self, outbox: str | PathLike[str], inbox: str | PathLike[str], plan: Plan, *, phase: Phase = ROUNDS
-    ) -> None:
-        self.outbox, self.inbox, self.plan, self.phase = Path(outbox), Path(inbox), plan, phase
-        self._arrived = Scanner(
-            self.inbox,
-            limit=phase.down_limit(plan),
-            refuse=partial(_other_step, phase.down),
-            check=partial(_unsound, partial(_decoded, phase.decode_down, plan)),
-        )
+    def __init__(self, outbox: str | PathLike[str], inbox: str | PathLike[str], plan: Plan) -> None:
+        self.outbox, self.inbox, self.plan = Path(outbox), Path(inbox), plan
+        self._arrived: dict[StepId, Scanner] = {}
 
-    def submit(self, data: bytes, *, entity: str) -> str:
+    def submit(self, step: Step, data: bytes, *, entity: str) -> Submitted:
         """Put the message into the outbox, whole; see `EntityMailbox`."""
         content, mark = as_bytes(data), receipt(data)
         check_sender(content, entity)
-        self.phase.decode_up(content, self.plan)
+        step.up.decode(content, self.plan)
         _make(self.outbox)
-        if any(found.receipt != mark for found in self._own(entity).messages()):
+        if any(found.receipt != mark for found in self._own(step.up, entity).messages()):
             raise conflict(entity)
-        path = self.outbox / f"{entity}.{mark[:16]}.{self.phase.up_suffix}"
+        path = self.outbox / f"{entity}.{mark[:16]}.{step.up.suffix}"
+        new = not os.path.lexists(path)
         if not put_once(path, content):
             raise TransportError("another file has the name of the message.", found=path.name, fix="take it away")
-        return mark
+        return Submitted(receipt=mark, new=new)
 
-    def fetch(self) -> bytes:
-        """Give what the server published and was brought; NotReady while it is not there, or not whole."""
+    def fetch(self, step: Step) -> bytes | NothingYet:
+        """Give what the server published and was brought; a file that is not whole yet is not there yet."""
+        scanner = self._scanner(step)
         try:
-            found = self._arrived.messages()
+            found = scanner.messages()
         except TransportError as error:
-            raise NotReady("the folder of arrivals cannot be read yet.", found=error.found, fix=error.fix) from None
+            reason = _words(error)
+            return NothingYet(rejected=(Rejected(printable(self.inbox.name), reason),))
         if len(found) > 1:
             raise ConflictingMessage(
-                f"two different versions of the {self.phase.down_words} arrived for this plan.",
+                f"different {step.down.suffix} files arrived for this plan.",
                 found=", ".join(one.path.name for one in found[:4]),
                 expected="the one that the server published",
                 fix="ask the server for its receipt, and take the others away",
             )
         if not found:
-            raise self._nothing()
-        return read_again(found[0], self.phase.down_limit(self.plan))
+            return NothingYet(rejected=tuple(one for one in scanner.rejected if not _is_mark(self.plan, one.name)))
+        return read_again(found[0], step.down.limit(self.plan))
 
-    def _own(self, entity: str) -> Scanner:
+    def _scanner(self, step: Step) -> Scanner:
+        if step.id not in self._arrived:
+            # Where several steps pass, or all share one folder, files of the other steps are no cause for complaint.
+            several = step is not ROUNDS or self.inbox.resolve() == self.outbox.resolve()
+            self._arrived[step.id] = Scanner(
+                self.inbox,
+                limit=step.down.limit(self.plan),
+                ignore=lambda header: several and header.schema != step.down.schema,
+                refuse=partial(_other_step, step.down),
+                check=partial(_unsound, step.down, self.plan),
+            )
+        return self._arrived[step.id]
+
+    def _own(self, up: Channel, entity: str) -> Scanner:
         """Look for this entity's messages in the outbox; a damaged one is none."""
         return Scanner(
             self.outbox,
-            limit=self.phase.up_limit(self.plan),
-            refuse=partial(_not_own, self.phase.up, self.plan, entity),
-            check=partial(_unsound, partial(_decoded, self.phase.decode_up, self.plan)),
-        )
-
-    def _nothing(self) -> NotReady:
-        # Where several steps pass, or all share one folder, files of the other steps are nothing to complain about.
-        several = self.phase is not ROUNDS or self.inbox.resolve() == self.outbox.resolve()
-        rejected = [one for one in self._arrived.rejected if not _is_mark(self.plan, one.name)]
-        kept = [one for one in rejected if not (several and one.reason == OTHER_STEP)]
-        other = [f"{one.name}: {one.reason}" for one in kept[:3]]
-        return NotReady(
-            f"the {self.phase.down_words} {'have' if self.phase.down == FACTORS else 'has'} not arrived yet.",
-            found="; ".join(other) or EMPTY,
-            expected=f"a {self.phase.down_suffix} file of plan {self.plan.hash[:12]} in {self.inbox.name}",
-            fix="ask again later",
+            limit=up.limit(self.plan),
+            refuse=partial(_not_own, up, self.plan, entity),
+            check=partial(_unsound, up, self.plan),
         )
 
 
@@ -126,52 +128,39 @@ class ServerFolder:
         The folders; made if they are not there. They may be the same one.
     plan : Plan
         Whose messages are taken.
-    phase : Phase
-        Which step; the two rounds by default.
     """
 
-    def __init__(
-        self, inbox: str | PathLike[str], outbox: str | PathLike[str], plan: Plan, *, phase: Phase = ROUNDS
-    ) -> None:
-        self.inbox, self.outbox, self.plan, self.phase = Path(inbox), Path(outbox), plan, phase
-        self._shown = ""
+    def __init__(self, inbox: str | PathLike[str], outbox: str | PathLike[str], plan: Plan) -> None:
+        self.inbox, self.outbox, self.plan = Path(inbox), Path(outbox), plan
+        self._shown: set[str] = set()
+        self._arrived: dict[StepId, Scanner] = {}
         _make(self.inbox)
         _make(self.outbox)
-        self._arrived = Scanner(
-            self.inbox,
-            limit=phase.up_limit(plan),
-            refuse=partial(_other_step, phase.up),
-            check=partial(_other_plan, phase, plan),
-        )
 
-    def submissions(self) -> Iterator[Submission]:
+    def submissions(self, step: Step) -> Iterator[Submission]:
         """Give what arrived whole, by entity; see `ServerMailbox`."""
-        found = self._arrived.messages()
-        limit = self.phase.up_limit(self.plan)
+        found = self._scanner(step).messages()
+        limit = step.up.limit(self.plan)
         for one in sorted(found, key=lambda one: (one.header.entity or "", one.receipt)):
             yield Submission(entity=one.header.entity or "", receipt=one.receipt, read=partial(read_again, one, limit))
 
-    def rejected(self) -> list[Rejected]:
+    def rejected(self, step: Step) -> list[Rejected]:
         """Give the files that were not taken when the folder was last looked through, and why."""
-        own = {self._shown} if self.inbox.resolve() == self.outbox.resolve() else set()
-        several = self.phase is not ROUNDS  # then files of the other steps are nothing to complain about
-        return [
-            one
-            for one in self._arrived.rejected
-            if one.name not in own and not _is_mark(self.plan, one.name) and not (several and one.reason == OTHER_STEP)
-        ]
+        own = self._shown if self.inbox.resolve() == self.outbox.resolve() else set()
+        rejected = self._scanner(step).rejected
+        return [one for one in rejected if one.name not in own and not _is_mark(self.plan, one.name)]
 
-    def publish(self, data: bytes) -> str:
+    def publish(self, step: Step, data: bytes) -> str:
         """Publish once; see `ServerMailbox`."""
         content = as_bytes(data)
-        self.phase.decode_down(content, self.plan)
-        if not put_once(self._kept, content):
-            self._recorded()  # closed by a publication, not by whatever else may lie there
+        step.down.decode(content, self.plan)
+        if not put_once(self._kept(step), content):
+            self._recorded(step)  # closed by a publication, not by whatever else may lie there
             raise closed()
-        self._show(content)
+        self._show(step, content)
         return receipt(content)
 
-    def published(self) -> bytes | None:
+    def published(self, step: Step) -> bytes | None:
         """Give what was published, or None; also puts the visible file back if a crash came before it.
 
         Raises
@@ -180,37 +169,49 @@ class ServerFolder:
             Something else has the name of the first copy: a link, or what is not item factors of this plan. It is
             neither shown nor given.
         """
-        content = self._recorded()
+        content = self._recorded(step)
         if content is not None:
-            self._show(content)
+            self._show(step, content)
         return content
 
-    def _recorded(self) -> bytes | None:
+    def _scanner(self, step: Step) -> Scanner:
+        if step.id not in self._arrived:
+            self._arrived[step.id] = Scanner(
+                self.inbox,
+                limit=step.up.limit(self.plan),
+                # Of several steps, files of the others are no cause for complaint.
+                ignore=lambda header: step is not ROUNDS and header.schema != step.up.schema,
+                refuse=partial(_other_step, step.up),
+                check=partial(_other_plan, step.up, self.plan),
+            )
+        return self._arrived[step.id]
+
+    def _recorded(self, step: Step) -> bytes | None:
         """Read the first copy, from a folder where others may write."""
-        if not os.path.lexists(self._kept):
+        kept = self._kept(step)
+        if not os.path.lexists(kept):
             return None
         try:
-            content = read_limited(self._kept, self.phase.down_limit(self.plan), links=False)
-            self.phase.decode_down(content, self.plan)
+            content = read_limited(kept, step.down.limit(self.plan), links=False)
+            step.down.decode(content, self.plan)
         except TwofoldError as error:
             raise TransportError(
                 "the server's copy of what it published cannot be used.",
                 found=_words(error),
-                expected=f"the {self.phase.down_words} of plan {self.plan.hash[:12]}, in a plain file",
-                fix=f"see who may write into the folder, take {self._kept.name} away, then run the same again",
+                expected=f"a {step.down.suffix} message of plan {self.plan.hash[:12]}, in a plain file",
+                fix=f"see who may write into the folder, take {kept.name} away, then run the same again",
             ) from None
         return content
 
-    @property
-    def _kept(self) -> Path:
+    def _kept(self, step: Step) -> Path:
         """The first copy, under a name that does not depend on the content: who makes it has published."""
-        step = "" if self.phase is ROUNDS else f"{self.phase.name}."
-        return self.outbox / f"{_mark(self.plan)}{step}published"
+        name = "" if step is ROUNDS else f"{step.id}."
+        return self.outbox / f"{_mark(self.plan)}{name}published"
 
-    def _show(self, content: bytes) -> None:
+    def _show(self, step: Step, content: bytes) -> None:
         """Put the copy that is carried, under a name that lets a receiver tell when it is complete."""
-        self._shown = f"{self.plan.name}.{receipt(content)[:16]}.{self.phase.down_suffix}"
-        path = self.outbox / self._shown
+        path = self.outbox / f"{self.plan.name}.{receipt(content)[:16]}.{step.down.suffix}"
+        self._shown.add(path.name)
         if not put_once(path, content):
             raise TransportError(
                 "the published file was changed.", found=path.name, fix="take it away; it will be written again"
@@ -234,34 +235,26 @@ def _make(folder: Path) -> None:
         raise unreadable(folder, error) from None
 
 
-#: Why a file of another step is not taken.
-OTHER_STEP: Final = "a message of another step"
+def _other_step(channel: Channel, header: Header) -> str | None:
+    return None if header.schema == channel.schema else "a message of another step"
 
 
-def _other_step(schema: str, header: Header) -> str | None:
-    return None if header.schema == schema else OTHER_STEP
-
-
-def _decoded(decode: Callable[[bytes, Plan], object], plan: Plan, data: bytes) -> object:
-    return decode(data, plan)
-
-
-def _not_own(schema: str, plan: Plan, entity: str, header: Header) -> str | None:
-    own = header.schema == schema and header.plan_hash == plan.hash and header.entity == entity
+def _not_own(up: Channel, plan: Plan, entity: str, header: Header) -> str | None:
+    own = header.schema == up.schema and header.plan_hash == plan.hash and header.entity == entity
     return None if own else "not this entity's message for this plan"
 
 
-def _other_plan(phase: Phase, plan: Plan, header: Header, data: bytes) -> str | None:
+def _other_plan(up: Channel, plan: Plan, header: Header, data: bytes) -> str | None:
     """Name what differs in a message of another plan; those of this one the server decodes, and remembers the worse."""
     if header.plan_hash == plan.hash:
         return None
-    return _unsound(partial(_decoded, phase.decode_up, plan), header, data) or "a message of another plan"
+    return _unsound(up, plan, header, data) or "a message of another plan"
 
 
-def _unsound(decode: Callable[[bytes], object], _: Header, data: bytes) -> str | None:
+def _unsound(channel: Channel, plan: Plan, _: Header, data: bytes) -> str | None:
     """Say why bytes are not a message of the plan; a header alone proves nothing."""
     try:
-        decode(data)
+        channel.decode(data, plan)
     except TwofoldError as error:
         return _words(error)
     return None

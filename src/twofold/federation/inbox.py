@@ -1,10 +1,9 @@
-r"""Look through a folder that strangers fill: which files are whole messages, and why the others are not taken.
+"""Look through a folder that strangers fill: which files are whole messages, and why the others are not taken.
 
 Nothing about a file is believed but its bytes. Its name may be any (people rename), it may be a copy of another, half
 copied, a link out of the folder, a pipe that never ends, or not ours at all. What was seen once is remembered by the
-file's identity, size and times, so that looking again costs a `stat` per file and not a hash.
-
-Which files lie in a folder that strangers fill; however many there are, one look ends.
+file's identity, size and times, so that looking again costs a `stat` per file and not a hash. However many files there
+are, one look ends.
 """
 
 from __future__ import annotations
@@ -56,6 +55,8 @@ class Scanner:
         Larger files are not read.
     refuse : callable
         Says why a message with this header is not taken, or None. Asked before the rest of the file is read.
+    ignore : callable
+        Whether a message with this header is nobody's business here: neither taken nor rejected.
     check : callable
         Says why a message with this header and these bytes is not taken, or None.
     """
@@ -67,13 +68,15 @@ class Scanner:
         limit: int,
         refuse: Callable[[Header], str | None],
         check: Callable[[Header, bytes], str | None],
+        ignore: Callable[[Header], bool] = lambda _: False,
     ) -> None:
         self.folder = folder
         self.rejected: list[Rejected] = []
         self._limit = limit
         self._refuse = refuse
         self._check = check
-        self._known: dict[Path, tuple[tuple[int, ...], Found | str]] = {}
+        self._ignore = ignore
+        self._known: dict[Path, tuple[tuple[int, ...], Found | str | None]] = {}
 
     def messages(self) -> list[Found]:
         """Give the whole messages, copies once, by name, a folder's files first; `rejected` says what else was there.
@@ -91,7 +94,7 @@ class Scanner:
                 known[path] = (mark, seen)
             if isinstance(seen, Found):
                 taken.setdefault(seen.receipt, seen)
-            else:
+            elif seen is not None:
                 self._reject(path, seen)
         self._known = known
         return list(taken.values())
@@ -102,7 +105,7 @@ class Scanner:
         except OSError as error:
             raise unreadable(self.folder, error) from None
 
-    def _look(self, path: Path) -> tuple[tuple[int, ...], Found | str]:
+    def _look(self, path: Path) -> tuple[tuple[int, ...], Found | str | None]:
         """Judge a file; also give what tells whether it is still the same, empty when that cannot be told."""
         try:
             before = _mark(path.lstat())
@@ -114,7 +117,8 @@ class Scanner:
         except OSError as error:
             return (), f"cannot be read: {error.strerror or type(error).__name__}"
 
-    def _read(self, path: Path) -> Found | str:
+    def _read(self, path: Path) -> Found | str | None:
+        """Judge a file by its bytes; None when it is to be ignored."""
         if (reason := self._unfit(path.lstat())) is not None:
             return reason
         with os.fdopen(open_plain(path), "rb") as file:
@@ -124,6 +128,8 @@ class Scanner:
             header = _header(file.read(LARGEST_HEADER + 8), before.st_size)
             if isinstance(header, str):
                 return header
+            if self._ignore(header):
+                return None
             if (reason := self._refuse(header)) is not None:
                 return reason
             file.seek(0)

@@ -2,7 +2,7 @@ r"""The key messages of a secure sum: they carry shares of masks and lists of na
 
 ::
 
-    entity: shares ──> server: roll          who shared, and everybody's sealed shares
+    entity: shares ──> server: participants  who shared, and everybody's sealed shares
     entity: round 1 (masked) ──> server: survivors    whose messages are in the sum
     entity: answer ──> server: round 2       the item factors, once the masks are off
 
@@ -30,16 +30,16 @@ from twofold.storage.strict_json import canonical_json, parse_json
 
 __all__ = [
     "Answer",
-    "Roll",
+    "Participants",
     "Shares",
     "Survivors",
     "body_limit",
     "decode_answer",
-    "decode_roll",
+    "decode_participants",
     "decode_shares",
     "decode_survivors",
     "encode_answer",
-    "encode_roll",
+    "encode_participants",
     "encode_shares",
     "encode_survivors",
     "modulus_bits",
@@ -59,7 +59,7 @@ class Shares:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Roll:
+class Participants:
     """Who shared keys, in order, with everybody's sealed shares."""
 
     shares: Mapping[str, SharesMessage] = field(repr=False)
@@ -99,19 +99,19 @@ def decode_shares(data: bytes, plan: Plan) -> Shares:
     return Shares(entity=_same(check_entity(record, plan), content.sender), content=content)
 
 
-def encode_roll(shares: Mapping[str, SharesMessage], plan: Plan) -> bytes:
+def encode_participants(shares: Mapping[str, SharesMessage], plan: Plan) -> bytes:
     """Write who shared, with the sealed shares of each."""
     return _encode(ROLL, plan, {"shares": [shares[name].to_record() for name in sorted(shares)]})
 
 
-def decode_roll(data: bytes, plan: Plan) -> Roll:
+def decode_participants(data: bytes, plan: Plan) -> Participants:
     """Read who shared; too few, or somebody the plan does not know, is refused."""
     body, terms = _decode(data, plan, ROLL)[1], secure_terms(plan)
     every = [SharesMessage.from_record(one) for one in _listed(body, "shares")]
     for one in every:
         check_shares(one, terms)
     terms.check_present([one.sender for one in every])
-    return Roll(shares={one.sender: one for one in every})
+    return Participants(shares={one.sender: one for one in every})
 
 
 def encode_survivors(present: Sequence[str], survivors: Sequence[str], plan: Plan) -> bytes:

@@ -1,8 +1,6 @@
-r"""What every transport can do: carry one message of an entity there, and the item factors back, as bytes.
+"""What every transport does: carry an entity's messages up and what the server publishes down, as bytes.
 
-What every transport checks before it carries anything.
-
-Both ends in one process: for the library, for tests and for simulations.
+`InProcess` has both ends in one process, for the library, for tests and for simulations.
 """
 
 from __future__ import annotations
@@ -10,16 +8,24 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from twofold.checks import check_entity_name
-from twofold.errors import BadMessage, ConflictingMessage, NotReady, RoundClosed
+from twofold.errors import BadMessage, ConflictingMessage, RoundClosed
 from twofold.federation.messages import read_header, receipt
+from twofold.federation.steps import Step, StepId
 
-__all__ = ["EMPTY", "EntityMailbox", "InProcess", "Rejected", "ServerMailbox", "Submission", "as_bytes", "check_sender"]
-
-#: What `NotReady` found where nothing has come at all.
-EMPTY: Final = "an empty folder"
+__all__ = [
+    "EntityMailbox",
+    "InProcess",
+    "NothingYet",
+    "Rejected",
+    "ServerMailbox",
+    "Submission",
+    "Submitted",
+    "as_bytes",
+    "check_sender",
+]
 
 
 class Rejected(NamedTuple):
@@ -27,6 +33,21 @@ class Rejected(NamedTuple):
 
     name: str
     reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Submitted:
+    """A message that was handed over: the SHA-256 of its bytes, and whether it had not been there before."""
+
+    receipt: str
+    new: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class NothingYet:
+    """The server has not published, as far as can be seen; `rejected` says what is there instead."""
+
+    rejected: tuple[Rejected, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,15 +79,15 @@ class Submission:
 class EntityMailbox(Protocol):
     """The entity's end. Both calls may be made again at any time: after a crash, a timeout, or out of doubt."""
 
-    def submit(self, data: bytes, *, entity: str) -> str:
-        """Hand over the entity's message; gives its receipt.
+    def submit(self, step: Step, data: bytes, *, entity: str) -> Submitted:
+        """Hand over the entity's message.
 
         The same bytes again change nothing. Other bytes for the same entity raise ConflictingMessage.
         """
         ...
 
-    def fetch(self) -> bytes:
-        """Give the published item factors, or raise NotReady."""
+    def fetch(self, step: Step) -> bytes | NothingYet:
+        """Give what the server published."""
         ...
 
 
@@ -74,25 +95,25 @@ class EntityMailbox(Protocol):
 class ServerMailbox(Protocol):
     """The server's end."""
 
-    def submissions(self) -> Iterator[Submission]:
+    def submissions(self, step: Step) -> Iterator[Submission]:
         """Give what arrived whole, each message once however often it was sent.
 
         Two different messages from one entity are both given: what to do with them is not for a transport to decide.
         """
         ...
 
-    def rejected(self) -> list[Rejected]:
+    def rejected(self, step: Step) -> list[Rejected]:
         """Give what arrived and was not taken, with the reason, as of the last time `submissions` was exhausted."""
         ...
 
-    def publish(self, data: bytes) -> str:
-        """Publish the item factors once; gives their receipt.
+    def publish(self, step: Step, data: bytes) -> str:
+        """Publish once; gives the receipt.
 
         The same bytes again change nothing. Other bytes raise RoundClosed.
         """
         ...
 
-    def published(self) -> bytes | None:
+    def published(self, step: Step) -> bytes | None:
         """Give what was published, or None."""
         ...
 
@@ -125,63 +146,59 @@ class InProcess:
 
     Examples
     --------
+    >>> from twofold.federation.steps import ROUNDS
     >>> box = InProcess()
-    >>> box.fetch()
-    Traceback (most recent call last):
-    twofold.errors.NotReady: the server has not published anything yet...
-    >>> box.publish(b"factors") == box.publish(b"factors"), box.fetch()
+    >>> box.fetch(ROUNDS)
+    NothingYet(rejected=())
+    >>> box.publish(ROUNDS, b"factors") == box.publish(ROUNDS, b"factors"), box.fetch(ROUNDS)
     (True, b'factors')
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._messages: dict[str, bytes] = {}
-        self._published: bytes | None = None
+        self._messages: dict[tuple[StepId, str], Submission] = {}
+        self._published: dict[StepId, bytes] = {}
 
-    def submit(self, data: bytes, *, entity: str) -> str:
+    def submit(self, step: Step, data: bytes, *, entity: str) -> Submitted:
         """Keep the entity's message; see `EntityMailbox`. After publication nothing new is taken."""
-        content = as_bytes(data)
+        content, mark = as_bytes(data), receipt(data)
         check_sender(content, entity)
         with self._lock:
-            known = self._messages.get(entity)
-            if known is None and self._published is not None:
+            known = self._messages.get((step.id, entity))
+            if known is None and step.id in self._published:
                 raise closed()
-            if known not in (None, content):
+            if known is not None and known.receipt != mark:
                 raise conflict(entity)
-            self._messages[entity] = content
-        return receipt(content)
+            self._messages[step.id, entity] = Submission(entity=entity, receipt=mark, read=lambda: content)
+        return Submitted(receipt=mark, new=known is None)
 
-    def fetch(self) -> bytes:
-        """Give what the server published, or raise NotReady."""
-        found = self.published()
-        if found is None:
-            raise NotReady("the server has not published anything yet.", fix="ask again later")
-        return found
+    def fetch(self, step: Step) -> bytes | NothingYet:
+        """Give what the server published."""
+        found = self.published(step)
+        return NothingYet() if found is None else found
 
-    def submissions(self) -> Iterator[Submission]:
+    def submissions(self, step: Step) -> Iterator[Submission]:
         """Give the messages by the names of their entities."""
         with self._lock:
-            held = sorted(self._messages.items())
-        for entity, content in held:
-            yield Submission(entity=entity, receipt=receipt(content), read=lambda content=content: content)  # type: ignore[misc]
+            held = [one for (at, _), one in sorted(self._messages.items()) if at is step.id]
+        yield from held
 
-    def rejected(self) -> list[Rejected]:
+    def rejected(self, step: Step) -> list[Rejected]:  # noqa: ARG002
         """Nothing: what is not taken is refused at once."""
         return []
 
-    def publish(self, data: bytes) -> str:
+    def publish(self, step: Step, data: bytes) -> str:
         """Publish once; see `ServerMailbox`."""
         content = as_bytes(data)
         with self._lock:
-            if self._published not in (None, content):
+            if self._published.setdefault(step.id, content) != content:
                 raise closed()
-            self._published = content
         return receipt(content)
 
-    def published(self) -> bytes | None:
+    def published(self, step: Step) -> bytes | None:
         """Give what was published, or None."""
         with self._lock:
-            return self._published
+            return self._published.get(step.id)
 
 
 def closed() -> RoundClosed:

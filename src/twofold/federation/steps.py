@@ -1,135 +1,109 @@
 """The steps of a federation: in each, every entity sends one message up, and the server publishes one down.
 
-A plain federation has one step, the two rounds. A secure sum has three: key shares up and the roll down, masked numbers
-up and the survivors down, answers up and the item factors down. Transports and coordinators work on any of them.
+A plain federation has one step, the two rounds. A secure sum has three: key shares up and the participants down, masked
+numbers up and the survivors down, answers up and the item factors down. Mailboxes and coordinators work on any of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Final
 
 from twofold.federation.header import ANSWER, FACTORS, RELEASE, ROLL, SHARES, SURVIVORS
 from twofold.federation.messages import decode_factors, decode_release, factors_limit, message_limit
 from twofold.federation.plan import Plan
 
-__all__ = ["ANSWERS", "KEYS", "MASKED", "ROUNDS", "Phase", "phases"]
+__all__ = ["ANSWERS", "KEYS", "MASKED", "ROUNDS", "Channel", "Step", "StepId", "steps_of"]
 
-Decoder = Callable[[bytes, Plan], Any]
-Limit = Callable[[Plan], int]
+
+class StepId(StrEnum):
+    """Name of a step; also in file names."""
+
+    ROUNDS = "rounds"
+    KEYS = "keys"
+    MASKED = "masked"
+    ANSWERS = "answers"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Phase:
-    """One step.
+class Channel:
+    """One direction of a step.
 
     Parameters
     ----------
-    name : str
-        Short name, also in file names.
-    up, down : str
-        Schemas of what entities send and of what the server publishes.
-    up_suffix, down_suffix : str
-        Endings of their files.
-    decode_up, decode_down : callable
-        Read and check them; what comes up has an `entity`.
-    up_limit, down_limit : callable
-        Most bytes of each.
-    down_words : str
-        What the server publishes, in words.
+    schema : str
+        Kind of its messages, as their headers say.
+    suffix : str
+        Ending of their files.
+    decode : callable
+        Reads and checks one; what an entity sends has an `entity`.
+    limit : callable
+        Most bytes of one under a plan.
     """
 
-    name: str
-    up: str
-    down: str
-    up_suffix: str
-    down_suffix: str
-    decode_up: Decoder
-    decode_down: Decoder
-    up_limit: Limit
-    down_limit: Limit
-    down_words: str
+    schema: str
+    suffix: str
+    decode: Callable[[bytes, Plan], Any]
+    limit: Callable[[Plan], int]
 
 
-def phases(plan: Plan) -> tuple[Phase, ...]:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Step:
+    """One step: what entities send `up`, and what the server publishes, `down`. There is one object of each."""
+
+    id: StepId
+    up: Channel
+    down: Channel
+
+    def __repr__(self) -> str:
+        return f"Step({self.id})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Be the same object in another process."""
+        return (_step, (self.id,))
+
+
+def steps_of(plan: Plan) -> tuple[Step, ...]:
     """Give the steps of a plan, in order.
 
     Examples
     --------
     >>> from twofold.federation.plan import CatalogKey
-    >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=3), feedback="counts", bound=5, max_items=2)
-    >>> [one.name for one in phases(plan)]
-    ['rounds']
+    >>> steps_of(Plan(catalog=CatalogKey(hash="0" * 64, n_items=3), feedback="counts", bound=5, max_items=2))
+    (Step(rounds),)
     """
     return (ROUNDS,) if plan.secure is None else (KEYS, MASKED, ANSWERS)
 
 
-def _key_decoder(name: str) -> Decoder:
-    """Decode a key message; the library of ciphers is loaded when the first one comes."""
+def _step(name: StepId) -> Step:
+    return next(step for step in (ROUNDS, KEYS, MASKED, ANSWERS) if step.id is name)
+
+
+def _key_channel(schema: str, suffix: str, decoder: str, *, everybody: bool = False) -> Channel:
+    """Carry key messages; the library of ciphers is loaded when the first one comes."""
 
     def decode(data: bytes, plan: Plan) -> Any:
         from twofold.federation import key_messages
 
-        return getattr(key_messages, name)(data, plan)
+        return getattr(key_messages, decoder)(data, plan)
 
-    return decode
-
-
-def _key_limit(*, everybody: bool) -> Limit:
     def limit(plan: Plan) -> int:
         from twofold.federation.key_messages import body_limit
 
         return body_limit(plan, everybody=everybody)
 
-    return limit
+    return Channel(schema=schema, suffix=suffix, decode=decode, limit=limit)
 
 
-ROUNDS: Final = Phase(
-    name="rounds",
-    up=RELEASE,
-    down=FACTORS,
-    up_suffix="round1",
-    down_suffix="round2",
-    decode_up=decode_release,
-    decode_down=decode_factors,
-    up_limit=message_limit,
-    down_limit=factors_limit,
-    down_words="item factors",
+_RELEASE: Final = Channel(schema=RELEASE, suffix="round1", decode=decode_release, limit=message_limit)
+_FACTORS: Final = Channel(schema=FACTORS, suffix="round2", decode=decode_factors, limit=factors_limit)
+ROUNDS: Final = Step(id=StepId.ROUNDS, up=_RELEASE, down=_FACTORS)
+KEYS: Final = Step(
+    id=StepId.KEYS,
+    up=_key_channel(SHARES, "shares", "decode_shares"),
+    down=_key_channel(ROLL, "roll", "decode_participants", everybody=True),
 )
-KEYS: Final = Phase(
-    name="keys",
-    up=SHARES,
-    down=ROLL,
-    up_suffix="shares",
-    down_suffix="roll",
-    decode_up=_key_decoder("decode_shares"),
-    decode_down=_key_decoder("decode_roll"),
-    up_limit=_key_limit(everybody=False),
-    down_limit=_key_limit(everybody=True),
-    down_words="list of those who shared keys",
-)
-MASKED: Final = Phase(
-    name="masked",
-    up=RELEASE,
-    down=SURVIVORS,
-    up_suffix="round1",
-    down_suffix="survivors",
-    decode_up=decode_release,
-    decode_down=_key_decoder("decode_survivors"),
-    up_limit=message_limit,
-    down_limit=_key_limit(everybody=False),
-    down_words="list of messages in the sum",
-)
-ANSWERS: Final = Phase(
-    name="answers",
-    up=ANSWER,
-    down=FACTORS,
-    up_suffix="answer",
-    down_suffix="round2",
-    decode_up=_key_decoder("decode_answer"),
-    decode_down=decode_factors,
-    up_limit=_key_limit(everybody=False),
-    down_limit=factors_limit,
-    down_words="item factors",
-)
+MASKED: Final = Step(id=StepId.MASKED, up=_RELEASE, down=_key_channel(SURVIVORS, "survivors", "decode_survivors"))
+ANSWERS: Final = Step(id=StepId.ANSWERS, up=_key_channel(ANSWER, "answer", "decode_answer"), down=_FACTORS)

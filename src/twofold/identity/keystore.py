@@ -98,7 +98,7 @@ class KeyStore:
             fix="twofold keys new with another file; a drop-out's key becomes known, so none is used twice",
         )
 
-    def keep_roll(self, digest: str) -> None:
+    def keep_participants(self, digest: str) -> None:
         """Write down which list this entity masks for, before it does; another one is refused ever after."""
         if self._once("roll", digest.encode()) != digest.encode():
             raise PlanMismatch(

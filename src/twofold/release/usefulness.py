@@ -66,7 +66,7 @@ class Usefulness:
         Promised users of an entity from which on the share is at most the limit, all else as it is.
     verdict, reason : str
         In a word and in a sentence. Never "yes" for patterns: public numbers do not say whether the data hold one.
-    noise, noise_on_mean : float
+    noise, noise_on_mean : float, optional
         For prototypes: standard deviation on one released sum, and after division by the users of a prototype.
     number, patterns, profile : Range, optional
         For prototypes: signal over noise of one number, of the patterns, and of everything added up.
@@ -80,8 +80,8 @@ class Usefulness:
     users_needed: int
     verdict: str
     reason: str = ""
-    noise: float = 0.0
-    noise_on_mean: float = 0.0
+    noise: float | None = None
+    noise_on_mean: float | None = None
     number: Range | None = None
     patterns: Range | None = None
     profile: Range | None = None

@@ -1,248 +1,282 @@
-r"""One step, from the first message to publication, however often the process is killed on the way.
-
-One round, from the first message to publication, however often the process is killed on the way.
-"""
+"""The server's part of a federation, from the first message to publication, however often it is killed on the way."""
 
 from __future__ import annotations
 
-import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from os import PathLike
-from pathlib import Path
-from typing import Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from twofold.errors import (
     BadMessage,
     ConflictingMessage,
-    NotReady,
-    PlanMismatch,
+    Fix,
     PrivacyError,
     ProtocolError,
     RoundClosed,
+    TooFewMessages,
     TransportError,
     TwofoldError,
 )
 from twofold.federation.mailbox import Rejected, ServerMailbox, Submission
-from twofold.federation.messages import decode_release, encode_factors
+from twofold.federation.messages import encode_factors
 from twofold.federation.plan import Plan
-from twofold.federation.steps import ROUNDS, Phase
+from twofold.federation.steps import Step, StepId, steps_of
 from twofold.release.combine import MOST_MESSAGES
-from twofold.server.factorize import MEMORY_LIMIT, Server, check_number, checked, conflict
-from twofold.server.state import State
+from twofold.server.factorize import Server, checked, conflict
+from twofold.server.state import State, StepState
 from twofold.storage.container import receipt
-from twofold.storage.files import read_limited
 from twofold.storage.files import step as announce
 
-__all__ = ["ANYBODY", "Collector", "Coordinator", "Progress", "Stored"]
+if TYPE_CHECKING:
+    from twofold.server.secure import SecureServer
+
+__all__ = ["CoordinationStatus", "Finished", "StepRules", "coordinate", "server_for", "standing"]
+
+Clock = Callable[[], datetime]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Progress:
-    """How far a round is.
+class CoordinationStatus:
+    """How far a federation is: the figures of the step it is in.
 
     Parameters
     ----------
+    step : StepId
+        The step.
     arrived, expected : int
-        Entities whose message was taken, and how many the plan expects.
-    rejected : int
-        What came and was not taken.
+        Entities whose message was taken, and how many are waited for.
+    quorum : int
+        Fewest entities with whose messages the step goes on.
+    deadline : str or None
+        Until when the others are waited for.
+    missing : tuple of str or None
+        Public names of those who have not come by the last look; None when the plan names nobody.
+    can_close : bool
+        Whether the step would go on without those who are missing, if it were closed by hand now.
     closed, published : bool
-        Whether the list of messages is final, and whether the item factors are out.
+        Whether the list of messages is final in the last step, and whether the item factors are out.
+    refused : tuple of Rejected
+        What was not taken by now, with the reason in public words: first what is refused for good, then what the last
+        look found in conflict, then what the mailbox refused.
+    open_to_anybody : bool
+        Whether the plan names no entities, so that any sender's made-up name counts.
     """
 
+    step: StepId
     arrived: int
     expected: int
-    rejected: int
-    closed: bool
-    published: bool
+    quorum: int
+    deadline: str | None = None
+    missing: tuple[str, ...] | None = None
+    can_close: bool = False
+    closed: bool = False
+    published: bool = False
+    refused: tuple[Rejected, ...] = ()
+    open_to_anybody: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stored:
-    """A message that counts, on the coordinator's disk."""
-
-    receipt: str
-    read: Callable[[], bytes] = field(repr=False, compare=False)
-
-    def data(self) -> bytes:
-        """Give the bytes; other ones than those that were taken are refused."""
-        found = self.read()
-        if receipt(found) != self.receipt:
-            raise BadMessage(
-                "a stored message is not the one that was taken.",
-                found=self.receipt[:12],
-                expected="the bytes whose receipt is its name",
-                fix="restore the folder from a copy",
-            )
-        return found
-
-
-class Collector(ABC):
-    """Collects the messages of one step, closes it, computes, publishes once.
+class StepRules:
+    """How a server takes, closes and finishes one step.
 
     Parameters
     ----------
-    plan : Plan
-        Who is expected is in it.
+    names : tuple of str
+        Public names of those who are waited for; empty when the plan names nobody.
+    expected, quorum : int
+        How many are waited for, and with how few the step goes on.
+    floor : str
+        The parameter of the plan that says how few.
+    deadline : str or None
+        Until when the others are waited for.
+    accept : callable
+        Takes a decoded message and what reads its bytes again, unchecked; refuses what does not belong here, and
+        gives what `compute` needs of it.
+    compute : callable
+        Makes what is published from what `accept` gave, in the order of the receipts.
+    by_itself : bool
+        Whether the step closes as soon as `compute` succeeds with a quorum, and not by hand.
+    advice : str, Set, Run or tuple of these
+        What to do when too few came.
+    """
+
+    names: tuple[str, ...]
+    expected: int
+    quorum: int
+    floor: str
+    deadline: str | None
+    accept: Callable[[Any, Callable[[], bytes]], Any]
+    compute: Callable[[Sequence[Any]], bytes]
+    by_itself: bool = False
+    advice: Fix = "wait for more messages"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finished:
+    """A step that is over: what was published, and what `StepRules.accept` gave for every message that counts."""
+
+    data: bytes = field(repr=False)
+    taken: Callable[[], Sequence[Any]] = field(repr=False)
+
+
+def server_for(plan: Plan, *, threads: int | None = None) -> Server | SecureServer:
+    """Give the server of a plan: for two rounds, or for the three steps of a secure sum."""
+    if plan.secure is None:
+        return Server(plan, threads=threads)
+    from twofold.server.secure import SecureServer  # loads the library of ciphers, which other plans do without
+
+    return SecureServer(plan)
+
+
+def coordinate(
+    server: Server | SecureServer,
+    mailbox: ServerMailbox,
+    *,
+    state: State,
+    clock: Clock = lambda: datetime.now(UTC),
+    close: bool = False,
+) -> CoordinationStatus:
+    """Look once: in every step that can be looked into take what is new, and finish it if it can be finished.
+
+    Parameters
+    ----------
+    server : Server or SecureServer
+        Its plan says who is expected, quorum and deadlines.
     mailbox : ServerMailbox
-        Where messages come from and the result goes to.
-    state : path
-        Folder of this step, of this coordinator alone; see `twofold.server.state`.
-    phase : Phase
-        Which step.
+        Where messages come from and what is published goes to.
+    state : FolderState or MemoryState
+        What this coordinator, and no other, remembers.
     clock : callable
         Gives the time, for tests.
+    close : bool
+        Wait for nobody else in the present step, as if its deadline had passed: it goes on with those who answered, if
+        they are enough.
+
+    Raises
+    ------
+    TooFewMessages
+        The deadline has passed, or the step is to be closed, below the quorum. Nothing is published. Another look may
+        find more.
+    TransportError
+        The folder or the mailbox cannot be used, or another coordinator works here. Nothing is lost.
+
+    Notes
+    -----
+    The two rounds close when everybody the plan expects has answered, or at the deadline with a quorum. In a secure sum
+    key shares close when everybody has shared, or at ``secure.share_deadline`` with enough of them; masked messages
+    when everybody who shared has sent one, or at the deadline with enough survivors; answers as soon as they take the
+    masks off. A message that comes late still counts while its step is open: its sender has paid for it.
+
+    Of two different messages from one entity the one that was stored first counts, and the other is refused. Of two
+    found in one look neither is taken: nothing in them says which is the entity's, and any rule of ours could be met by
+    a forger who tries long enough. Both are reported, and the step waits until a person removes one.
+
+    Messages are not signed. Whoever can write into the mailbox can pose as an entity that has not answered yet, and
+    where the plan names no entities, as one that was made up.
+
+    Each step is remembered before the next thing is done, so a coordinator that is started again goes on from there,
+    and publishes the same bytes. Once a list of survivors is out it is never changed: entities answer one list only.
+
+    Paper
+    -----
+    Algorithm 2, lines 3 to 5.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from twofold.federation.mailbox import InProcess
+    >>> from twofold.federation.messages import encode_release
+    >>> from twofold.federation.plan import CatalogKey
+    >>> from twofold.federation.steps import ROUNDS
+    >>> from twofold.server.state import MemoryState
+    >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=3), feedback="counts", bound=5, max_items=3)
+    >>> box = InProcess()
+    >>> released = plan.release_mechanism.release(np.ones((9, 3)), plan.parameters)
+    >>> _ = box.submit(ROUNDS, encode_release(released.value, entity="st-anna", plan=plan), entity="st-anna")
+    >>> seen = coordinate(Server(plan), box, state=MemoryState())
+    >>> seen.arrived, seen.expected, seen.published, seen.open_to_anybody
+    (1, 1, True, True)
     """
+    present = next((step for step in steps_of(server.plan) if state.of(step).result() is None), None)
+    before: dict[StepId, Finished] = {}
+    for step in steps_of(server.plan):
+        gathering = _Gathering(step, server, before, mailbox, state.of(step))
+        if (finished := gathering.look(clock, close=close and step is present)) is None:
+            break
+        before[step.id] = finished
+    return standing(server, mailbox, state=state)
+
+
+def standing(server: Server | SecureServer, mailbox: ServerMailbox, *, state: State) -> CoordinationStatus:
+    """Say how far a federation is by the last look, without another one; as for `coordinate`."""
+    every, before, refused = steps_of(server.plan), dict[StepId, Finished](), list[Rejected]()
+    for step in every:
+        present = _Gathering(step, server, before, mailbox, state.of(step))
+        refused += present.refused()
+        if (finished := present.finished()) is None:
+            break
+        before[step.id] = finished
+    rules, came = present.rules, present.state.messages()
+    is_open, last = present.state.closed() is None, every[-1]
+    return CoordinationStatus(
+        step=step.id,
+        arrived=len(came),
+        expected=rules.expected,
+        quorum=rules.quorum,
+        deadline=rules.deadline,
+        missing=tuple(name for name in rules.names if name not in came) if rules.names else None,
+        can_close=is_open and not rules.by_itself and len(came) >= rules.quorum,
+        closed=step is last and not is_open,
+        published=last.id in before and mailbox.published(last) == before[last.id].data,
+        refused=tuple(dict.fromkeys(refused) if every[1:] else refused),  # steps share what a folder refuses
+        open_to_anybody=not server.plan.entities,
+    )
+
+
+class _Gathering:
+    """One look at one step."""
 
     def __init__(
         self,
-        plan: Plan,
+        step: Step,
+        server: Server | SecureServer,
+        before: Mapping[StepId, Finished],
         mailbox: ServerMailbox,
-        *,
-        state: str | PathLike[str],
-        phase: Phase,
-        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        state: StepState,
     ) -> None:
-        self.plan = plan
-        self.mailbox = mailbox
-        self.phase = phase
-        self.clock = clock
-        self._state = State(Path(state), plan, phase)
-        self._holding = False
-        self._conflicts: list[Rejected] = []
+        self.step, self.plan, self.mailbox, self.state = step, server.plan, mailbox, state
+        self.rules = _rounds(server) if isinstance(server, Server) else server.rules(step, before)
 
-    @property
-    @abstractmethod
-    def expected(self) -> int:
-        """How many entities are waited for."""
+    def look(self, clock: Clock, *, close: bool) -> Finished | None:
+        """Take what is new, and finish the step if it can be finished."""
+        with self.state.opened():
+            self._collect()
+            if self.state.closed() is None and not self._close(clock, by_hand=close):
+                return None
+            self._publish()
+        return self.finished()
 
-    @property
-    @abstractmethod
-    def quorum(self) -> int:
-        """Fewest entities with whose messages the step goes on."""
-
-    @property
-    @abstractmethod
-    def deadline(self) -> str | None:
-        """Until when the others are waited for."""
-
-    @property
-    @abstractmethod
-    def names(self) -> tuple[str, ...]:
-        """Public names of those who are waited for; empty when the plan names nobody."""
-
-    @property
-    def can_close(self) -> bool:
-        """Whether the step would go on without those who are missing, if it were closed by hand now."""
-        return self._state.closed() is None and len(self._state.messages()) >= self.quorum
-
-    def missing(self) -> tuple[str, ...] | None:
-        """Name those who have not come by the last look; None when the plan names nobody."""
-        if not self.names:
-            return None
-        came = self._state.messages()
-        return tuple(name for name in self.names if name not in came)
-
-    @abstractmethod
-    def compute(self, taken: Sequence[Stored]) -> bytes:
-        """Make what is published from the messages that count, in the order of their receipts."""
-
-    @abstractmethod
-    def accept(self, message: Any) -> None:
-        """Refuse a decoded message that does not belong to this step for another reason than its plan."""
+    def finished(self) -> Finished | None:
+        """What became of the step, if it is over."""
+        data = self.state.result()
+        closed = self.state.closed() or []
+        return None if data is None else Finished(data=data, taken=lambda: self._taken(closed))
 
     def refused(self) -> list[Rejected]:
-        """What was not taken, with the reason in public words.
-
-        First what is refused for good, then what the last look found in conflict, then what the mailbox refused.
-        """
-        kept = [Rejected(name, reason) for name, reason in self._state.refused().values()]
-        return [*kept, *self._conflicts, *self.mailbox.rejected()]
-
-    def step(self, *, close: bool = False) -> Progress:
-        """Look once: take what is new, and finish the round if it can be finished.
-
-        Parameters
-        ----------
-        close : bool
-            Wait for nobody else, as if the deadline had passed: the step goes on with those who answered, if these are
-            enough.
-
-        Raises
-        ------
-        TooFewMessages
-            The deadline has passed, or the step is to be closed, below the quorum. Another look may find more.
-        TransportError
-            The folder or the mailbox cannot be used, or another coordinator works here. Nothing is lost.
-        """
-        with nullcontext() if self._holding else self._state.locked():
-            self._state.open()
-            self._collect()
-            if self._state.closed() is None and not self._close(close):
-                return self._progress()
-            self._publish()
-            return self._progress()
-
-    def run(
-        self,
-        *,
-        poll: float = 5.0,
-        timeout: float | None = None,
-        progress: Callable[[Progress], object] | None = None,
-        sleep: Callable[[float], object] = time.sleep,
-    ) -> Progress:
-        """Look again and again until the step is published.
-
-        Parameters
-        ----------
-        poll : float
-            Seconds between looks.
-        timeout : float, optional
-            Seconds after which to give up with NotReady; never by default. The folder keeps what came.
-        progress : callable, optional
-            Told after every look.
-        sleep : callable
-            Waits, for tests.
-
-        Raises
-        ------
-        TooFewMessages
-            At the deadline, below the quorum.
-        """
-        began = time.monotonic()
-        with self._state.locked():
-            self._holding = True
-            try:
-                while not (seen := self._told(progress)).published:
-                    if timeout is not None and time.monotonic() - began >= timeout:
-                        raise NotReady(
-                            "the round is not finished.",
-                            found=f"{seen.arrived} of {seen.expected} entities answered",
-                            fix="run the same again; what arrived is kept",
-                        )
-                    sleep(poll)
-                return seen
-            finally:
-                self._holding = False
-
-    def _told(self, progress: Callable[[Progress], object] | None) -> Progress:
-        seen = self.step()
-        if progress is not None:
-            progress(seen)
-        return seen
+        """What was not taken; see `CoordinationStatus`."""
+        kept = [Rejected(name, reason) for name, reason in self.state.refused().values()]
+        return [*kept, *self.state.conflicts, *self.mailbox.rejected(self.step)]
 
     def _collect(self) -> None:
         """Store every new message that is sound, and remember why the others are not."""
-        taken, refused = self._state.messages(), self._state.refused()
+        taken, refused = self.state.messages(), self.state.refused()
         before, found = len(refused), self._found(taken, refused)
-        self._conflicts = [
-            _undecided(one, entity) for entity, several in found.items() if several[1:] for one in several
+        self.state.conflicts = [
+            _undecided(one, entity) for entity, several in found.items() if several[1:] for one, _ in several
         ]
-        for entity, (one, *others) in found.items():
+        for entity, ((one, note), *others) in found.items():
             if others:
                 continue
             if len(taken) >= MOST_MESSAGES:
@@ -252,77 +286,103 @@ class Collector(ABC):
                 data = _unchanged(one)
             except TransportError:  # it could not be read again this time
                 continue
-            self._state.store(one.receipt, data)
+            self.state.store(entity, one.receipt, data)
+            self.state.notes[one.receipt] = note
             taken[entity] = one.receipt
         if len(refused) != before:
-            self._state.refuse(refused)
+            self.state.refuse(refused)
 
-    def _found(self, taken: dict[str, str], refused: dict[str, tuple[str, str]]) -> dict[str, list[Submission]]:
+    def _found(
+        self, taken: Mapping[str, str], refused: dict[str, tuple[str, str]]
+    ) -> dict[str, list[tuple[Submission, Any]]]:
         """New messages that are sound, by entity; adds those that are not to the refused ones."""
-        known, final = set(taken.values()) | set(refused), self._state.closed() is not None
-        found: dict[str, list[Submission]] = {}
-        for submission in sorted(self.mailbox.submissions(), key=lambda one: one.receipt):
-            if submission.receipt in known:
+        known, final = set(taken.values()) | set(refused), self.state.closed() is not None
+        found: dict[str, list[tuple[Submission, Any]]] = {}
+        for one in sorted(self.mailbox.submissions(self.step), key=lambda one: one.receipt):
+            if one.receipt in known:
                 continue
-            known.add(submission.receipt)
+            known.add(one.receipt)
             try:
                 if final:
                     raise RoundClosed("the round is closed; this message came too late.")
-                found.setdefault(self._sender(submission, taken), []).append(submission)
+                message = self.step.up.decode(_unchanged(one), self.plan)
+                if message.entity in taken:
+                    raise conflict(message.entity)
+                note = self.rules.accept(message, partial(self.state.read, one.receipt))
+                found.setdefault(str(message.entity), []).append((one, note))
             except (ProtocolError, PrivacyError, RoundClosed) as error:
-                refused[submission.receipt] = (submission.entity, _reason(error))
+                refused[one.receipt] = (one.entity, _reason(error))
             except TransportError:  # it could not be read this time
                 continue
         return found
 
-    def _sender(self, submission: Submission, taken: dict[str, str]) -> str:
-        """Read and check one message, and let go of it."""
-        message = self.phase.decode_up(_unchanged(submission), self.plan)
-        if message.entity in taken:
-            raise conflict(message.entity)
-        self.accept(message)
-        return str(message.entity)
-
-    def _close(self, by_hand: bool) -> bool:
+    def _close(self, clock: Clock, *, by_hand: bool) -> bool:
         """Write down which messages count, if it is time; say whether it was."""
-        receipts = list(self._state.messages().values())
-        if len(receipts) >= max(self.expected, self.quorum):
-            self._state.close(receipts, "all answered")
+        receipts, rules = sorted(self.state.messages().values()), self.rules
+        if rules.by_itself and len(receipts) >= rules.quorum:
+            return self._close_by_itself(receipts)
+        if len(receipts) >= max(rules.expected, rules.quorum):
+            self.state.close(receipts, "all answered")
             return True
-        over = self.deadline is not None and self.clock() >= datetime.fromisoformat(self.deadline)
+        over = rules.deadline is not None and clock() >= datetime.fromisoformat(rules.deadline)
         if not over and not by_hand:
             return False
-        check_number(len(receipts), self.quorum, self.expected)
-        self._state.close(receipts, "deadline" if over else "by hand")
+        if len(receipts) < rules.quorum:
+            raise TooFewMessages(
+                "fewer messages came in time than {parameter} asks for; nothing is published.",
+                found=f"{len(receipts)}",
+                expected=f"at least {rules.quorum} of {rules.expected}",
+                fix=rules.advice,
+                parameter=rules.floor,
+            )
+        self.state.close(receipts, "deadline" if over else "by hand")
+        return True
+
+    def _close_by_itself(self, receipts: list[str]) -> bool:
+        """Close as soon as the answers take the masks off; wrong ones among few are outvoted by more of them."""
+        try:
+            data = self.rules.compute(self._taken(receipts))
+        except (BadMessage, TooFewMessages):
+            if len(receipts) >= self.rules.expected:
+                raise
+            return False
+        self.state.close(receipts, "the masks are off")
+        self.state.store_result(data)
         return True
 
     def _publish(self) -> None:
         """Compute the result if nobody has yet, and publish it if nobody has yet."""
-        data = self._state.result()
-        if data is None:
-            data = self.compute([self._stored(one) for one in sorted(self._state.closed() or [])])
-            self._state.store_result(data)
-        self.phase.decode_down(data, self.plan)  # a disk may have lost a bit since
-        if self.mailbox.published() != data:
+        kept = self.state.result()
+        data = self.rules.compute(self._taken(self.state.closed() or [])) if kept is None else kept
+        if kept is None:
+            self.state.store_result(data)
+        if self.mailbox.published(self.step) != data:
+            if kept is not None:  # a disk may have lost a bit since
+                self.step.down.decode(kept, self.plan)
             announce("coordinator: publish")
-            self.mailbox.publish(data)
+            self.mailbox.publish(self.step, data)
 
-    def _stored(self, known: str) -> Stored:
-        """Give a message that counts; its bytes must be those that were taken."""
-        path, limit = self._state.path(known), self.phase.up_limit(self.plan)
-        stored = Stored(receipt=known, read=lambda: read_limited(path, limit))
-        stored.data()
-        return stored
+    def _taken(self, receipts: Sequence[str]) -> list[Any]:
+        """What `accept` gave for each, in the order of the receipts; a process that did not take them reads them."""
+        notes = self.state.notes
+        for one in set(receipts) - set(notes):
+            message = self.step.up.decode(self.state.message(one), self.plan)
+            notes[one] = self.rules.accept(message, partial(self.state.read, one))
+        return [notes[one] for one in sorted(receipts)]
 
-    def _progress(self) -> Progress:
-        out = self._state.result()
-        return Progress(
-            arrived=len(self._state.messages()),
-            expected=self.expected,
-            rejected=len(self.refused()),
-            closed=self._state.closed() is not None,
-            published=out is not None and self.mailbox.published() == out,
-        )
+
+def _rounds(server: Server) -> StepRules:
+    """Rules of a plain federation, which has one step."""
+    plan = server.plan
+    return StepRules(
+        names=plan.entities,
+        expected=len(plan.entities) or plan.n_entities,
+        quorum=plan.quorum,
+        floor="quorum",
+        deadline=plan.deadline,
+        accept=checked,
+        compute=lambda taken: encode_factors(server.factorize_arrived(taken), plan),
+    )
 
 
 def _unchanged(submission: Submission) -> bytes:
@@ -351,123 +411,3 @@ def _full() -> RoundClosed:
 def _reason(error: TwofoldError) -> str:
     """Why, in public words."""
     return f"{type(error).__name__}: {error.summary}" + (f" Found: {error.found}" if error.found else "")
-
-
-#: Said of a plan whose list of entities is empty.
-ANYBODY: Final = (
-    "The plan names no entities: any sender's made-up name counts, and can complete the round. "
-    "Messages are not signed, so whoever can write into the folder can pose as an entity. "
-    "A real federation should list its entities in the plan."
-)
-
-
-class Coordinator(Collector):
-    """Collects messages, closes the round, factorizes, publishes once.
-
-    Parameters
-    ----------
-    plan : Plan
-        Who is expected, quorum and deadline are in it.
-    mailbox : ServerMailbox
-        Where messages come from and factors go to.
-    state : path
-        Folder of this round, of this coordinator alone; see `twofold.server.state`.
-    clock : callable
-        Gives the time, for tests.
-    memory_limit, threads
-        As for `Server`.
-
-    Notes
-    -----
-    The round closes when everybody the plan expects has answered, or when the deadline has passed and the quorum is
-    reached. A message that comes late still counts while the round is open: its sender has paid for it. Below the
-    quorum nothing is published.
-
-    Of two different messages from one entity the one that was stored first counts, and the other is refused. Of two
-    found in one look neither is taken: nothing in them says which is the entity's, and any rule of ours could be met by
-    a forger who tries long enough. Both are reported, and the round waits until a person removes one.
-
-    Messages are not signed. Whoever can write into the mailbox can pose as an entity that has not answered yet, and
-    where the plan names no entities, as one that was made up; see `remark`.
-
-    A coordinator that is started again goes on from what is in its folder, and publishes the same bytes.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> from twofold.federation.messages import encode_release
-    >>> from twofold.federation.plan import CatalogKey
-    >>> from twofold.federation.mailbox import InProcess
-    >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=3), feedback="counts", bound=5, max_items=3)
-    >>> box = InProcess()
-    >>> released = plan.release_mechanism.release(np.ones((9, 3)), plan.parameters)
-    >>> _ = box.submit(encode_release(released.value, entity="st-anna", plan=plan), entity="st-anna")
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     Coordinator(plan, box, state=folder).step()
-    Progress(arrived=1, expected=1, rejected=0, closed=True, published=True)
-    """
-
-    def __init__(
-        self,
-        plan: Plan,
-        mailbox: ServerMailbox,
-        *,
-        state: str | PathLike[str],
-        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
-        memory_limit: int = MEMORY_LIMIT,
-        threads: int | None = None,
-    ) -> None:
-        super().__init__(plan, mailbox, state=state, phase=ROUNDS, clock=clock)
-        if plan.secure is not None:
-            raise PlanMismatch("the plan asks for a secure sum, which has more steps.", fix="SecureCoordinator")
-        self._server = Server(plan, memory_limit=memory_limit, scratch=state, threads=threads)
-
-    @property
-    def remark(self) -> str:
-        """What whoever runs the round should know about the plan, in words; empty when there is nothing to say.
-
-        Examples
-        --------
-        >>> from twofold.federation.plan import CatalogKey
-        >>> from twofold.federation.mailbox import InProcess
-        >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=3), feedback="counts", bound=5, max_items=3)
-        >>> Coordinator(plan, InProcess(), state="state").remark[:38]
-        'The plan names no entities: any sender'
-        >>> Coordinator(plan.with_(entities=["st-anna"]), InProcess(), state="state").remark
-        ''
-        """
-        return "" if self.plan.entities else ANYBODY
-
-    @property
-    def step_name(self) -> str:
-        """What is waited for, in words."""
-        return "messages"
-
-    @property
-    def expected(self) -> int:
-        """How many entities the plan expects."""
-        return len(self.plan.entities) or self.plan.n_entities
-
-    @property
-    def quorum(self) -> int:
-        """As the plan says."""
-        return self.plan.quorum
-
-    @property
-    def deadline(self) -> str | None:
-        """As the plan says."""
-        return self.plan.deadline
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """As the plan says."""
-        return self.plan.entities
-
-    def accept(self, message: Any) -> None:
-        """Take all that the plan takes."""
-
-    def compute(self, taken: Sequence[Stored]) -> bytes:
-        """Factorize all messages that count."""
-        arrived = [checked(decode_release(one.data(), self.plan), one.read) for one in taken]
-        return encode_factors(self._server.factorize_arrived(arrived), self.plan)

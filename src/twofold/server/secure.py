@@ -3,32 +3,40 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
-from twofold.errors import BadMessage, ConflictingMessage
+from twofold.errors import BadMessage, ConflictingMessage, Set, TwofoldError
 from twofold.federation.factors import ItemFactors
 from twofold.federation.key_messages import (
-    Roll,
+    Answer,
+    Participants,
+    Shares,
+    Survivors,
     decode_answer,
-    decode_roll,
+    decode_participants,
     decode_shares,
     decode_survivors,
-    encode_roll,
+    encode_participants,
     encode_survivors,
     secure_terms,
 )
-from twofold.federation.messages import ReleaseMessage, decode_release
+from twofold.federation.messages import ReleaseMessage, decode_release, encode_factors
 from twofold.federation.plan import Plan
+from twofold.federation.steps import KEYS, MASKED, Step, StepId
 from twofold.release.content import BilinearSums, Masked
-from twofold.secure_sum import MaskedMessage, UnmaskMessage, add_masked, unmask
+from twofold.secure_sum import MaskedMessage, UnmaskMessage, add_masked, check_answer, unmask
 from twofold.secure_sum.messages import unpack
-from twofold.server.factorize import factorize_moments, signed
+from twofold.server.coordinate import Finished, StepRules
+from twofold.server.factorize import Arrived, checked, factorize_moments, signed
 
 __all__ = ["SecureServer", "masked_message"]
 
+Sent = TypeVar("Sent", Shares, Answer)
+
 
 class SecureServer:
-    """Turns shares into a roll, masked messages into a list of survivors, and answers into item factors.
+    """Turns shares into participants, masked messages into survivors, and answers into item factors.
 
     Parameters
     ----------
@@ -49,8 +57,76 @@ class SecureServer:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.terms = secure_terms(plan)
+        self._read: tuple[bytes, Participants] | None = None
 
-    def roll(self, shares: Iterable[bytes]) -> bytes:
+    def rules(self, step: Step, before: Mapping[StepId, Finished]) -> StepRules:
+        """How each step of a secure sum is taken, closed and finished, given those before it."""
+        secure = self.plan.secure
+        assert secure is not None
+        again: tuple[str | Set, ...] = (
+            "wait: those that come late still count",
+            "start again with a new plan and new keys: nothing was unmasked",
+        )
+        if step is KEYS:
+            return StepRules(
+                names=tuple(self.terms.names),
+                expected=len(self.terms.names),
+                quorum=self.terms.least_present,
+                floor="secure.present",
+                deadline=secure.share_deadline,
+                accept=lambda message, _: message,
+                compute=self._participants,
+                advice=again + self._fewer(),
+            )
+        listed = self._listed(before[StepId.KEYS].data)
+        if step is MASKED:
+            return StepRules(
+                names=listed.present,
+                expected=len(listed.present),
+                quorum=secure.survivors,
+                floor="secure.survivors",
+                deadline=self.plan.deadline,
+                accept=lambda message, read: checked(self.checked(message, listed), read),
+                compute=lambda taken: self.survivors_of(listed, [one.entity for one in taken]),
+                advice=again,
+            )
+        masked = before[StepId.MASKED]
+        lists = decode_survivors(masked.data, self.plan)
+
+        def answered(message: Answer, _: Callable[[], bytes]) -> Answer:
+            check_answer(message.content, message.entity, self.terms, lists.present, lists.survivors)
+            return message
+
+        def unmasked(answers: Sequence[Answer]) -> bytes:
+            messages: Sequence[Arrived] = masked.taken()
+            total = self._total((one.load(self.plan) for one in messages), answers, listed, lists)
+            return encode_factors(self._factorize(total), self.plan)
+
+        return StepRules(
+            names=lists.survivors,
+            expected=len(lists.survivors),
+            quorum=self.terms.threshold,
+            floor="secure.answers",
+            deadline=None,
+            accept=answered,
+            compute=unmasked,
+            by_itself=True,
+            advice=again,
+        )
+
+    def _fewer(self) -> tuple[Set, ...]:
+        """Where the plan needs all to share keys, the number that would let one be missing, if it is a safe one."""
+        secure, number = self.plan.secure, len(self.terms.names)
+        assert secure is not None
+        if self.terms.least_present < number:
+            return ()
+        try:
+            secure.with_(present=number - 1).check(number)
+        except TwofoldError:
+            return ()
+        return (Set("secure.present", number - 1),)
+
+    def participants(self, shares: Iterable[bytes]) -> bytes:
         """Put everybody's shares into one message for all.
 
         Raises
@@ -60,16 +136,21 @@ class SecureServer:
         TooFewMessages
             Fewer than the plan asks for.
         """
-        found: dict[str, bytes] = {}
-        for data in shares:
-            entity = decode_shares(data, self.plan).entity
-            if found.setdefault(entity, data) != data:
-                raise ConflictingMessage("an entity sent two different sets of shares.", found=entity)
-        made = encode_roll({name: decode_shares(data, self.plan).content for name, data in found.items()}, self.plan)
-        decode_roll(made, self.plan)
+        return self._participants([decode_shares(data, self.plan) for data in shares])
+
+    def _participants(self, shares: Iterable[Shares]) -> bytes:
+        found = {name: one.content for name, one in _each("sets of shares", shares).items()}
+        made = encode_participants(found, self.plan)
+        self._listed(made)
         return made
 
-    def survivors(self, messages: Iterable[bytes], roll: bytes) -> bytes:
+    def _listed(self, participants: bytes) -> Participants:
+        """Read the list of those who shared keys; with hundreds of them that takes a while, so it is read once."""
+        if self._read is None or self._read[0] != participants:
+            self._read = (participants, decode_participants(participants, self.plan))
+        return self._read[1]
+
+    def survivors(self, messages: Iterable[bytes], participants: bytes) -> bytes:
         """Say whose masked messages came.
 
         Raises
@@ -77,21 +158,21 @@ class SecureServer:
         TooFewMessages
             Fewer than the plan's survivors: nothing will be unmasked.
         """
-        listed = decode_roll(roll, self.plan)
+        listed = self._listed(participants)
         decoded = [self.checked(decode_release(data, self.plan), listed) for data in messages]
         return self.survivors_of(listed, [one.entity for one in decoded])
 
-    def survivors_of(self, roll: Roll, names: Sequence[str]) -> bytes:
+    def survivors_of(self, participants: Participants, names: Sequence[str]) -> bytes:
         """Say the same of messages that were checked."""
-        made = encode_survivors(roll.present, sorted(set(names)), self.plan)
+        made = encode_survivors(participants.present, sorted(set(names)), self.plan)
         decode_survivors(made, self.plan)
         return made
 
-    def checked(self, message: ReleaseMessage, roll: Roll) -> ReleaseMessage:
+    def checked(self, message: ReleaseMessage, participants: Participants) -> ReleaseMessage:
         """Refuse a masked message whose masks are for another list, or whose sender shared no keys."""
-        bound = self.terms.present_digest(roll.present).hex()
+        bound = self.terms.present_digest(participants.present).hex()
         content = message.content
-        if not isinstance(content, Masked) or content.present != bound or message.entity not in roll.shares:
+        if not isinstance(content, Masked) or content.present != bound or message.entity not in participants.shares:
             raise BadMessage(
                 "the masks of the message are for another list of entities.",
                 found=f"the message of {message.entity}",
@@ -101,7 +182,7 @@ class SecureServer:
         return message
 
     def total(
-        self, messages: Iterable[bytes], answers: Iterable[bytes], *, roll: bytes, survivors: bytes
+        self, messages: Iterable[bytes], answers: Iterable[bytes], *, participants: bytes, survivors: bytes
     ) -> BilinearSums:
         """Add up and take the masks off.
 
@@ -112,13 +193,22 @@ class SecureServer:
         BadMessage
             Something does not fit: a message that was not masked for this list, or wrong shares.
         """
-        listed, named = decode_roll(roll, self.plan), decode_survivors(survivors, self.plan)
+        return self._total(
+            (decode_release(data, self.plan) for data in messages),
+            [decode_answer(data, self.plan) for data in answers],
+            self._listed(participants),
+            decode_survivors(survivors, self.plan),
+        )
+
+    def _total(
+        self, messages: Iterable[ReleaseMessage], answers: Iterable[Answer], listed: Participants, named: Survivors
+    ) -> BilinearSums:
         seeded = False
 
         def each() -> Iterable[MaskedMessage]:
             nonlocal seeded
-            for data in messages:
-                message = self.checked(decode_release(data, self.plan), listed)
+            for one in messages:
+                message = self.checked(one, listed)
                 if message.entity in named.survivors:
                     seeded = seeded or message.content.seeded
                     yield masked_message(message)
@@ -126,14 +216,8 @@ class SecureServer:
         total, senders = add_masked(each(), self.terms, listed.present)
         if senders != named.survivors:
             raise BadMessage("the messages are not those of the published list of survivors.")
-        opened = unmask(
-            total,
-            _answers(answers, self.plan),
-            self.terms,
-            listed.shares,
-            listed.present,
-            named.survivors,
-        )
+        found: Mapping[str, UnmaskMessage] = {name: one.content for name, one in _each("answers", answers).items()}
+        opened = unmask(total, found, self.terms, listed.shares, listed.present, named.survivors)
         spec = self.plan.spec
         assert spec.sum is not None  # the plan has checked it
         return BilinearSums(
@@ -147,10 +231,12 @@ class SecureServer:
         )
 
     def factorize(
-        self, messages: Iterable[bytes], answers: Iterable[bytes], *, roll: bytes, survivors: bytes
+        self, messages: Iterable[bytes], answers: Iterable[bytes], *, participants: bytes, survivors: bytes
     ) -> ItemFactors:
         """Take the masks off and factorize the sum."""
-        total = self.total(messages, answers, roll=roll, survivors=survivors)
+        return self._factorize(self.total(messages, answers, participants=participants, survivors=survivors))
+
+    def _factorize(self, total: BilinearSums) -> ItemFactors:
         moments = self.plan.release_mechanism.combine([total], self.plan.parameters)
         shared = factorize_moments(moments, self.plan)
         return signed(shared, self.plan, entities=total.entities, sound=not total.seeded)
@@ -168,12 +254,12 @@ def masked_message(message: ReleaseMessage) -> MaskedMessage:
     )
 
 
-def _answers(answers: Iterable[bytes], plan: Plan) -> Mapping[str, UnmaskMessage]:
-    found: dict[str, UnmaskMessage] = {}
-    for data in answers:
-        one = decode_answer(data, plan)
-        if found.setdefault(one.entity, one.content) != one.content:
-            raise ConflictingMessage("an entity gave two different answers.", found=one.entity)
+def _each(what: str, messages: Iterable[Sent]) -> dict[str, Sent]:
+    """One message of each entity; the same one twice counts once."""
+    found: dict[str, Sent] = {}
+    for one in messages:
+        if found.setdefault(one.entity, one) != one:
+            raise ConflictingMessage(f"an entity sent two different {what}.", found=one.entity)
     return found
 
 

@@ -1,4 +1,4 @@
-"""What a coordinator keeps on disk: every message whole, what was refused, the list that counts, and the factors.
+"""What a coordinator keeps: every message whole, what was refused, the list that counts, and what it publishes.
 
 ::
 
@@ -8,7 +8,8 @@
     STATE/closed.json              the receipts that count, written before anything is computed from them
     STATE/items.round2             the item factors, written before they are published
 
-In a secure sum each step has such a folder of its own, with the ending of its messages instead of round1 and round2.
+In a secure sum each step has such a folder of its own inside, with the endings of its messages instead of round1 and
+round2. `MemoryState` keeps the same for as long as a process lives, for simulations.
 
 Each file is put in place at once and lasts from then on, so that whatever happens the folder tells how far the round
 has come. Nothing is ever changed after `closed.json` but the list of those who came too late.
@@ -18,20 +19,24 @@ from __future__ import annotations
 
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from os import PathLike
 from pathlib import Path
 from typing import Any, Final
 
 from twofold.errors import BadMessage, PlanMismatch, ProtocolError, TransportError
 from twofold.federation.header import read_header
+from twofold.federation.mailbox import Rejected
 from twofold.federation.plan import Plan
-from twofold.federation.steps import ROUNDS, Phase
+from twofold.federation.steps import Step, StepId
 from twofold.storage.container import LARGEST_HEADER
+from twofold.storage.container import receipt as receipt_of
 from twofold.storage.files import make_folder, read_limited, write_whole
 from twofold.storage.locks import Busy, locked
 
-__all__ = ["State"]
+__all__ = ["FolderState", "MemoryState", "State", "StepState"]
 
 _STORED: Final = re.compile(r"([0-9a-f]{64})\.([a-z0-9]+)")
 _LARGEST_RECORD: Final = 64 * 1024 * 1024
@@ -39,43 +44,184 @@ _LARGEST_RECORD: Final = 64 * 1024 * 1024
 MOST_REFUSED: Final = 10_000
 
 
-class State:
-    """The folder of one coordinator.
+class StepState(ABC):
+    """What is known of one step.
+
+    Attributes
+    ----------
+    conflicts : list of Rejected
+        What the last look found in conflict; not remembered longer than the process lives.
+    notes : dict
+        Receipt to what the server made of the message when it took it, to save reading it again.
+    """
+
+    def __init__(self) -> None:
+        self.conflicts: list[Rejected] = []
+        self.notes: dict[str, Any] = {}
+
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        """Have everything in place, and keep every other coordinator out."""
+        yield
+
+    @abstractmethod
+    def messages(self) -> dict[str, str]:
+        """Entity to receipt of every message that was taken."""
+
+    @abstractmethod
+    def store(self, entity: str, receipt: str, data: bytes) -> None:
+        """Keep a message."""
+
+    @abstractmethod
+    def read(self, receipt: str) -> bytes:
+        """Give the bytes under a receipt, as they are now."""
+
+    def message(self, receipt: str) -> bytes:
+        """Give a message; other bytes than those that were taken are refused."""
+        found = self.read(receipt)
+        if receipt_of(found) != receipt:
+            raise BadMessage(
+                "a stored message is not the one that was taken.",
+                found=receipt[:12],
+                expected="the bytes whose receipt is its name",
+                fix="restore the folder from a copy",
+            )
+        return found
+
+    @abstractmethod
+    def refused(self) -> dict[str, tuple[str, str]]:
+        """Receipt to public name and reason of every message that was not taken."""
+
+    @abstractmethod
+    def refuse(self, refused: Mapping[str, tuple[str, str]]) -> None:
+        """Remember all refusals."""
+
+    @abstractmethod
+    def closed(self) -> list[str] | None:
+        """Receipts that count, or None while the step is open."""
+
+    @abstractmethod
+    def close(self, receipts: list[str], why: str) -> None:
+        """Write down which messages count; nothing is added afterwards."""
+
+    @abstractmethod
+    def result(self) -> bytes | None:
+        """Bytes of what the server publishes, or None while there is nothing."""
+
+    @abstractmethod
+    def store_result(self, data: bytes) -> None:
+        """Keep what is to be published."""
+
+
+class MemoryState:
+    """A coordinator's memory for as long as the process lives.
+
+    Examples
+    --------
+    >>> from twofold.federation.steps import ROUNDS
+    >>> state = MemoryState().of(ROUNDS)
+    >>> state.store("st-anna", "0" * 64, b"...")
+    >>> state.messages(), state.closed(), state.result()
+    ({'st-anna': '0000000000000000000000000000000000000000000000000000000000000000'}, None, None)
+    """
+
+    def __init__(self) -> None:
+        self._steps: dict[StepId, _StepMemory] = {}
+
+    def of(self, step: Step) -> StepState:
+        """Give the state of a step."""
+        return self._steps.setdefault(step.id, _StepMemory())
+
+
+class _StepMemory(StepState):
+    def __init__(self) -> None:
+        super().__init__()
+        self._taken: dict[str, str] = {}
+        self._data: dict[str, bytes] = {}
+        self._refused: dict[str, tuple[str, str]] = {}
+        self._closed: list[str] | None = None
+        self._result: bytes | None = None
+
+    def messages(self) -> dict[str, str]:
+        return dict(self._taken)
+
+    def store(self, entity: str, receipt: str, data: bytes) -> None:
+        self._taken[entity], self._data[receipt] = receipt, data
+
+    def read(self, receipt: str) -> bytes:
+        return self._data[receipt]
+
+    def refused(self) -> dict[str, tuple[str, str]]:
+        return dict(self._refused)
+
+    def refuse(self, refused: Mapping[str, tuple[str, str]]) -> None:
+        self._refused = dict(refused)
+
+    def closed(self) -> list[str] | None:
+        return self._closed
+
+    def close(self, receipts: list[str], why: str) -> None:  # noqa: ARG002
+        self._closed = receipts
+
+    def result(self) -> bytes | None:
+        return self._result
+
+    def store_result(self, data: bytes) -> None:
+        self._result = data
+
+
+class FolderState:
+    """A coordinator's memory on disk, which outlives any kill.
 
     Parameters
     ----------
-    folder : Path
-        Made if it is not there; its parent must be.
+    folder : path
+        Of this coordinator alone. Made if it is not there; its parent must be.
     plan : Plan
         A folder of another plan is refused.
-    phase : Phase
-        Which step; the two rounds by default.
 
     Examples
     --------
     >>> import tempfile
     >>> from twofold.federation.plan import CatalogKey
+    >>> from twofold.federation.steps import ROUNDS
     >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=3), feedback="counts", bound=5, max_items=2)
     >>> with tempfile.TemporaryDirectory() as place:
-    ...     state = State(Path(place) / "state", plan)
-    ...     with state.locked():
-    ...         state.open()
+    ...     state = FolderState(Path(place) / "state", plan).of(ROUNDS)
+    ...     with state.opened():
     ...         state.messages(), state.closed(), state.result()
     ({}, None, None)
     """
 
-    def __init__(self, folder: Path, plan: Plan, phase: Phase = ROUNDS) -> None:
-        self.folder = folder
-        self.plan = plan
-        self.phase = phase
+    def __init__(self, folder: str | PathLike[str], plan: Plan) -> None:
+        self.folder, self.plan = Path(folder), plan
+        self._steps: dict[StepId, _StepFolder] = {}
+        if plan.secure is not None:
+            make_folder(self.folder)
+
+    def of(self, step: Step) -> StepState:
+        """Give the state of a step; those of a secure sum have folders of their own."""
+        if step.id not in self._steps:
+            folder = self.folder if self.plan.secure is None else self.folder / step.id
+            self._steps[step.id] = _StepFolder(folder, self.plan, step)
+        return self._steps[step.id]
+
+
+State = FolderState | MemoryState
+
+
+class _StepFolder(StepState):
+    def __init__(self, folder: Path, plan: Plan, step: Step) -> None:
+        super().__init__()
+        self.folder, self.plan, self.step = folder, plan, step
         self._entities: dict[str, str] = {}
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep every other coordinator out of this folder."""
+    def opened(self) -> Iterator[None]:
         _our_errors(self.folder, lambda: make_folder(self.folder))
         try:
             with locked(self.folder / "lock", wait=0):
+                self._open()
                 yield
         except Busy as error:
             raise TransportError(
@@ -84,7 +230,7 @@ class State:
                 fix="let it finish or end it, or give this one a folder of its own",
             ) from None
 
-    def open(self) -> None:
+    def _open(self) -> None:
         """Make what is missing, clear what a killed process left, and refuse the folder of another plan."""
         _our_errors(self.folder, lambda: make_folder(self.folder / "messages"))
         for left in (*self.folder.glob(".*.part"), *(self.folder / "messages").glob(".*.part")):
@@ -102,32 +248,29 @@ class State:
             )
 
     def messages(self) -> dict[str, str]:
-        """Entity to receipt of every message that was taken."""
         found = {}
         for path in (self.folder / "messages").iterdir():
-            if (named := _STORED.fullmatch(path.name)) and named[2] == self.phase.up_suffix:
+            if (named := _STORED.fullmatch(path.name)) and named[2] == self.step.up.suffix:
                 found[self._entity(named[1])] = named[1]
         return found
 
-    def path(self, receipt: str) -> Path:
-        """Where a message is."""
-        return self.folder / "messages" / f"{receipt}.{self.phase.up_suffix}"
+    def read(self, receipt: str) -> bytes:
+        return read_limited(self._path(receipt), self.step.up.limit(self.plan))
 
-    def store(self, receipt: str, data: bytes) -> None:
-        """Keep a message."""
-        write_whole(self.path(receipt), data, mode=0o600)
+    def _path(self, receipt: str) -> Path:
+        return self.folder / "messages" / f"{receipt}.{self.step.up.suffix}"
+
+    def store(self, entity: str, receipt: str, data: bytes) -> None:  # noqa: ARG002
+        write_whole(self._path(receipt), data, mode=0o600)
 
     def refused(self) -> dict[str, tuple[str, str]]:
-        """Receipt to public name and reason of every message that was not taken."""
         record = self._read("refused.json") or {}
         return {str(key): (str(name), str(reason)) for key, (name, reason) in record.items()}
 
     def refuse(self, refused: Mapping[str, tuple[str, str]]) -> None:
-        """Remember all refusals."""
         self._write("refused.json", dict(list(refused.items())[:MOST_REFUSED]))
 
     def closed(self) -> list[str] | None:
-        """Receipts that count, or None while the round is open."""
         record = self._read("closed.json")
         if record is None:
             return None
@@ -136,29 +279,26 @@ class State:
         return [str(one) for one in record["receipts"]]
 
     def close(self, receipts: list[str], why: str) -> None:
-        """Write down which messages count; nothing is added afterwards."""
         self._write("closed.json", {"plan": self.plan.hash, "receipts": sorted(receipts), "why": why})
 
     def result(self) -> bytes | None:
-        """Bytes of what the server publishes, or None while there is nothing."""
         path = self._result
-        return read_limited(path, self.phase.down_limit(self.plan)) if path.exists() else None
+        return read_limited(path, self.step.down.limit(self.plan)) if path.exists() else None
 
     def store_result(self, data: bytes) -> None:
-        """Keep what is to be published."""
         write_whole(self._result, data)
 
     @property
     def _result(self) -> Path:
-        return self.folder / f"items.{self.phase.down_suffix}"
+        return self.folder / f"items.{self.step.down.suffix}"
 
     def _entity(self, receipt: str) -> str:
         if receipt not in self._entities:
             try:
-                with self.path(receipt).open("rb") as file:
+                with self._path(receipt).open("rb") as file:
                     header = read_header(file.read(8 + LARGEST_HEADER))
             except (OSError, ProtocolError):
-                raise _damaged(self.path(receipt).name) from None
+                raise _damaged(self._path(receipt).name) from None
             self._entities[receipt] = header.entity or ""
         return self._entities[receipt]
 

@@ -1,49 +1,37 @@
-r"""What one entity does in each round: plain functions with plain arguments, so that any executor can run them.
-
-The folder of ledgers of a simulation: where each one lies, and what happens when one is missing.
-
-A secure sum with every entity in this process: the same messages as over any transport, made one after another.
-"""
+"""The entities of a simulation: their ledgers and keys, and their work as plain functions that any executor can run."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from twofold.algorithms._jit import at_most_threads, one_blas_thread
 from twofold.data.ratings import Ratings
 from twofold.entity.agent import Entity, NewLedger
 from twofold.entity.model import Model
+from twofold.entity.participate import Deed, act
 from twofold.errors import BadParameter, LedgerBroken, PlanMismatch, TransportError
-from twofold.federation.factors import ItemFactors
 from twofold.federation.plan import Plan
-from twofold.identity.keystore import KeyStore, new_keys
-from twofold.identity.roster import Roster
+from twofold.federation.steps import StepId
 from twofold.privacy.ledger import Ledger
-from twofold.secure_sum import Keys, PublicKeys
-from twofold.server.secure import SecureServer
+
+if TYPE_CHECKING:
+    from twofold.secure_sum import PublicKeys
 
 __all__ = [
     "Local",
     "Member",
     "Strength",
-    "Summed",
     "check_new_ledgers",
-    "first_part",
-    "first_round",
     "keyed_plan",
-    "last_part",
     "ledger_paths",
-    "masked_part",
-    "second_round",
-    "secure_rounds",
+    "personalized",
     "settle_missing",
-    "with_keys",
+    "visit",
 ]
 
 Local = Literal["auto", "factors", "item-item", "patterns", "features"]
@@ -87,13 +75,6 @@ class Member:
         """Wire it up; refuses ratings that are not of the plan."""
         return Entity(self.name, self.ratings, self.plan, ledger=self.ledger, rng=self.seed, keys=self._secrets())
 
-    @contextmanager
-    def working(self) -> Iterator[None]:
-        """Keep to the member's threads, and have its ledger ready."""
-        with at_most_threads(self.threads), one_blas_thread():
-            _open_ledger(self)
-            yield
-
     def _secrets(self) -> Any:
         if not isinstance(self.keys, bytes):
             return self.keys
@@ -102,13 +83,14 @@ class Member:
         return Keys.from_bytes(self.keys)
 
 
-def first_round(member: Member) -> bytes:
-    """Give the bytes an entity sends; with a ledger the stored ones if there are any."""
-    with member.working():
-        return bytes(member.entity().release().data)
+def visit(member: Member, published: Mapping[StepId, bytes | None], submitted: Set[StepId]) -> Deed:
+    """Give what is due at an entity; see `act`. With a ledger its message is the stored one, if there is any."""
+    with at_most_threads(member.threads), one_blas_thread():
+        _open_ledger(member)
+        return act(member.entity(), published, submitted)
 
 
-def second_round(member: Member, factors: bytes, local: Local, strength: Strength) -> Model:
+def personalized(member: Member, factors: bytes, local: Local, strength: Strength) -> Model:
     """Fit an entity's own model to the item factors that came back."""
     with at_most_threads(member.threads), one_blas_thread():
         return member.entity().personalize(factors, local=local, strength=strength, threads=member.threads)
@@ -122,6 +104,7 @@ def _open_ledger(member: Member) -> None:
         raise LedgerBroken(
             "the ledger is not here, and none may be made; nothing was drawn.",
             fix="give a folder that every process of the executor can see",
+            parameter="ledger",
         )
     plan, priced = member.plan, member.seed is None and member.plan.spec.private
     ceiling = plan.budget if priced else None
@@ -155,7 +138,10 @@ def ledger_paths(folder: str | PathLike[str], names: Mapping[Any, str], *, make:
             home.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise TransportError(
-            "the folder for the ledgers cannot be made.", found=type(error).__name__, expected="a folder to write to"
+            "the folder for the ledgers cannot be made.",
+            found=type(error).__name__,
+            expected="a folder to write to",
+            parameter="ledgers",
         ) from None
     return {label: home / f"{name}.ledger" for label, name in names.items()}
 
@@ -195,6 +181,7 @@ def settle_missing(paths: Iterable[Path | None], new_ledgers: bool | None) -> No
             found=found,
             expected="the folder that holds these people's ledgers",
             fix="name that folder; new_ledgers=True only for people about whom nothing was ever released",
+            parameter="new_ledgers",
         )
     warnings.warn(
         f"{found}: new ones are made there, each with room for this one plan. If these people already have ledgers, "
@@ -214,20 +201,11 @@ def check_new_ledgers(new_ledgers: object) -> None:
     """
     if not (new_ledgers is None or isinstance(new_ledgers, bool)):
         raise BadParameter(
-            "new_ledgers is unknown.", found=f"a {type(new_ledgers).__name__}", expected="True, False or None"
+            "{parameter} is unknown.",
+            found=f"a {type(new_ledgers).__name__}",
+            expected="True, False or None",
+            parameter="new_ledgers",
         )
-
-
-Each = Callable[[str, Callable[..., bytes], Mapping[str, tuple[Any, ...]]], dict[str, bytes]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Summed:
-    """What a secure sum gave, and how many bytes each entity sent and got for it."""
-
-    factors: ItemFactors
-    sent: Mapping[str, int]
-    received: int
 
 
 def keyed_plan(plan: Plan, ledgers: Mapping[str, Path | None]) -> tuple[Plan, dict[str, Path | bytes]]:
@@ -248,6 +226,10 @@ def keyed_plan(plan: Plan, ledgers: Mapping[str, Path | None]) -> tuple[Plan, di
     plan, keys
         The plan with everybody's public keys, and where each entity's secret ones are.
     """
+    from twofold.identity.keystore import KeyStore, new_keys  # these load the library of ciphers
+    from twofold.identity.roster import Roster
+    from twofold.secure_sum import Keys
+
     assert plan.secure is not None
     public: dict[str, PublicKeys] = {}
     secret: dict[str, Path | bytes] = {}
@@ -268,58 +250,7 @@ def keyed_plan(plan: Plan, ledgers: Mapping[str, Path | None]) -> tuple[Plan, di
             "the plan's list of keys is not that of these entities.",
             expected="secret keys beside the ledgers, or a plan without a list of keys",
             fix="secure=SecureSum(survivors=...) without roster: keys are then made here",
+            parameter="secure.roster",
         )
     secure = plan.secure.with_(roster=roster)
     return plan.with_(entities=tuple(roster), n_entities=len(roster), secure=secure), secret
-
-
-def secure_rounds(
-    members: Mapping[str, Member],
-    plan: Plan,
-    each: Each,
-    serving: Callable[[], AbstractContextManager[object]] = nullcontext,
-) -> Summed:
-    """Run the three steps of a secure sum.
-
-    Parameters
-    ----------
-    members : mapping
-        Everybody, with keys.
-    plan : Plan
-        With everybody's public keys.
-    each : callable
-        Runs a task for everybody, with progress: name of the step, task, arguments by entity.
-    serving : callable
-        Gives a context in which the server takes the masks off and factorizes, to measure it.
-    """
-    server = SecureServer(plan)
-    shares = each("keys", first_part, {name: (member,) for name, member in members.items()})
-    roll = server.roll(shares.values())
-    masked = each("round 1", masked_part, {name: (member, roll) for name, member in members.items()})
-    survivors = server.survivors(masked.values(), roll)
-    answers = each("answers", last_part, {name: (member, survivors, roll) for name, member in members.items()})
-    with serving():
-        factors = server.factorize(masked.values(), answers.values(), roll=roll, survivors=survivors)
-    sent = {name: len(shares[name]) + len(masked[name]) + len(answers[name]) for name in members}
-    return Summed(factors=factors, sent=sent, received=len(roll) + len(survivors))
-
-
-def first_part(member: Member) -> bytes:
-    """Give an entity's key shares."""
-    return member.entity().share()
-
-
-def masked_part(member: Member, roll: bytes) -> bytes:
-    """Give an entity's masked message; with a ledger the stored one if there is any."""
-    with member.working():
-        return bytes(member.entity().release(roll).data)
-
-
-def last_part(member: Member, survivors: bytes, roll: bytes) -> bytes:
-    """Give an entity's answer."""
-    return member.entity().answer(survivors, roll)
-
-
-def with_keys(members: Mapping[str, Member], plan: Plan, keys: Mapping[str, Path | bytes]) -> dict[str, Member]:
-    """Give every member the plan with all keys, and its own."""
-    return {name: replace(member, plan=plan, keys=keys[name]) for name, member in members.items()}

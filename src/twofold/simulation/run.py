@@ -1,9 +1,4 @@
-r"""simulate: every entity's round 1, the server, every entity's round 2, here.
-
-What a simulation gives back.
-
-From labels of any kind to names that a plan, a message header and a file can hold.
-"""
+"""simulate: every entity's part and the server's, over a mailbox in this process."""
 
 from __future__ import annotations
 
@@ -12,35 +7,41 @@ import re
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from twofold.checks import check_entity_name
 from twofold.data.federation import Federation
 from twofold.data.ratings import Ratings
 from twofold.entity.model import Model, Recommendation
-from twofold.errors import BadIdentifier, BadParameter, BadPlan, DataError, NotForRealUse, TooFewMessages
+from twofold.entity.participate import Deed, Send
+from twofold.errors import BadIdentifier, BadMessage, BadParameter, BadPlan, DataError, NotForRealUse, TooFewMessages
 from twofold.federation.factors import ItemFactors
-from twofold.federation.messages import encode_factors
+from twofold.federation.mailbox import InProcess
+from twofold.federation.messages import decode_factors
 from twofold.federation.plan import Plan
+from twofold.federation.steps import StepId, steps_of
+from twofold.server.coordinate import coordinate, server_for
 from twofold.server.factorize import Server
+from twofold.server.state import MemoryState
 from twofold.simulation.members import (
     Local,
     Member,
     Strength,
     check_new_ledgers,
-    first_round,
+    keyed_plan,
     ledger_paths,
-    second_round,
+    personalized,
     settle_missing,
+    visit,
 )
 from twofold.simulation.workers import WorkerPool, run_each
 
 if TYPE_CHECKING:
-    from twofold.simulation.members import Summed
+    from twofold.server.secure import SecureServer
 
 __all__ = [
     "Progress",
@@ -174,54 +175,68 @@ def run_members(
     """Run both rounds when names and ledgers are settled; see `simulate`. Called by what the user calls."""
     tell = how.progress or _silent
     seconds: dict[str, float] = {}
-    with WorkerPool.of(how.executor, how.threads, len(federation)) as crew:
-        members = _members(federation, plan, names, ledgers, how, crew.inner)
+    with WorkerPool.of(how.executor, how.threads, len(federation)) as pool:
+        members = _members(federation, plan, names, ledgers, how, pool.inner)
         settle_missing(ledgers.values(), how.new_ledgers)
 
-        def each(step: str, task: Callable[..., Any], jobs: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
-            with _phase(step, seconds, tell, len(jobs)) as done:
-                return run_each(task, jobs, executor=crew.executor, done=done)
+        def each(phase: str, task: Callable[..., Any], jobs: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
+            with _phase(phase, seconds, tell, len(jobs)) as done:
+                return run_each(task, jobs, executor=pool.executor, done=done)
 
-        if plan.secure is None:
-            sent = each("round 1", first_round, {name: (member,) for name, member in members.items()})
-            with _phase("server", seconds, tell, 1) as done:
-                own_threads = how.threads if how.executor is None else None
-                factors = Server(plan, threads=own_threads).factorize([sent[names[label]] for label in federation])
-                done(1)
-            sizes, keys_received = {name: len(data) for name, data in sent.items()}, 0
-        else:
-
-            @contextmanager
-            def serving() -> Iterator[None]:
-                with _phase("server", seconds, tell, 1) as done:
-                    yield
-                    done(1)
-
-            plan, members, summed = _summed(plan, members, {names[one]: ledgers[one] for one in names}, each, serving)
-            factors, sizes, keys_received = summed.factors, dict(summed.sent), summed.received
-        back = encode_factors(factors, plan)
-        jobs = {name: (member, back, how.local, how.strength) for name, member in members.items()}
-        models = each("round 2", second_round, jobs)
+        if plan.secure is not None:
+            plan, keys = keyed_plan(plan, {names[label]: ledgers[label] for label in names})
+            members = {name: replace(one, plan=plan, keys=keys[name]) for name, one in members.items()}
+        server = server_for(plan, threads=how.threads if how.executor is None else None)
+        published, sent = _exchange(members, server, each, lambda: _phase("server", seconds, tell, 1))
+        *_, factors = published.values()
+        jobs = {name: (member, factors, how.local, how.strength) for name, member in members.items()}
+        models = each("round 2", personalized, jobs)
     return Simulated(
         plan=plan,
-        factors=factors,
+        factors=decode_factors(factors, plan),
         models={label: models[names[label]] for label in federation},
         names=names,
-        sent={label: sizes[names[label]] for label in federation},
-        received=len(back) + keys_received,
+        sent={label: sent[names[label]] for label in federation},
+        received=sum(map(len, published.values())),
         seconds=seconds,
     )
 
 
-def _summed(
-    plan: Plan, members: dict[str, Member], ledgers: Mapping[str, Path | None], each: Any, serving: Any
-) -> tuple[Plan, dict[str, Member], Summed]:
-    """Everybody's keys, then the three steps of a secure sum."""
-    from twofold.simulation.members import keyed_plan, secure_rounds, with_keys  # loads the library of ciphers
+#: How the work of the entities in each step is called.
+_PHASES: Final = {
+    StepId.ROUNDS: "round 1",
+    StepId.KEYS: "keys",
+    StepId.MASKED: "round 1",
+    StepId.ANSWERS: "answers",
+}
 
-    keyed, keys = keyed_plan(plan, ledgers)
-    members = with_keys(members, keyed, keys)
-    return keyed, members, secure_rounds(members, keyed, each, serving)
+
+def _exchange(
+    members: Mapping[str, Member],
+    server: Server | SecureServer,
+    each: Callable[[str, Callable[..., Any], Mapping[str, tuple[Any, ...]]], dict[str, Deed]],
+    serving: Callable[[], AbstractContextManager[Callable[[int], object]]],
+) -> tuple[dict[StepId, bytes], dict[str, int]]:
+    """In each step let everybody act, then the server; gives what it published, and how many bytes each entity sent.
+
+    All messages are in the mailbox before the server looks: the plan may expect another number of entities.
+    """
+    steps, box, state = steps_of(server.plan), InProcess(), MemoryState()
+    published: dict[StepId, bytes | None] = {step.id: None for step in steps}
+    submitted, sent = frozenset[StepId](), dict.fromkeys(members, 0)
+    for step in steps:
+        jobs = {name: (member, published, submitted) for name, member in members.items()}
+        for name, deed in each(_PHASES[step.id], visit, jobs).items():
+            assert isinstance(deed, Send), "where everybody is waited for nobody is late"
+            box.submit(deed.step, deed.data, entity=name)
+            sent[name] += len(deed.data)
+        with serving() if step is steps[-1] else nullcontext(_silent) as done:
+            seen = coordinate(server, box, state=state, close=True)
+            done(1)
+        if seen.refused:
+            raise BadMessage("the server did not take a message.", found=seen.refused[0].reason)
+        published[step.id], submitted = box.published(step), submitted | {step.id}
+    return {step: data for step, data in published.items() if data is not None}, sent
 
 
 def _members(
@@ -238,6 +253,7 @@ def _members(
             "there are fewer entities than the plan's quorum; nothing was drawn.",
             found=f"{len(federation)} entities",
             expected=f"at least {plan.quorum}",
+            parameter="quorum",
         )
     largest_first = sorted(federation, key=lambda label: -federation[label].n_entries)
     members = {
@@ -262,7 +278,7 @@ def _seed(rng: int, name: str) -> int:
     return int.from_bytes(hashlib.sha256(f"twofold simulate 1 {rng} {name}".encode()).digest()[:8], "big")
 
 
-def _silent(phase: str, done: int, total: int) -> None:
+def _silent(*_: object) -> None:
     """Tell nobody."""
 
 
@@ -279,7 +295,12 @@ def refuse_what_is_not_real(plan: Plan, rng: object, *, accounted: bool) -> None
     if not isinstance(plan, Plan):
         raise BadPlan("not a plan.", found=f"a {type(plan).__name__}", fix='Plan.read("plan.toml")', parameter="plan")
     if rng is not None and (isinstance(rng, bool) or not isinstance(rng, int) or rng < 0):
-        raise BadParameter("rng is no seed.", found=f"a {type(rng).__name__}", expected="a whole number from 0")
+        raise BadParameter(
+            "{parameter} is not a seed.",
+            found=f"a {type(rng).__name__}",
+            expected="a whole number from 0",
+            parameter="rng",
+        )
     if plan.simulation:
         return
     if rng is not None:
@@ -292,6 +313,7 @@ def refuse_what_is_not_real(plan: Plan, rng: object, *, accounted: bool) -> None
         raise NotForRealUse(
             "this plan is not a simulation, and there are no ledgers to count what it spends; nothing was drawn.",
             fix='simulate(..., ledgers="ledgers"), or Plan(..., simulation=True), which marks everything "not private"',
+            parameter="ledgers",
         )
 
 

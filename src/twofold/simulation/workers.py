@@ -30,8 +30,8 @@ class WorkerPool:
 
         Examples
         --------
-        >>> with WorkerPool.of(None, 8, 3) as crew:
-        ...     crew.inner
+        >>> with WorkerPool.of(None, 8, 3) as pool:
+        ...     pool.inner
         2
         """
         if executor is not None:
@@ -50,9 +50,10 @@ class WorkerPool:
 def _check_executor(executor: Any) -> None:
     if not callable(getattr(executor, "submit", None)):
         raise BadParameter(
-            "this is no executor.",
+            "this is not an {parameter}.",
             found=f"a {type(executor).__name__}",
             expected="a concurrent.futures.Executor; for Dask, Client(...).get_executor()",
+            parameter="executor",
         )
 
 
