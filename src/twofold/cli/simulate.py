@@ -30,7 +30,6 @@ from twofold.cli.options import (
     read_catalog,
     strength_of,
 )
-from twofold.cli.render import shell_words
 from twofold.data.read import DuplicateRule, UnknownRule
 from twofold.errors import TransportError
 from twofold.federation.messages import save_factors
@@ -73,19 +72,18 @@ def simulate(
 ) -> None:
     """Run a whole federation on one table: both rounds at every entity, and the server between them."""
     agreed = read_agreed(plan)
-    with shell_words():
-        federation = read_federation(
-            data,
-            read_catalog(agreed, plan, catalog),
-            entity=entity,
-            user=user,
-            item=item,
-            value=None if value == "none" else value,
-            feedback=agreed.feedback,
-            duplicates=cast(DuplicateRule, duplicates),
-            unknown_items=cast(UnknownRule, unknown_items),
-            separator=separator,
-        )
+    federation = read_federation(
+        data,
+        read_catalog(agreed, plan, catalog),
+        entity=entity,
+        user=user,
+        item=item,
+        value=None if value == "none" else value,
+        feedback=agreed.feedback,
+        duplicates=cast(DuplicateRule, duplicates),
+        unknown_items=cast(UnknownRule, unknown_items),
+        separator=separator,
+    )
     with phases() as progress:
         done = run_simulation(
             federation,

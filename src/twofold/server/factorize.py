@@ -275,9 +275,7 @@ def _named(error: ProtocolError, message: MessageLike) -> ProtocolError:
     """Say which file it was; among forty, nobody finds it otherwise."""
     if not isinstance(message, str | PathLike):
         return error
-    return type(error)(
-        f"{Path(message).name}: {error.summary}", found=error.found, expected=error.expected, fix=error.fix
-    )
+    return error.as_(type(error), summary=f"{Path(message).name}: {error.parts['summary']}")
 
 
 def check_quorum(number: int, plan: Plan) -> None:
