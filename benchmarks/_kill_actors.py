@@ -11,16 +11,14 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from twofold.data.catalog import Catalog
-from twofold.data.identifiers import Identifiers
+from twofold.data.catalog import Catalog, Identifiers
 from twofold.data.ratings import Ratings
 from twofold.entity.agent import Entity
 from twofold.entity.model import Model
 from twofold.entity.participate import participate
 from twofold.federation.folder import EntityFolder, ServerFolder
-from twofold.federation.mailbox import Submitted
+from twofold.federation.mailbox import ROUNDS, Step, Submitted
 from twofold.federation.plan import Plan
-from twofold.federation.steps import ROUNDS, Step
 from twofold.privacy.budget import PureDP
 from twofold.privacy.ledger import Ledger
 from twofold.privacy.unit import Unit

@@ -22,7 +22,8 @@ from pathlib import Path
 
 from benchmarks import _kill_actors as actors
 from benchmarks._kill_points import NEVER, Kill, arm, end_at_once
-from twofold.federation.messages import encode_factors, receipt
+from twofold.federation.factors import encode_factors
+from twofold.federation.messages import receipt
 from twofold.privacy.ledger import Ledger
 from twofold.server.factorize import Server
 

@@ -15,8 +15,7 @@ import scipy.sparse as sp
 from benchmarks._rows import blas_threads, interleaved
 from benchmarks.table import Table, versions
 from twofold.algorithms.masked_nmf import masked_nmf
-from twofold.data.catalog import Catalog
-from twofold.data.identifiers import Identifiers
+from twofold.data.catalog import Catalog, Identifiers
 from twofold.data.ratings import Ratings
 from twofold.data.sources.hospitals import simulate
 from twofold.entity.model import Model

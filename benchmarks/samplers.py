@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.table import Table, measure, versions
 from twofold.privacy.mechanisms.laplace import draw_shares
-from twofold.privacy.mechanisms.symmetric import SymmetricNoise
+from twofold.privacy.mechanisms.lazy import SymmetricNoise
 from twofold.privacy.rng import source
 
 SCALES = (10, 1000, 2**20)

@@ -264,12 +264,13 @@ def _walks(small: _Small) -> Iterator[tuple[str, Callable[[], Any], Callable[[An
     """Name of each walk, what it starts from, and the call."""
     federation = {name: small.ratings(name) for name in NAMES}
     secure = tw.SecureSum(survivors=len(NAMES))  # simulate makes the keys
+    simulate = simulator()
 
     def personalize(given: tuple[Any, Any]) -> Any:
         return given[0].personalize(given[1])
 
     def simulated(plan: Any) -> object:
-        return simulator()(federation, plan, ledgers=small.folder(), new_ledgers=True, threads=2)
+        return simulate(federation, plan, ledgers=small.folder(), new_ledgers=True, threads=2)
 
     for mechanism in ("gram", "balcan"):
         yield f"release, {mechanism}", functools.partial(small.ready, mechanism), release

@@ -27,7 +27,7 @@ from studies.store import Cell, Found
 from twofold.algorithms._jit import one_blas_thread
 from twofold.entity.adapt import Adapted, adapt
 from twofold.entity.models.blend import rating_means
-from twofold.evaluate.ndcg import user_ndcg
+from twofold.evaluate.measure import user_ndcg
 from twofold.evaluate.rmse import squared_errors
 from twofold.federation.factors import ItemFactors
 from twofold.federation.plan import Plan

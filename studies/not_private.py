@@ -15,8 +15,8 @@ from twofold.privacy.rng import Source, source
 from twofold.release.cells import prototype_spec, spec_usefulness
 from twofold.release.combine import stacked
 from twofold.release.content import Integers, Noise, Prototypes, WeightedRows
-from twofold.release.contract import ReleaseParameters, ReleaseSpec
-from twofold.release.records import Block, RecordPlan, Statistic, centred_rows, check_rows, statistic
+from twofold.release.contract import ReleaseParameters, ReleaseSpec, check_rows
+from twofold.release.records import Block, RecordPlan, Statistic, centred_rows, statistic
 from twofold.release.usefulness import Usefulness
 
 __all__ = ["Exact", "KMeans", "RandomUsers"]

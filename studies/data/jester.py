@@ -11,10 +11,9 @@ import polars as pl
 from scipy import sparse
 
 from twofold.csr import csr_rows
-from twofold.data.catalog import Catalog
+from twofold.data.catalog import Catalog, Identifiers
 from twofold.data.federation import Federation
 from twofold.data.files import read_file, require_columns
-from twofold.data.identifiers import Identifiers
 from twofold.data.ratings import Ratings
 from twofold.data.sources.published import Published, find_folder, need_table
 from twofold.data.split import Seed

@@ -91,7 +91,7 @@ def rated_columns(federation: Federation) -> Federation:
 
     Examples
     --------
-    >>> from twofold.data.identifiers import Identifiers
+    >>> from twofold.data.catalog import Identifiers
     >>> rows = sparse.csr_array(np.array([[1.0, 0.0, 2.0]]))
     >>> one = Ratings(rows, Identifiers(["ann"]), Catalog(["x", "y", "z"]), "counts")
     >>> rated_columns(Federation({"north": one}))["north"].of("ann")

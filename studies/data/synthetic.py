@@ -11,9 +11,8 @@ import numpy.typing as npt
 import polars as pl
 from scipy import sparse
 
-from twofold.data.catalog import Catalog
+from twofold.data.catalog import Catalog, Identifiers
 from twofold.data.federation import Federation
-from twofold.data.identifiers import Identifiers
 from twofold.data.ratings import Ratings
 from twofold.data.split import Seed
 from twofold.errors import BadParameter

@@ -9,8 +9,7 @@ from typing import Any
 from studies.systems.base import Feedback, Fitted, Promise, Score, Traffic
 from twofold.data.federation import Federation
 from twofold.entity.agent import Entity
-from twofold.federation.factors import ItemFactors
-from twofold.federation.messages import encode_factors
+from twofold.federation.factors import ItemFactors, encode_factors
 from twofold.federation.plan import CatalogKey, Plan
 from twofold.privacy.budget import Number
 from twofold.privacy.events import Event

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from studies.systems.base import Feedback, Score
-from twofold.algorithms._nmf_entries import COUNT_SCALING, REGULARIZATION, ZERO_WEIGHT
+from twofold.algorithms._nmf_sides import COUNT_SCALING, REGULARIZATION, ZERO_WEIGHT
 from twofold.algorithms.masked_nmf import masked_nmf
 from twofold.entity.models.factors import FactorScorer
 

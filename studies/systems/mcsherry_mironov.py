@@ -28,7 +28,8 @@ from twofold.privacy.unit import Unit
 from twofold.release.cells import CellNoise, laplace_deviation
 from twofold.release.combine import added_up
 from twofold.release.content import WeightedRows
-from twofold.release.records import check_rows, statistic
+from twofold.release.contract import check_rows
+from twofold.release.records import statistic
 
 __all__ = ["Covariance", "Directions", "McSherryMironov", "PairSums", "covariance_score", "leading"]
 

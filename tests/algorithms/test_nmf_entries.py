@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from tests.refused import refused
 from twofold.algorithms._jit import without_numba
-from twofold.algorithms._nmf_entries import observed
+from twofold.algorithms._nmf_sides import observed
 from twofold.errors import BadShape
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from twofold import Bounds, Catalog, Ratings
-from twofold.data.identifiers import Identifiers
+from twofold.data.catalog import Identifiers
 from twofold.errors import BadBound
 
 N_ITEMS = 12

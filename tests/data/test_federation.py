@@ -8,7 +8,7 @@ from scipy import sparse
 
 from tests.refused import refused
 from twofold import Catalog, Federation, Ratings
-from twofold.data.identifiers import Identifiers
+from twofold.data.catalog import Identifiers
 from twofold.errors import CatalogError, DataError, EmptyTable
 
 CATALOG = Catalog(["x", "y", "z"])

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.refused import refused
-from twofold.data.identifiers import Identifiers, factorize, id_column, lookup
+from twofold.data.catalog import Identifiers, factorize, id_column, lookup
 from twofold.errors import BadIdentifier
 
 IDS = st.one_of(

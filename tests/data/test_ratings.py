@@ -8,7 +8,7 @@ from scipy import sparse
 
 from tests.refused import refused
 from twofold import Catalog, Ratings
-from twofold.data.identifiers import Identifiers
+from twofold.data.catalog import Identifiers
 from twofold.errors import BadValue, DataError, UnknownUser
 
 

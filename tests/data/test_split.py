@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from twofold import Catalog, Federation, Ratings, holdout, leave_n_out, recorded_holdout
-from twofold.data.identifiers import Identifiers
+from twofold.data.catalog import Identifiers
 from twofold.errors import DataError
 
 RULES: dict[str, Callable[..., Any]] = {

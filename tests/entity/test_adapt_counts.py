@@ -13,7 +13,7 @@ from tests.refused import refused
 from twofold.entity.adapt import Adapted, adapt
 from twofold.entity.candidates import SECOND_LADDER, candidates
 from twofold.errors import BadParameter, BadShape
-from twofold.evaluate.ndcg import user_ndcg
+from twofold.evaluate.measure import user_ndcg
 from twofold.features import Features
 from twofold.federation.factors import ItemFactors
 

@@ -15,8 +15,7 @@ import pytest
 from scipy import sparse
 
 from tests.refused import refused
-from twofold.data.catalog import Catalog
-from twofold.data.identifiers import Identifiers
+from twofold.data.catalog import Catalog, Identifiers
 from twofold.data.ratings import Ratings
 from twofold.entity.agent import Entity
 from twofold.errors import BudgetExceeded, LedgerBroken, PrivacyError

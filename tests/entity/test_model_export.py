@@ -10,8 +10,7 @@ import polars as pl
 import pytest
 
 from tests.refused import refused
-from twofold.data.catalog import Catalog
-from twofold.data.identifiers import Identifiers
+from twofold.data.catalog import Catalog, Identifiers
 from twofold.entity.export import id_array
 from twofold.entity.model import Model
 from twofold.errors import BadIdentifier, BadParameter

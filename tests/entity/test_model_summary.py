@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from twofold.data.catalog import Catalog
-from twofold.data.identifiers import Identifiers
+from twofold.data.catalog import Catalog, Identifiers
 from twofold.data.ratings import Ratings
 from twofold.entity.adapt import Adapted, adapt
 from twofold.entity.explain import chosen_kind

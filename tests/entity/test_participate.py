@@ -8,17 +8,15 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from twofold.data.catalog import Catalog
-from twofold.data.identifiers import Identifiers
+from twofold.data.catalog import Catalog, Identifiers
 from twofold.data.ratings import Ratings
 from twofold.entity.agent import Entity
 from twofold.entity.participate import Done, ParticipationStatus, Send, Wait, act, participate
 from twofold.federation.folder import EntityFolder
 from twofold.federation.key_messages import decode_survivors
-from twofold.federation.mailbox import InProcess
+from twofold.federation.mailbox import ANSWERS, KEYS, MASKED, ROUNDS, InProcess, Step, StepId
 from twofold.federation.plan import Plan
 from twofold.federation.secure import SecureSum
-from twofold.federation.steps import ANSWERS, KEYS, MASKED, ROUNDS, Step, StepId
 from twofold.identity.keystore import new_keys
 from twofold.identity.roster import Roster
 from twofold.privacy.ledger import Ledger

@@ -7,8 +7,7 @@ import pytest
 from scipy import sparse
 
 from tests.refused import refused
-from twofold.data.catalog import Catalog
-from twofold.data.identifiers import Identifiers
+from twofold.data.catalog import Catalog, Identifiers
 from twofold.data.ratings import Ratings
 from twofold.entity.artefact import decode_model, encode_model
 from twofold.entity.model import Model

@@ -10,8 +10,7 @@ from scipy import sparse
 
 from tests.refused import refused
 from twofold.algorithms.fold_in import FoldIn, fold_in
-from twofold.data.catalog import Catalog
-from twofold.data.identifiers import Identifiers
+from twofold.data.catalog import Catalog, Identifiers
 from twofold.data.ratings import Ratings
 from twofold.entity import model as model_module
 from twofold.entity.adapt import adapt
@@ -30,8 +29,7 @@ from twofold.errors import (
     TransportError,
 )
 from twofold.features import Features
-from twofold.federation.factors import ItemFactors
-from twofold.federation.messages import encode_factors
+from twofold.federation.factors import ItemFactors, encode_factors
 from twofold.federation.plan import Plan
 
 ITEMS, RANK = 20, 4

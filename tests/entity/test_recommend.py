@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.refused import refused
-from twofold.data.identifiers import Identifiers
+from twofold.data.catalog import Identifiers
 from twofold.entity.model import _number, allowed_columns, best_items, item_column, read_history
 from twofold.errors import BadParameter, BadValue, CatalogError
 

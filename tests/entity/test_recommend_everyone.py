@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from tests.refused import refused
-from twofold.data.catalog import Catalog
-from twofold.data.identifiers import Identifiers
+from twofold.data.catalog import Catalog, Identifiers
 from twofold.entity.export import row_block, write_parquet
 from twofold.entity.model import Model
 from twofold.entity.models.factors import FactorScorer

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from twofold.data.catalog import Catalog
-from twofold.data.identifiers import Identifiers
+from twofold.data.catalog import Catalog, Identifiers
 from twofold.data.ratings import Ratings
 from twofold.entity.agent import Entity
 from twofold.entity.secure import SecurePart

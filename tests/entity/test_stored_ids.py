@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.refused import refused
-from twofold.data.identifiers import Identifiers
+from twofold.data.catalog import Identifiers
 from twofold.entity.artefact import StoredIds, restore_ids, store_ids
 from twofold.errors import BadIdentifier, BadModel
 

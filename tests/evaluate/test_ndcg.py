@@ -11,7 +11,7 @@ from scipy import sparse
 from twofold.algorithms.top_items import top_items
 from twofold.errors import BadParameter, BadShape
 from twofold.evaluate import ranking
-from twofold.evaluate.ndcg import ndcg, user_ndcg
+from twofold.evaluate.measure import ndcg, user_ndcg
 from twofold.evaluate.ranking import match
 
 

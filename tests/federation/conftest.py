@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from twofold.federation.factors import ItemFactors
-from twofold.federation.messages import encode_factors, encode_release
+from twofold.federation.factors import ItemFactors, encode_factors
+from twofold.federation.messages import encode_release
 from twofold.federation.plan import CatalogKey, Plan
 
 

@@ -8,9 +8,8 @@ import pytest
 
 from twofold.errors import BadMessage, BadPlan, ConflictingMessage, RoundClosed
 from twofold.federation.folder import EntityFolder, ServerFolder
-from twofold.federation.mailbox import EntityMailbox, InProcess, NothingYet, ServerMailbox, Submitted
+from twofold.federation.mailbox import ROUNDS, EntityMailbox, InProcess, NothingYet, ServerMailbox, Submitted
 from twofold.federation.messages import receipt
-from twofold.federation.steps import ROUNDS
 
 
 @pytest.fixture(params=["inprocess", "folders", "one folder"])

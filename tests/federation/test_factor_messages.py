@@ -18,7 +18,7 @@ from twofold.federation.factors import (
     load_factors,
     save_factors,
 )
-from twofold.federation.header import read_header
+from twofold.federation.messages import read_header
 from twofold.federation.plan import CatalogKey, Plan
 from twofold.storage.container import open_container, pack_sealed, unpack
 

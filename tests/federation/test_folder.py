@@ -11,9 +11,8 @@ import pytest
 from twofold.errors import BadMessage, ConflictingMessage, PlanMismatch, RoundClosed, TransportError
 from twofold.federation.folder import EntityFolder, ServerFolder
 from twofold.federation.inbox import WAITING
-from twofold.federation.mailbox import NothingYet
+from twofold.federation.mailbox import KEYS, ROUNDS, NothingYet
 from twofold.federation.messages import receipt
-from twofold.federation.steps import KEYS, ROUNDS
 from twofold.storage import files
 from twofold.storage import files as disk
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from twofold.errors import RoundClosed
-from twofold.federation.mailbox import InProcess
-from twofold.federation.steps import KEYS, MASKED, ROUNDS
+from twofold.federation.mailbox import KEYS, MASKED, ROUNDS, InProcess
 
 
 def test_nobody_new_after_publication(message):

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from twofold.errors import BadMessage, ProtocolError, TooFewMessages, TwofoldError
-from twofold.federation.header import ROLL, SHARES, SURVIVORS, common_record
 from twofold.federation.key_messages import (
     body_limit,
     decode_answer,
@@ -23,6 +22,7 @@ from twofold.federation.key_messages import (
     encode_survivors,
     secure_terms,
 )
+from twofold.federation.messages import ROLL, SHARES, SURVIVORS, common_record
 from twofold.federation.plan import CatalogKey, Plan
 from twofold.federation.secure import SecureSum
 from twofold.identity.roster import Roster

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twofold.errors import BadMessage, NotForRealUse, PlanMismatch, TwofoldError
-from twofold.federation.header import read_header
-from twofold.federation.messages import decode_release, encode_release, message_limit
+from twofold.federation.messages import decode_release, encode_release, message_limit, read_header
 from twofold.federation.plan import LARGEST_NUMBER, CatalogKey, Plan
 from twofold.release.content import Prototypes
 from twofold.storage.container import open_container, pack_sealed, unpack

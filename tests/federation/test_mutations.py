@@ -16,19 +16,10 @@ import numpy as np
 import pytest
 
 from twofold.errors import BadMessage, NotForRealUse, PlanMismatch
-from twofold.federation.factors import ItemFactors
-from twofold.federation.messages import (
-    decode_factors,
-    decode_release,
-    encode_factors,
-    encode_release,
-    is_cut,
-    read_header,
-    receipt,
-)
+from twofold.federation.factors import ItemFactors, decode_factors, encode_factors
+from twofold.federation.messages import decode_release, encode_release, is_cut, read_header, receipt
 from twofold.federation.plan import CatalogKey, Plan
-from twofold.storage.container import seal
-from twofold.storage.strict_json import canonical_json
+from twofold.storage.container import canonical_json, seal
 
 OURS = (BadMessage, PlanMismatch, NotForRealUse)
 PLAN = Plan(

@@ -20,7 +20,7 @@ from twofold.federation.secure import SecureSum
 from twofold.federation.tables import FeaturesKey
 from twofold.privacy.budget import ApproxDP, PureDP
 from twofold.privacy.unit import Unit
-from twofold.storage.strict_json import parse_json
+from twofold.storage.container import parse_json
 
 CATALOG = CatalogKey(hash="0" * 64, n_items=40)
 PLAN = Plan(catalog=CATALOG, feedback="counts", bound=5, max_items=6)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pickle
 
+from twofold.federation.mailbox import ANSWERS, KEYS, MASKED, ROUNDS, steps_of
 from twofold.federation.plan import CatalogKey, Plan
 from twofold.federation.secure import SecureSum
-from twofold.federation.steps import ANSWERS, KEYS, MASKED, ROUNDS, steps_of
 
 PLAN = Plan(
     catalog=CatalogKey(hash="0" * 64, n_items=12),

@@ -41,7 +41,8 @@ from benchmarks._kill_points import Kill
 from twofold.entity.agent import Entity
 from twofold.privacy.ledger.keys import Keys
 from twofold.privacy.rng import Keyed
-from twofold.federation.messages import decode_factors, decode_release, encode_factors
+from twofold.federation.messages import decode_release
+from twofold.federation.factors import decode_factors, encode_factors
 from twofold.federation.folder import ServerFolder
 
 def draws_without_a_ledger(self):

@@ -17,18 +17,17 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from twofold.data.catalog import Catalog
-from twofold.data.identifiers import Identifiers
+from twofold.data.catalog import Catalog, Identifiers
 from twofold.data.ratings import Ratings
 from twofold.entity.agent import Entity, bounded
 from twofold.entity.participate import ParticipationStatus, participate
 from twofold.errors import BadMessage, PlanMismatch, PrivacyError, TooFewMessages
 from twofold.federation.folder import EntityFolder, ServerFolder
 from twofold.federation.key_messages import decode_survivors, encode_survivors
+from twofold.federation.mailbox import ANSWERS, KEYS, MASKED, Step, StepId
 from twofold.federation.messages import decode_release, encode_release
 from twofold.federation.plan import Plan
 from twofold.federation.secure import SecureSum
-from twofold.federation.steps import ANSWERS, KEYS, MASKED, Step, StepId
 from twofold.identity.keystore import new_keys
 from twofold.identity.roster import Roster
 from twofold.release.content import BilinearSums, plain_sum
@@ -258,7 +257,7 @@ from twofold.entity.participate import participate
 from twofold.errors import PrivacyError
 from twofold.privacy.ledger import Ledger
 from twofold.federation.key_messages import encode_survivors
-from twofold.federation.steps import ANSWERS, KEYS, MASKED
+from twofold.federation.mailbox import ANSWERS, KEYS, MASKED
 from twofold.federation.plan import Plan
 from twofold.identity.roster import Roster
 from twofold.federation.secure import SecureSum

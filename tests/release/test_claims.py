@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from twofold.release import Prototypes, ReleaseParameters, mechanism
-from twofold.release.combine import MOST_TIMES, believed, weighted_rows
+from twofold.release.combine import MOST_TIMES, plausible, weighted_rows
 
 COUNTS = ReleaseParameters(n_items=30, n_users=5, max_items=4, bound=5, n_prototypes=2, epsilon=8)
 PUBLICS = {
@@ -38,14 +38,14 @@ def test_honest_messages_stay_as_they_are(public: ReleaseParameters, name: str, 
     public = public.with_(epsilon=epsilon)
     for number in (0, 1, MOST_TIMES * public.n_users):  # a hundred times as many as promised
         message = sent(public, name, number)
-        assert believed(message, public) is message, number
+        assert plausible(message, public) is message, number
 
 
 @pytest.mark.parametrize("public", PUBLICS.values(), ids=list(PUBLICS))
 def test_more_than_that_loses_weight_and_keeps_its_means(public: ReleaseParameters) -> None:
     public = public.with_(epsilon=1000)
     message = sent(public, number=3 * MOST_TIMES * public.n_users)
-    found = believed(message, public)
+    found = plausible(message, public)
     share = found.user_counts() / message.user_counts()
     assert share == pytest.approx([1 / 3], rel=0.02)
     same = found.value_sums() / found.user_counts()[:, None]
@@ -61,7 +61,7 @@ def test_no_number_weighs_more_than_a_hundred_times_the_promise(
     message = sent(public)
     names = ("sums", "counts", "observed") if part == "all" else (part,)
     lies = {name: np.full_like(old, size) for name in names if (old := getattr(message, name)) is not None}
-    found = believed(replace(message, **lies), public)
+    found = plausible(replace(message, **lies), public)
     users = MOST_TIMES * public.n_users + 21 * message.noise.counts
     assert abs(found.user_counts()).sum() <= users * (1 + 1e-6)
     room = (users + 20 * message.noise.counts) * public.row_l1
@@ -75,10 +75,10 @@ def test_no_number_weighs_more_than_a_hundred_times_the_promise(
 
 def test_a_large_negative_count_cannot_wipe_out_those_of_others() -> None:
     message = sent(COUNTS)
-    found = believed(replace(message, counts=np.array([-LARGEST])), COUNTS)
+    found = plausible(replace(message, counts=np.array([-LARGEST])), COUNTS)
     assert found.user_counts()[0] == pytest.approx(-20 * message.noise.counts, abs=message.units.counts)
 
 
 def test_a_simulation_without_noise_is_left_as_it_is() -> None:
     message = sent(COUNTS, "exact", 3 * MOST_TIMES * COUNTS.n_users)
-    assert believed(message, COUNTS) is message
+    assert plausible(message, COUNTS) is message

@@ -19,8 +19,7 @@ from twofold.privacy.events import Event, NonPrivateEvent, Released, flatten, is
 from twofold.privacy.rng import Source
 from twofold.release import NOT_PRIVATE, PRIVATE, Prototypes, ReleaseParameters, mechanism
 from twofold.release.choose import resolve
-from twofold.release.contract import Mechanism
-from twofold.release.records import check_rows
+from twofold.release.contract import Mechanism, check_rows
 
 ALL = (*PRIVATE, "auto", *NOT_PRIVATE)
 SOUND = (*PRIVATE, "auto")

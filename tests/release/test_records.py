@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twofold.release.buckets import bucket_of
-from twofold.release.contract import ReleaseParameters
-from twofold.release.records import RecordPlan, Statistic, check_rows, directions, statistic
+from twofold.release.contract import ReleaseParameters, check_rows
+from twofold.release.records import RecordPlan, Statistic, directions, statistic
 from twofold.release.sulq import nearest_cell
 
 ITEMS = 3000

@@ -8,8 +8,7 @@ import scipy.sparse as sp
 
 from twofold.features import Features
 from twofold.release import ReleaseParameters
-from twofold.release.bilinear.combine import combine_bilinear
-from twofold.release.bilinear.mechanism import Bilinear, clear_share
+from twofold.release.bilinear.mechanism import Bilinear, clear_share, combine_bilinear
 from twofold.release.choose import bilinear_choice, possible_kinds
 
 TABLE = Features(matrix=np.arange(360).reshape(120, 3) % 4, names=("a", "b", "c"))

@@ -11,10 +11,9 @@ import pytest
 from numpy.typing import NDArray
 
 from twofold.errors import RoundClosed
-from twofold.federation.mailbox import Rejected, Submission
+from twofold.federation.mailbox import ROUNDS, Rejected, Step, Submission
 from twofold.federation.messages import encode_release, receipt
 from twofold.federation.plan import CatalogKey, Plan
-from twofold.federation.steps import ROUNDS, Step
 from twofold.storage.files import write_whole
 
 N_ITEMS = 12

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from twofold.errors import BadMessage, TooFewMessages
-from twofold.federation.messages import encode_factors, receipt
+from twofold.federation.factors import encode_factors
+from twofold.federation.mailbox import ROUNDS
+from twofold.federation.messages import receipt
 from twofold.federation.plan import Plan
-from twofold.federation.steps import ROUNDS
 from twofold.server import Server
 from twofold.server.coordinate import CoordinationStatus, StepRules, coordinate
 from twofold.server.factorize import Arrived, checked

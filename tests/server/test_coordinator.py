@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from twofold.errors import BadMessage, PlanMismatch, RoundClosed, TooFewMessages, TransportError
+from twofold.federation.factors import decode_factors, encode_factors
 from twofold.federation.folder import EntityFolder, ServerFolder
-from twofold.federation.mailbox import InProcess, Rejected
-from twofold.federation.messages import decode_factors, encode_factors, receipt
+from twofold.federation.mailbox import ROUNDS, InProcess, Rejected
+from twofold.federation.messages import receipt
 from twofold.federation.plan import CatalogKey, Plan
-from twofold.federation.steps import ROUNDS
 from twofold.server import Server
 from twofold.server.coordinate import CoordinationStatus, coordinate
 from twofold.server.state import FolderState

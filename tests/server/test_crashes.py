@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from twofold.errors import TransportError
-from twofold.federation.messages import encode_factors
+from twofold.federation.factors import encode_factors
 from twofold.federation.plan import Plan
 from twofold.server import Server
 from twofold.server.coordinate import CoordinationStatus, coordinate

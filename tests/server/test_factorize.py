@@ -20,7 +20,8 @@ from twofold.errors import (
     TooFewMessages,
     TransportError,
 )
-from twofold.federation.messages import decode_release, encode_factors
+from twofold.federation.factors import encode_factors
+from twofold.federation.messages import decode_release
 from twofold.federation.plan import CatalogKey, Plan
 from twofold.server import Server
 from twofold.server.factorize import arrived, spilled

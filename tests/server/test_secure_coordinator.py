@@ -13,6 +13,7 @@ import pytest
 
 from twofold.entity.secure import Masks
 from twofold.errors import BadMessage, RoundClosed, Set, TooFewMessages, TransportError
+from twofold.federation.factors import decode_factors
 from twofold.federation.folder import ServerFolder
 from twofold.federation.key_messages import (
     decode_answer,
@@ -22,10 +23,10 @@ from twofold.federation.key_messages import (
     encode_shares,
     secure_terms,
 )
-from twofold.federation.messages import decode_factors, decode_release, encode_release
+from twofold.federation.mailbox import ANSWERS, KEYS, MASKED, Step, StepId
+from twofold.federation.messages import decode_release, encode_release
 from twofold.federation.plan import CatalogKey, Plan
 from twofold.federation.secure import SecureSum
-from twofold.federation.steps import ANSWERS, KEYS, MASKED, Step, StepId
 from twofold.identity.roster import Roster
 from twofold.secure_sum import Keys, answer, share_secrets
 from twofold.secure_sum.terms import Terms

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from twofold.data.catalog import Catalog
+from twofold.data.catalog import Catalog, Identifiers
 from twofold.data.federation import Federation
-from twofold.data.identifiers import Identifiers
 from twofold.data.ratings import Ratings
 from twofold.entity.agent import NewLedger
 from twofold.errors import (

@@ -10,15 +10,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from twofold.data.catalog import Catalog
-from twofold.data.identifiers import Identifiers
+from twofold.data.catalog import Catalog, Identifiers
 from twofold.data.ratings import Ratings
 from twofold.entity.participate import Send
 from twofold.errors import BudgetExceeded, NotForRealUse, PlanMismatch, TwofoldError
-from twofold.federation.mailbox import InProcess
+from twofold.federation.mailbox import ANSWERS, KEYS, MASKED, InProcess, StepId
 from twofold.federation.plan import Plan
 from twofold.federation.secure import SecureSum
-from twofold.federation.steps import ANSWERS, KEYS, MASKED, StepId
 from twofold.identity.keystore import new_keys
 from twofold.identity.roster import Roster
 from twofold.privacy.ledger import Ledger

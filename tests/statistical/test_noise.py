@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from twofold.privacy.mechanisms import DiscreteGaussian, DiscreteGaussianShare, DiscreteLaplace, DiscreteLaplaceShare
-from twofold.privacy.mechanisms.symmetric import SymmetricNoise
+from twofold.privacy.mechanisms.lazy import SymmetricNoise
 from twofold.privacy.rng import source
 from twofold.privacy.unit import Unit
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from twofold.privacy.mechanisms.symmetric import SymmetricNoise
+from twofold.privacy.mechanisms.lazy import SymmetricNoise
 from twofold.privacy.rng import source
 
 SIZE = 20_000_000

@@ -9,7 +9,7 @@ import textwrap
 
 import pytest
 
-from twofold.storage.locks import Busy, locked
+from twofold.storage.files import Busy, locked
 
 
 def test_one_that_waits_in_vain_is_told_who_holds_the_lock(tmp_path):
@@ -31,7 +31,7 @@ def test_a_forked_child_does_not_keep_the_lock(tmp_path):
     code = """
     import os, sys, time
     from pathlib import Path
-    from twofold.storage.locks import locked
+    from twofold.storage.files import locked
     with locked(Path(sys.argv[1]), wait=0):
         if os.fork() == 0:
             time.sleep(20)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from twofold.errors import BadMessage
-from twofold.storage.strict_json import canonical_json, parse_json, printable
+from twofold.storage.container import canonical_json, parse_json, printable
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from twofold.algorithms import _checks
 from twofold.algorithms._jit import Workers
-from twofold.algorithms._nmf_entries import Entries, Settings, observed
-from twofold.algorithms._nmf_sides import DenseSide, SparseSide, padded, solve
+from twofold.algorithms._nmf_sides import DenseSide, Entries, Settings, SparseSide, observed, padded, solve
 from twofold.csr import csr_rows
 from twofold.errors import BadNumber, Set
 

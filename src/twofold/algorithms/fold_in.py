@@ -10,8 +10,16 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from twofold.algorithms import _checks
 from twofold.algorithms._jit import Workers
 from twofold.algorithms._nmf_alternate import in_range, near_one, read_problem, unscaled
-from twofold.algorithms._nmf_entries import COUNT_SCALING, REGULARIZATION, ZERO_WEIGHT, Feedback, Settings
-from twofold.algorithms._nmf_sides import padded, solve, solve_block
+from twofold.algorithms._nmf_sides import (
+    COUNT_SCALING,
+    REGULARIZATION,
+    ZERO_WEIGHT,
+    Feedback,
+    Settings,
+    padded,
+    solve,
+    solve_block,
+)
 from twofold.errors import BadShape
 
 __all__ = ["FoldIn", "fold_in"]

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from twofold.algorithms import _checks
 from twofold.algorithms._jit import Workers
 from twofold.algorithms._nmf_alternate import Problem, Stop, alternate, read_problem
-from twofold.algorithms._nmf_entries import COUNT_SCALING, REGULARIZATION, ZERO_WEIGHT, Feedback, Settings
+from twofold.algorithms._nmf_sides import COUNT_SCALING, REGULARIZATION, ZERO_WEIGHT, Feedback, Settings
 
 __all__ = ["MaskedNMFResult", "masked_nmf"]
 

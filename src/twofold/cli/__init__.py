@@ -8,20 +8,7 @@ import warnings
 import typer
 
 from twofold import __version__
-from twofold.cli import (
-    audit,
-    check,
-    coordinate,
-    demo,
-    errors,
-    join,
-    keys,
-    ledger,
-    plan,
-    recommend,
-    rounds,
-    simulate,
-)
+from twofold.cli import audit, check, coordinate, demo, errors, join, keys, ledger, plan, recommend, rounds, simulate
 from twofold.cli.render import all_verbs
 from twofold.errors import TwofoldError
 

@@ -35,7 +35,7 @@ from twofold.entity.agent import Entity
 from twofold.entity.participate import ParticipationStatus, participate
 from twofold.errors import TransportError
 from twofold.federation.folder import EntityFolder
-from twofold.federation.steps import StepId
+from twofold.federation.mailbox import StepId
 
 __all__ = ["join"]
 

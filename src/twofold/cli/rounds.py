@@ -34,12 +34,11 @@ from twofold.cli.render import shell_words
 from twofold.cli.steps import not_taken
 from twofold.entity.agent import Entity
 from twofold.errors import NotReady, PlanMismatch, Run
-from twofold.federation.factors import ItemFactors
+from twofold.federation.factors import ItemFactors, save_factors
 from twofold.federation.folder import EntityFolder
-from twofold.federation.mailbox import NothingYet
-from twofold.federation.messages import Content, ReleaseMessage, save_factors
+from twofold.federation.mailbox import ROUNDS, NothingYet
+from twofold.federation.messages import Content, ReleaseMessage
 from twofold.federation.plan import Plan
-from twofold.federation.steps import ROUNDS
 from twofold.privacy.ledger import Ledger, cost_text
 from twofold.privacy.ledger.state import cost_of
 from twofold.release.content import BilinearSums, Prototypes

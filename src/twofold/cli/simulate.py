@@ -32,7 +32,7 @@ from twofold.cli.options import (
 )
 from twofold.data.read import DuplicateRule, UnknownRule
 from twofold.errors import TransportError
-from twofold.federation.messages import save_factors
+from twofold.federation.factors import save_factors
 from twofold.federation.plan import Plan
 from twofold.federation.plan_file import catalog_path, write_plan
 from twofold.federation.tables import save_features

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from twofold.federation.mailbox import Rejected
-from twofold.federation.steps import StepId
+from twofold.federation.mailbox import Rejected, StepId
 
 __all__ = ["ARRIVING", "NOT_YET", "PUBLISHED", "SENT", "not_taken"]
 

@@ -1,9 +1,8 @@
 """Everything that happens to data before privacy: catalog, ratings, reading, bounding, splitting."""
 
 from twofold.data.bounds import Bounds, BoundsReport
-from twofold.data.catalog import Catalog
+from twofold.data.catalog import Catalog, Identifiers
 from twofold.data.federation import Federation
-from twofold.data.identifiers import Identifiers
 from twofold.data.ratings import Notes, Ratings
 from twofold.data.read import read_ratings
 from twofold.data.split import Split, holdout, leave_n_out, recorded_holdout

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from twofold.csr import keep_entries, with_data
-from twofold.data.identifiers import Identifiers
+from twofold.data.catalog import Identifiers
 from twofold.data.ratings import Ratings
 from twofold.errors import BadBound, DataError
 

@@ -1,18 +1,297 @@
-"""Catalog: the public, ordered list of items that all sides agree on."""
+"""The catalog, the public ordered list of items that all sides agree on, and `Identifiers`, ordered unique ids.
+
+Ids come in as people hold them (integers, text, dates, bytes, UUIDs, tuples) and go out the same. Inside, everything
+is a position. Two columns of ids of different types never match silently: ``1`` is not ``"1"``.
+
+Finding positions is the hot part of reading: integers in a narrow range go through a table of positions, everything
+else through a hash join, both linear in the number of rows. Columns polars has no type for fall back to a dictionary.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+import hashlib
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from twofold.data.files import read_file, require_columns, write_file
-from twofold.data.identifiers import Identifiers
-from twofold.errors import BadIdentifier, CatalogError, Set
+from twofold.errors import BadIdentifier, CatalogError, Set, UnknownUser
 
-__all__ = ["Catalog", "same_catalog"]
+__all__ = ["Catalog", "Identifiers", "check_ids", "factorize", "id_column", "kind_of", "lookup", "same_catalog"]
+
+Codes = npt.NDArray[np.int32]
+NESTED: Final = (pl.List, pl.Array, pl.Struct)
+#: Cells per row a table of positions may have before hashing is the better use of memory.
+TABLE_SLACK: Final = 8
+
+
+class Identifiers(Sequence[Any]):
+    """An immutable, ordered list of unique ids with fast positions.
+
+    Parameters
+    ----------
+    values : iterable or polars.Series
+        The ids, all of one type, none missing, none twice.
+
+    Examples
+    --------
+    >>> ids = Identifiers(["heparin", "creatinine"])
+    >>> ids.position("creatinine"), ids[0], len(ids)
+    (1, 'heparin', 2)
+    >>> ids
+    Identifiers(2 of type text)
+    """
+
+    __slots__ = ("_positions", "_series")
+
+    def __init__(self, values: Iterable[Hashable] | pl.Series) -> None:
+        series = values if isinstance(values, pl.Series) else id_column(list(values))
+        check_ids(series, "id")
+        if _has_duplicates(series):
+            raise BadIdentifier("an id occurs twice.", expected="every id once", parameter="ids")
+        self._series: Final = series
+        self._positions: dict[Hashable, int] | None = None
+
+    @property
+    def kind(self) -> str:
+        """The type of the ids in one word, such as 'integer' or 'text'."""
+        return kind_of(self._series)
+
+    def __len__(self) -> int:
+        return len(self._series)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._series.to_list())
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return self._series[index].to_list()
+        if index < 0:  # the padding of a short list of recommendations is -1, which is nobody's position
+            raise IndexError("positions are 0 or more; -1 marks an empty place")
+        return self._series[int(index)]
+
+    def __contains__(self, value: object) -> bool:
+        return self.get(value) is not None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Identifiers) and self.kind == other.kind and list(self) == list(other)
+
+    def __hash__(self) -> int:
+        return hash(self.digest())
+
+    def __repr__(self) -> str:
+        return f"Identifiers({len(self):,} of type {self.kind})"
+
+    def get(self, value: object) -> int | None:
+        """Position of one id, or None; an id of another type is never found."""
+        if self._positions is None:
+            self._positions = {key: at for at, key in enumerate(self)}
+        if not isinstance(value, Hashable) or (len(self) and not _same_type(value, self[0])):
+            return None
+        return self._positions.get(value)
+
+    def position(self, value: object) -> int:
+        """Position of one id; UnknownUser, which is a KeyError, if it is not here."""
+        found = self.get(value)
+        if found is None:
+            raise UnknownUser(
+                "no such id.",
+                found=f"an id of type {type(value).__name__}",
+                expected=f"a known {self.kind} id",
+                parameter="id",
+            )
+        return found
+
+    def take(self, positions: npt.ArrayLike) -> Identifiers:
+        """The ids at these positions, in this order."""
+        chosen = np.asarray(positions, dtype=np.int64)
+        if self._series.dtype == pl.Object:
+            return Identifiers([self[int(at)] for at in chosen])
+        return Identifiers(self._series.gather(pl.Series(chosen)))
+
+    def encode(self, column: pl.Series) -> Codes:
+        """Position of every entry of a column, -1 where the id is not known."""
+        return lookup(column, self._series)
+
+    def to_polars(self) -> pl.Series:
+        """The ids as a polars Series (type Object where polars has no type for them)."""
+        return self._series
+
+    def digest(self) -> str:
+        """SHA-256 over the ordered ids by their text, so that storage types do not matter."""
+        state = hashlib.sha256(b"twofold ids 1\n")
+        for text in self.texts():
+            raw = text.encode()
+            state.update(len(raw).to_bytes(8, "big") + raw)
+        return state.hexdigest()
+
+    def texts(self) -> list[str]:
+        """Every id as text, the form in which a CSV file holds it."""
+        if self._series.dtype.is_integer() or self._series.dtype == pl.String:
+            return self._series.cast(pl.String).to_list()
+        return [value.hex() if isinstance(value, bytes) else str(value) for value in self]
+
+
+def id_column(values: list[Any], name: str = "id") -> pl.Series:
+    """Turn Python values into a column without changing one; mixed types are refused.
+
+    >>> id_column([3, 1]).dtype
+    Int64
+    """
+    values = [value.item() if isinstance(value, np.generic) else value for value in values]
+    types = {type(value) for value in values if value is not None}
+    if len(types) > 1:
+        raise BadIdentifier(
+            f"the {name} column mixes types.",
+            found=", ".join(sorted(kind.__name__ for kind in types)),
+            expected="ids of one type",
+            fix=f"convert the {name} column to text or to integers before reading it",
+            parameter=name,
+        )
+    plain = not types or next(iter(types)) in (int, str, bytes, float, bool)
+    try:
+        return pl.Series(values, strict=True) if plain else pl.Series(values, dtype=pl.Object)
+    except (TypeError, OverflowError, pl.exceptions.PolarsError):  # integers beyond 64 bits
+        return pl.Series(values, dtype=pl.Object)
+
+
+def check_ids(column: pl.Series, name: str) -> None:
+    """Refuse nulls, NaN and nested types in a column of ids."""
+    if isinstance(column.dtype, NESTED):
+        raise BadIdentifier(
+            f"the {name} column cannot be used as ids.",
+            found=f"type {column.dtype.base_type().__name__}",
+            expected="one plain id per row (integers, text, dates, ...)",
+            parameter=name,
+        )
+    missing = column.null_count()
+    if column.dtype.is_float() and not missing:
+        missing = int(column.is_nan().sum())
+    if missing:
+        raise BadIdentifier(
+            f"the {name} column has rows without an id.",
+            found="null or NaN",
+            expected=f"an id in every row of the {name} column",
+            fix="remove those rows, or correct the join that made them",
+            parameter=name,
+        )
+
+
+def _has_duplicates(series: pl.Series) -> bool:
+    if series.dtype == pl.Object:
+        return len(set(series.to_list())) < len(series)
+    return series.n_unique() < len(series)
+
+
+def _same_type(value: object, example: object) -> bool:
+    """An integer is an integer whatever its width; True is not 1."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    return type(value) is type(example)
+
+
+def kind_of(column: pl.Series) -> str:
+    """The type of a column of ids in one word.
+
+    >>> kind_of(pl.Series(["a"])), kind_of(pl.Series([1], dtype=pl.UInt8))
+    ('text', 'integer')
+    """
+    dtype = column.dtype
+    if dtype.is_integer():
+        return "integer"
+    if dtype in (pl.String, pl.Categorical, pl.Enum):
+        return "text"
+    if dtype == pl.Object:
+        return type(column[0]).__name__ if len(column) else "object"
+    return str(dtype.base_type().__name__).lower()
+
+
+def factorize(column: pl.Series) -> tuple[Codes, pl.Series]:
+    """Sorted unique ids of a column and the position of every row among them.
+
+    Sorted, not by appearance, so that the same table in another row order gives the same result.
+
+    >>> codes, ids = factorize(pl.Series(["b", "a", "b"]))
+    >>> codes.tolist(), ids.to_list()
+    ([1, 0, 1], ['a', 'b'])
+    """
+    if column.dtype == pl.Object:
+        ids = pl.Series(list(dict.fromkeys(column.to_list())), dtype=pl.Object)
+        return lookup(column, ids), ids
+    if column.dtype.is_integer() and (window := _window(column, len(column))) is not None:
+        return _factorize_in_window(column, *window)
+    ids = column.unique().sort()
+    return lookup(column, ids), ids
+
+
+def lookup(column: pl.Series, ids: pl.Series) -> Codes:
+    """Position of every row's id in `ids`; -1 where it is not there, also when the types differ.
+
+    >>> lookup(pl.Series([7, 5, 6]), pl.Series([5, 7])).tolist()
+    [1, 0, -1]
+    """
+    if len(column) == 0 or len(ids) == 0 or kind_of(column) != kind_of(ids):
+        return np.full(len(column), -1, dtype=np.int32)
+    if column.dtype == pl.Object:
+        places = {value: at for at, value in enumerate(ids.to_list())}
+        return np.fromiter((places.get(v, -1) for v in column.to_list()), np.int32, len(column))
+    if column.dtype.is_integer() and (window := _window(ids, len(column) + len(ids))) is not None:
+        return _lookup_in_window(column, ids, *window)
+    return _hash_join(column, ids)
+
+
+def _window(column: pl.Series, cells: int) -> tuple[int, int] | None:
+    """Smallest and largest integer when a table between them is affordable."""
+    low, high = column.min(), column.max()
+    if not isinstance(low, int) or not isinstance(high, int):
+        return None
+    return (low, high) if high - low < TABLE_SLACK * cells and high < 2**62 and low > -(2**62) else None
+
+
+def _factorize_in_window(column: pl.Series, low: int, high: int) -> tuple[Codes, pl.Series]:
+    offsets = _offsets(column, low)
+    present = np.zeros(high - low + 1, dtype=np.bool_)
+    present[offsets] = True
+    places = np.cumsum(present, dtype=np.int32) - np.int32(1)
+    ids = pl.Series(np.flatnonzero(present) + low).cast(column.dtype)
+    return places[offsets], ids
+
+
+def _lookup_in_window(column: pl.Series, ids: pl.Series, low: int, high: int) -> Codes:
+    places = np.full(high - low + 2, -1, dtype=np.int32)  # the last cell catches everything outside
+    places[_offsets(ids, low)] = np.arange(len(ids), dtype=np.int32)
+    smallest, largest = column.min(), column.max()
+    if isinstance(smallest, int) and isinstance(largest, int) and smallest >= low and largest <= high:
+        return np.asarray(places[_offsets(column, low)])
+    inside = column.is_between(low, high).to_numpy()
+    offsets = np.full(len(column), high - low + 1, dtype=np.int64)
+    offsets[inside] = column.filter(pl.Series(inside)).cast(pl.Int64).to_numpy() - low
+    return places[offsets]
+
+
+def _offsets(column: pl.Series, low: int) -> npt.NDArray[np.integer]:
+    if low == 0 and column.dtype not in (pl.Int128, pl.UInt128):  # NumPy has no such integers
+        return np.asarray(column.to_numpy())
+    return np.asarray(column.cast(pl.Int64).to_numpy() - low)
+
+
+def _hash_join(column: pl.Series, ids: pl.Series) -> Codes:
+    if kind_of(ids) == "text":
+        column, ids = column.cast(pl.String), ids.cast(pl.String)
+    dtype = ids.dtype if column.dtype == ids.dtype else _common_integer(column.dtype, ids.dtype)
+    right = ids.alias("id").cast(dtype).to_frame().with_row_index("at")
+    left = column.alias("id").cast(dtype).to_frame()
+    joined = left.join(right, on="id", how="left", maintain_order="left")
+    return np.asarray(joined["at"].cast(pl.Int32).fill_null(-1).to_numpy(), dtype=np.int32)
+
+
+def _common_integer(one: pl.DataType, other: pl.DataType) -> type[pl.DataType] | pl.DataType:
+    """Widths may differ between a catalog and a table; 128 bits hold them all."""
+    return pl.Int128 if one.is_integer() and other.is_integer() else other
 
 
 class Catalog:

@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from twofold.data.catalog import Catalog
+from twofold.data.catalog import Catalog, check_ids
 from twofold.data.files import read_file, require_columns
-from twofold.data.identifiers import check_ids
 from twofold.errors import BadValue, DataError, DuplicateEntries, MissingColumn, Set, UnknownItems
 from twofold.features import LARGEST_FEATURE, MOST_FEATURES, Features
 

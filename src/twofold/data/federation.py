@@ -11,8 +11,7 @@ import numpy.typing as npt
 import polars as pl
 from scipy import sparse
 
-from twofold.data.catalog import Catalog, same_catalog
-from twofold.data.identifiers import Identifiers, check_ids, factorize
+from twofold.data.catalog import Catalog, Identifiers, check_ids, factorize, same_catalog
 from twofold.data.ratings import Feedback, Ratings
 from twofold.data.read import DuplicateRule, UnknownRule, read_ratings
 from twofold.data.tables import open_table

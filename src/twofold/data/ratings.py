@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from twofold.data.catalog import Catalog
-from twofold.data.identifiers import Identifiers
+from twofold.data.catalog import Catalog, Identifiers
 from twofold.errors import BadValue, DataError, Set
 
 __all__ = ["Feedback", "Notes", "Ratings"]

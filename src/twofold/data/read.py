@@ -11,9 +11,8 @@ import polars as pl
 from scipy import sparse
 
 from twofold.csr import keep_entries
-from twofold.data.catalog import Catalog
+from twofold.data.catalog import Catalog, Identifiers, check_ids, factorize
 from twofold.data.files import text_in_values
-from twofold.data.identifiers import Identifiers, check_ids, factorize
 from twofold.data.ratings import Feedback, Notes, Ratings, check_values
 from twofold.data.tables import open_table
 from twofold.errors import (

@@ -57,7 +57,7 @@ def holdout(data: Data, *, users: float = 0.2, entries: int = 5, rng: Seed = Non
     Examples
     --------
     >>> from twofold.data.catalog import Catalog
-    >>> from twofold.data.identifiers import Identifiers
+    >>> from twofold.data.catalog import Identifiers
     >>> from scipy import sparse
     >>> matrix = sparse.csr_array(np.ones((10, 8)))
     >>> ratings = Ratings(matrix, Identifiers(range(10)), Catalog(range(8)), "ratings")
@@ -99,7 +99,7 @@ def recorded_holdout(data: Data, *, users: float = 0.1, probability: float = 0.2
     Examples
     --------
     >>> from twofold.data.catalog import Catalog
-    >>> from twofold.data.identifiers import Identifiers
+    >>> from twofold.data.catalog import Identifiers
     >>> from scipy import sparse
     >>> matrix = sparse.csr_array(np.ones((10, 8)))
     >>> ratings = Ratings(matrix, Identifiers(range(10)), Catalog(range(8)), "ratings")
@@ -134,7 +134,7 @@ def leave_n_out(data: Data, *, n: int = 1, rng: Seed = None) -> Split[Data]:
     Examples
     --------
     >>> from twofold.data.catalog import Catalog
-    >>> from twofold.data.identifiers import Identifiers
+    >>> from twofold.data.catalog import Identifiers
     >>> from scipy import sparse
     >>> matrix = sparse.csr_array(np.tri(3))
     >>> ratings = Ratings(matrix, Identifiers("abc"), Catalog(list("xyz")), "ratings")

@@ -13,8 +13,8 @@ import narwhals as nw
 import numpy as np
 import polars as pl
 
+from twofold.data.catalog import id_column
 from twofold.data.files import read_file, require_columns, text_in_values
-from twofold.data.identifiers import id_column
 from twofold.errors import DataError, MissingExtra, Set, TwofoldError, UnreadableSource
 
 __all__ = ["open_table"]

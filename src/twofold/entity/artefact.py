@@ -26,8 +26,7 @@ from numpy.typing import NDArray
 
 import twofold
 from twofold.csr import csr_rows
-from twofold.data.catalog import Catalog
-from twofold.data.identifiers import Identifiers
+from twofold.data.catalog import Catalog, Identifiers
 from twofold.data.ratings import Feedback, Ratings
 from twofold.entity.model import Model
 from twofold.entity.models.blend import Scorer
@@ -36,9 +35,18 @@ from twofold.entity.models.item_item import ItemItemScorer
 from twofold.entity.models.patterns import PatternScorer
 from twofold.errors import BadIdentifier, BadMessage, BadModel, TransportError, TwofoldError
 from twofold.federation.plan import Plan
-from twofold.storage.container import LARGEST_HEADER, Container, finite, is_sealed, open_container, pack_sealed, unpack
+from twofold.storage.container import (
+    LARGEST_HEADER,
+    Container,
+    canonical_json,
+    finite,
+    is_sealed,
+    open_container,
+    pack_sealed,
+    printable,
+    unpack,
+)
 from twofold.storage.files import write_whole
-from twofold.storage.strict_json import canonical_json, printable
 
 __all__ = [
     "SCHEMA",

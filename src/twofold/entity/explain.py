@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from twofold.data.identifiers import Identifiers
+from twofold.data.catalog import Identifiers
 
 if TYPE_CHECKING:
     from twofold.entity.model import History, Model

@@ -20,7 +20,7 @@ from scipy import sparse
 from twofold.algorithms._jit import Workers, one_blas_thread
 from twofold.algorithms.top_items import TopItems, top_items, top_scores
 from twofold.csr import row_range
-from twofold.data.identifiers import Identifiers
+from twofold.data.catalog import Identifiers
 from twofold.entity.models.blend import Scorer
 from twofold.entity.models.factors import FactorScorer
 from twofold.entity.models.item_item import ItemItemScorer

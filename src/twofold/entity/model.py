@@ -18,8 +18,7 @@ from scipy import sparse
 
 from twofold.checks import whole
 from twofold.csr import with_data
-from twofold.data.catalog import Catalog
-from twofold.data.identifiers import Identifiers
+from twofold.data.catalog import Catalog, Identifiers
 from twofold.data.ratings import Ratings
 from twofold.entity.explain import Explanation, make_explanation, summary_text
 from twofold.entity.export import BLOCK, Everyone, Progress, parquet_path, row_block, write_parquet
@@ -83,7 +82,7 @@ class Model:
     >>> from scipy import sparse
     >>> catalog = Catalog(["creatinine", "heparin", "lactate"])
     >>> counts = sparse.csr_array(np.array([[3.0, 1.0, 0.0], [0.0, 2.0, 2.0]]))
-    >>> from twofold.data.identifiers import Identifiers
+    >>> from twofold.data.catalog import Identifiers
     >>> model = Model(
     ...     entity="st-anna", catalog=catalog, history=Ratings(counts, Identifiers(["p1", "p2"]), catalog, "counts"),
     ...     scorer=FactorScorer(np.array([[1.0], [1.0], [0.5]]), feedback="counts"),

@@ -11,8 +11,18 @@ from dataclasses import dataclass, field
 
 from twofold.entity.agent import Entity
 from twofold.errors import RoundClosed
-from twofold.federation.mailbox import EntityMailbox, NothingYet, Rejected
-from twofold.federation.steps import ANSWERS, KEYS, MASKED, ROUNDS, Step, StepId, steps_of
+from twofold.federation.mailbox import (
+    ANSWERS,
+    KEYS,
+    MASKED,
+    ROUNDS,
+    EntityMailbox,
+    NothingYet,
+    Rejected,
+    Step,
+    StepId,
+    steps_of,
+)
 
 __all__ = ["Deed", "Done", "ParticipationStatus", "Send", "Wait", "act", "participate"]
 

@@ -12,8 +12,7 @@ from twofold.entity.candidates import FitSettings
 from twofold.entity.model import Model
 from twofold.errors import NotForRealUse, PlanMismatch, ProtocolError
 from twofold.features import Features
-from twofold.federation.factors import ItemFactors
-from twofold.federation.messages import decode_factors, load_factors
+from twofold.federation.factors import ItemFactors, decode_factors, load_factors
 from twofold.federation.plan import Plan
 
 __all__ = ["fit_alone", "fitted_model", "read_factors"]

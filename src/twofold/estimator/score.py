@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from twofold.csr import csr_rows, with_data
+from twofold.data.catalog import check_ids, factorize
 from twofold.data.federation import Federation
-from twofold.data.identifiers import check_ids, factorize
 from twofold.data.ratings import Ratings
 from twofold.data.read import DuplicateRule, UnknownRule
 from twofold.data.tables import open_table
 from twofold.entity.model import Model
 from twofold.errors import DataError, EmptyTable, Set, UnknownItems
-from twofold.evaluate.ndcg import user_ndcg
+from twofold.evaluate.measure import user_ndcg
 
 __all__ = ["Columns", "column_names", "list_gains", "mean_gain", "negative_error", "predicted", "predicted_rows"]
 

@@ -24,13 +24,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from twofold.data.catalog import Identifiers
 from twofold.data.federation import Federation
-from twofold.data.identifiers import Identifiers
 from twofold.data.ratings import Ratings
 from twofold.errors import Set, SilentSpending
 from twofold.federation.plan import Plan
 from twofold.privacy.ledger import Ledger
-from twofold.privacy.ledger.request import FIRST
+from twofold.privacy.ledger.reservation import FIRST
 
 __all__ = ["GUARD", "SpendingGuard", "refuse_stale"]
 

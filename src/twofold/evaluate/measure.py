@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from twofold.algorithms._checks import whole_number
+from twofold.algorithms._checks import choice, whole_number
 from twofold.errors import BadNumber, BadParameter, BadShape
 from twofold.evaluate import ranking
 from twofold.evaluate.ranking import Matches, as_entries, best_of_scores, match, ranks, relevant_entries, without
@@ -31,8 +31,10 @@ __all__ = [
     "chosen_metrics",
     "measure",
     "measure_lists",
+    "ndcg",
     "own_scores",
     "scorer_of_users",
+    "user_ndcg",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -390,3 +392,91 @@ def _of_scores(
 def _measured(pairs: Pairs, lists: npt.NDArray[np.intp], n_items: int, covers: bool) -> Measured:
     totals, weights = ({name: pair[part] for name, pair in pairs.items()} for part in (0, 1))
     return Measured(totals=totals, weights=weights, lists=lists, n_items=n_items, covers=covers)
+
+
+Gain = Literal["binary", "value"]
+_BY_GAIN = {"binary": "ndcg", "value": "ndcg_graded"}
+
+
+def ndcg(
+    user_factors: Scores,
+    item_factors: Scores,
+    test: sparse.csr_array,
+    *,
+    seen: sparse.csr_array | None = None,
+    n: int = 10,
+    gain: Gain = "binary",
+    block: int = 512,
+) -> float:
+    """Average nDCG of the lists of `n` items that factors give, over users who have something held out.
+
+    Parameters
+    ----------
+    user_factors, item_factors : arrays (users, rank) and (items, rank)
+        U and V.
+    test : csr array (users, items)
+        Held-out entries.
+    seen : csr array, optional
+        Entries whose items are left out of a user's list.
+    n, gain
+        Length of the list, and what a held-out item is worth; see `user_ndcg`.
+    block : int
+        Users scored at once; bounds the memory.
+
+    Examples
+    --------
+    >>> test = sparse.csr_array(np.array([[0.0, 0.0, 1.0]]))
+    >>> round(ndcg(np.array([[1.0]]), np.array([[3.0], [2.0], [1.0]]), test), 4)
+    0.6309
+    """
+    train = sparse.csr_array(test.shape) if seen is None else seen
+    metric = _BY_GAIN[choice("gain", gain, tuple(_BY_GAIN))]
+    measured = measure(
+        (user_factors, item_factors), train, test, feedback="ratings", n=n, metrics=[metric], block=block
+    )
+    return measured.overall(metric)
+
+
+def user_ndcg(
+    scores: Scores,
+    test: sparse.csr_array,
+    *,
+    seen: sparse.csr_array | None = None,
+    n: int = 10,
+    gain: Gain = "binary",
+) -> npt.NDArray[np.float64]:
+    r"""Return the nDCG of each user's list of the `n` items with the largest scores.
+
+    The discounted gain is $\sum_{i=1}^{n} g_i / \log_2 \max(i, 2)$, i the place in the list; nDCG divides it by that of
+    the best list of `n` items there could have been. The gain g of a held-out item is 1, or with ``gain="value"`` its
+    value; that of any other item is 0.
+
+    Parameters
+    ----------
+    scores : array (users, items)
+        One block of users; read, never written.
+    test, seen : csr arrays (users, items)
+        Held-out entries, and entries whose items are left out of the list (a held-out item never is).
+    n : int
+        Length of the list.
+    gain : {"binary", "value"}
+        What a held-out item is worth.
+
+    Returns
+    -------
+    array (users,)
+        Between 0 and 1; NaN for a user with nothing held out, or nothing of any worth. Items of equal score stand in
+        the order of the catalog.
+
+    Examples
+    --------
+    >>> test = sparse.csr_array(np.array([[0.0, 1.0, 1.0]]))
+    >>> user_ndcg(np.array([[3.0, 2.0, 1.0]]), test, n=2).tolist()
+    [0.5]
+    """
+    length = whole_number("n", n)
+    shape = (len(scores), np.shape(scores)[1])
+    held = as_entries(test, "test", shape)
+    known = as_entries(sparse.csr_array(shape) if seen is None else seen, "seen", shape)
+    lists = best_of_scores(own_scores(scores, shape), without(known, held), length)
+    return ranking.ndcg(match(lists, held, n=length), gain=gain)

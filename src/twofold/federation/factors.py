@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twofold.errors import BadMessage, BadNumber, BadShape, FactorsChanged, NotForRealUse, PlanMismatch
-from twofold.federation.header import FACTORS, check_header, common_record, note_of
+from twofold.federation.messages import FACTORS, check_header, common_record, note_of
 from twofold.federation.plan import Plan
 from twofold.storage.container import (
     LARGEST_HEADER,

@@ -20,7 +20,7 @@ from pydantic.fields import FieldInfo
 from twofold.checks import LARGEST
 from twofold.errors import BadPlan, TwofoldError
 from twofold.privacy.budget import positive, read_delta
-from twofold.storage.strict_json import printable
+from twofold.storage.container import printable
 
 __all__ = [
     "MOST",

@@ -21,8 +21,12 @@ from pathlib import Path
 from twofold.errors import ConflictingMessage, TransportError, TwofoldError
 from twofold.federation.inbox import Scanner, read_again
 from twofold.federation.mailbox import (
+    ROUNDS,
+    Channel,
     NothingYet,
     Rejected,
+    Step,
+    StepId,
     Submission,
     Submitted,
     as_bytes,
@@ -32,9 +36,8 @@ from twofold.federation.mailbox import (
 )
 from twofold.federation.messages import Header, receipt
 from twofold.federation.plan import Plan
-from twofold.federation.steps import ROUNDS, Channel, Step, StepId
+from twofold.storage.container import printable
 from twofold.storage.files import put_once, read_limited, unreadable
-from twofold.storage.strict_json import printable
 
 __all__ = ["EntityFolder", "ServerFolder"]
 

@@ -22,9 +22,8 @@ from typing import Final
 from twofold.errors import BadMessage, TransportError, TwofoldError
 from twofold.federation.mailbox import Rejected
 from twofold.federation.messages import Header, is_cut, read_header, receipt
-from twofold.storage.container import LARGEST_HEADER
+from twofold.storage.container import LARGEST_HEADER, printable
 from twofold.storage.files import open_plain, unreadable
-from twofold.storage.strict_json import printable
 
 __all__ = ["Found", "Scanner", "read_again", "walk"]
 

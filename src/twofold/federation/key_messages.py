@@ -21,12 +21,21 @@ from typing import Any, Final
 import numpy as np
 
 from twofold.errors import BadMessage, BadPlan, PlanMismatch
-from twofold.federation.header import ANSWER, ROLL, SHARES, SURVIVORS, check_entity, check_header, common_record
+from twofold.federation.messages import ANSWER, ROLL, SHARES, SURVIVORS, check_entity, check_header, common_record
 from twofold.federation.plan import Plan
 from twofold.secure_sum import SharesMessage, UnmaskMessage, check_shares
 from twofold.secure_sum.terms import Terms
-from twofold.storage.container import LARGEST_HEADER, Layout, as_bytes, check_seal, open_container, pack_sealed, unpack
-from twofold.storage.strict_json import canonical_json, parse_json
+from twofold.storage.container import (
+    LARGEST_HEADER,
+    Layout,
+    as_bytes,
+    canonical_json,
+    check_seal,
+    open_container,
+    pack_sealed,
+    parse_json,
+    unpack,
+)
 
 __all__ = [
     "Answer",

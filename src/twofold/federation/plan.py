@@ -32,9 +32,9 @@ from twofold.federation.secure import SecureSum
 from twofold.federation.tables import CatalogKey, FeaturesKey
 from twofold.privacy.budget import ApproxDP, PureDP
 from twofold.privacy.unit import Unit
-from twofold.release.choose import NOT_PRIVATE, Choice, mechanism, resolve
+from twofold.release.choose import NOT_PRIVATE, Choice, resolve
 from twofold.release.contract import Mechanism, ReleaseParameters, ReleaseSpec
-from twofold.storage.strict_json import canonical_json, printable
+from twofold.storage.container import canonical_json, printable
 
 __all__ = ["LARGEST_NUMBER", "SCHEMA", "CatalogKey", "Plan"]
 
@@ -459,7 +459,7 @@ def _check_together(plan: Plan) -> None:
     try:
         plan.parameters  # noqa: B018 - checks feedback, bounds, caps and centre together
         if plan.mechanism != "auto":
-            mechanism(plan.mechanism)
+            plan.choice  # noqa: B018 - a mechanism of that name must exist
     except TwofoldError as error:
         raise error.as_(BadPlan) from None
     _check_alone(plan)

@@ -12,8 +12,7 @@ from twofold.checks import check_entity_name
 from twofold.errors import PlanMismatch, PrivacyError, TransportError, UnreadableSource
 from twofold.identity.roster import Roster
 from twofold.secure_sum import Keys
-from twofold.storage.files import put_once, read_limited
-from twofold.storage.locks import Busy, locked
+from twofold.storage.files import Busy, locked, put_once, read_limited
 
 __all__ = ["KeyStore", "new_keys"]
 

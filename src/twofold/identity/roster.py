@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from twofold.errors import BadPlan, ProtocolError, Run
 from twofold.secure_sum.keys import PublicKeys, check_roster
+from twofold.storage.container import canonical_json, parse_json
 from twofold.storage.files import read_limited, write_whole
-from twofold.storage.strict_json import canonical_json, parse_json
 
 __all__ = ["Roster"]
 

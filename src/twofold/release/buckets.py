@@ -16,8 +16,8 @@ from twofold.privacy.rng import Source, source
 from twofold.release.cells import CellNoise, spec_usefulness
 from twofold.release.combine import added_up
 from twofold.release.content import Integers, Prototypes, WeightedRows
-from twofold.release.contract import ReleaseParameters, ReleaseSpec, check_whole
-from twofold.release.records import Block, check_rows, directions, statistic
+from twofold.release.contract import ReleaseParameters, ReleaseSpec, check_rows, check_whole
+from twofold.release.records import Block, directions, statistic
 from twofold.release.usefulness import Usefulness, fallback_note, noise_ratio
 
 __all__ = ["Buckets", "Popularity", "bucket_of"]

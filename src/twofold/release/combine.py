@@ -28,7 +28,7 @@ from twofold.errors import BadParameter, BadShape
 from twofold.release.content import Floats, Integers, Noise, Prototypes, WeightedRows
 from twofold.release.contract import ReleaseParameters
 
-__all__ = ["MOST_MESSAGES", "MOST_TIMES", "MOST_USERS", "added_up", "believed", "joined", "stacked", "weighted_rows"]
+__all__ = ["MOST_MESSAGES", "MOST_TIMES", "MOST_USERS", "added_up", "joined", "plausible", "stacked", "weighted_rows"]
 
 #: So many messages of the largest numbers that decode add up in 64 bits (`twofold.federation.expected.LARGEST_NUMBER`).
 MOST_MESSAGES: Final = 10_000
@@ -49,7 +49,7 @@ def added_up(messages: Iterable[Prototypes], public: ReleaseParameters) -> Weigh
     for number, message in enumerate(messages):
         _check_message(message, public)
         _check_number(number)
-        counted = believed(message, public)
+        counted = plausible(message, public)
         total = counted if total is None else _sum(total, counted)
     if total is None:
         raise BadParameter("no message came in.", fix="wait for at least one entity")
@@ -88,7 +88,7 @@ def weighted_rows(messages: Sequence[Prototypes], public: ReleaseParameters) -> 
     >>> weighted_rows([message], public).row_weights.sum().round(3)
     np.float64(3.0)
     """
-    return joined([_rows(believed(message, public), public) for message in messages])
+    return joined([_rows(plausible(message, public), public) for message in messages])
 
 
 def joined(parts: Sequence[WeightedRows]) -> WeightedRows:
@@ -204,7 +204,7 @@ _FAR: Final = 20.0
 _ROUNDING: Final = 1e-9
 
 
-def believed(message: Prototypes, public: ReleaseParameters) -> Prototypes:
+def plausible(message: Prototypes, public: ReleaseParameters) -> Prototypes:
     r"""Scale down what no honest entity could have sent; everything else stays as it is, bit for bit.
 
     Parameters
@@ -237,10 +237,10 @@ def believed(message: Prototypes, public: ReleaseParameters) -> Prototypes:
     >>> from twofold.release.buckets import Popularity
     >>> public = ReleaseParameters(n_items=3, n_users=2, max_items=3, bound=1, epsilon=10**6)
     >>> sent = Popularity().release(np.eye(3), public).value
-    >>> believed(sent, public) is sent
+    >>> plausible(sent, public) is sent
     True
     >>> boasting = replace(sent, sums=sent.sums * 10**6, counts=sent.counts * 10**6)
-    >>> believed(boasting, public).user_counts().round()
+    >>> plausible(boasting, public).user_counts().round()
     array([200.])
     """
     if message.noise.law == "none":

@@ -19,7 +19,11 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Literal, Protocol
 
-from twofold.errors import BadParameter, Set
+import numpy as np
+import scipy.sparse as sp
+
+from twofold.csr import summed, with_data
+from twofold.errors import BadNumber, BadParameter, BadShape, Set
 from twofold.features import Features
 from twofold.privacy.budget import ZCDP, ApproxDP, Number, PureDP, exact, positive, read_delta
 from twofold.privacy.events import Event, ParallelEvent, Released, SequentialEvent
@@ -28,7 +32,16 @@ from twofold.privacy.unit import Unit
 from twofold.release.content import Noise, Units
 from twofold.release.usefulness import Usefulness
 
-__all__ = ["ArraySpec", "Feedback", "Mechanism", "ReleaseParameters", "ReleaseSpec", "SumSpec", "check_whole"]
+__all__ = [
+    "ArraySpec",
+    "Feedback",
+    "Mechanism",
+    "ReleaseParameters",
+    "ReleaseSpec",
+    "SumSpec",
+    "check_rows",
+    "check_whole",
+]
 
 Feedback = Literal["counts", "ratings"]
 
@@ -342,3 +355,29 @@ def check_whole(name: str, value: object, *, least: int = 1) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         expected = f"a whole number from {least}"
         raise BadParameter("{parameter} is out of range.", found=repr(value), expected=expected, parameter=name)
+
+
+def check_rows(rows: Any, public: ReleaseParameters) -> sp.csr_array:
+    """Refuse what is not a users x items matrix of real numbers, before anything is drawn; take any values.
+
+    Privacy
+    -------
+    Only shape and type are refused, which are public. A refusal for one user's values would tell them, so none happens
+    here: an entry that is NaN or infinite becomes the public centre (0 for counts), whose record is 0, and nothing
+    else changes. Bad values are refused where data is loaded (`Ratings`, `Bounds`), before any plan is run.
+
+    Examples
+    --------
+    >>> check_rows(np.eye(2), ReleaseParameters(n_items=3, n_users=2, max_items=1, bound=1))
+    Traceback (most recent call last):
+    twofold.errors.BadShape: the rows do not fit the catalog...
+    """
+    if getattr(rows, "ndim", 0) != 2 or rows.shape[1] != public.n_items:
+        raise BadShape("the rows do not fit the catalog.", expected=f"a matrix of {public.n_items} columns")
+    if np.dtype(rows.dtype).kind not in "biuf":
+        raise BadNumber("the rows are not real numbers.", found=f"dtype {rows.dtype}")
+    matrix = summed(sp.csr_array(rows))
+    sound = np.isfinite(matrix.data)
+    if sound.all():
+        return matrix
+    return with_data(matrix, np.where(sound, matrix.data, public.centre))

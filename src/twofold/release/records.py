@@ -28,19 +28,17 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from twofold.csr import csr_rows, summed, with_data
-from twofold.errors import BadNumber, BadShape
+from twofold.csr import csr_rows, with_data
 from twofold.privacy.budget import exact
 from twofold.privacy.grid import Grid, cap_l1, cap_l2
 from twofold.release.content import Floats, Integers, Units
 from twofold.release.contract import ReleaseParameters
 
-__all__ = ["Block", "RecordPlan", "Statistic", "blocks", "check_rows", "directions", "public_points", "statistic"]
+__all__ = ["Block", "RecordPlan", "Statistic", "blocks", "directions", "public_points", "statistic"]
 
 # A value fills about 12 bits: finer than any noise a useful ε allows, coarse enough for exact 64-bit sums.
 _BITS = 12
@@ -132,32 +130,6 @@ class Statistic:
     sums: Integers
     counts: Integers
     observed: Integers | None
-
-
-def check_rows(rows: Any, public: ReleaseParameters) -> sp.csr_array:
-    """Refuse what is not a users x items matrix of real numbers, before anything is drawn; take any values.
-
-    Privacy
-    -------
-    Only shape and type are refused, which are public. A refusal for one user's values would tell them, so none happens
-    here: an entry that is NaN or infinite becomes the public centre (0 for counts), whose record is 0, and nothing
-    else changes. Bad values are refused where data is loaded (`Ratings`, `Bounds`), before any plan is run.
-
-    Examples
-    --------
-    >>> check_rows(np.eye(2), ReleaseParameters(n_items=3, n_users=2, max_items=1, bound=1))
-    Traceback (most recent call last):
-    twofold.errors.BadShape: the rows do not fit the catalog...
-    """
-    if getattr(rows, "ndim", 0) != 2 or rows.shape[1] != public.n_items:
-        raise BadShape("the rows do not fit the catalog.", expected=f"a matrix of {public.n_items} columns")
-    if np.dtype(rows.dtype).kind not in "biuf":
-        raise BadNumber("the rows are not real numbers.", found=f"dtype {rows.dtype}")
-    matrix = summed(sp.csr_array(rows))
-    sound = np.isfinite(matrix.data)
-    if sound.all():
-        return matrix
-    return with_data(matrix, np.where(sound, matrix.data, public.centre))
 
 
 def blocks(rows: sp.csr_array, public: ReleaseParameters, plan: RecordPlan) -> Iterator[Block]:

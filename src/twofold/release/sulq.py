@@ -16,8 +16,8 @@ from twofold.release.buckets import Buckets, bucket_of
 from twofold.release.cells import CellNoise, centres, padded, spec_usefulness
 from twofold.release.combine import stacked
 from twofold.release.content import Floats, Integers, Prototypes, WeightedRows
-from twofold.release.contract import ReleaseParameters, ReleaseSpec, check_whole
-from twofold.release.records import Block, RecordPlan, check_rows, directions, statistic
+from twofold.release.contract import ReleaseParameters, ReleaseSpec, check_rows, check_whole
+from twofold.release.records import Block, RecordPlan, directions, statistic
 from twofold.release.usefulness import Usefulness, noise_ratio
 
 __all__ = ["SuLQ", "halved_cell", "nearest_cell", "noisy_step"]

@@ -18,10 +18,9 @@ from twofold.errors import (
     TransportError,
     TwofoldError,
 )
-from twofold.federation.mailbox import Rejected, ServerMailbox, Submission
-from twofold.federation.messages import encode_factors
+from twofold.federation.factors import encode_factors
+from twofold.federation.mailbox import Rejected, ServerMailbox, Step, StepId, Submission, steps_of
 from twofold.federation.plan import Plan
-from twofold.federation.steps import Step, StepId, steps_of
 from twofold.release.combine import MOST_MESSAGES
 from twofold.server.factorize import Server, checked, conflict
 from twofold.server.state import State, StepState
@@ -188,7 +187,7 @@ def coordinate(
     >>> from twofold.federation.mailbox import InProcess
     >>> from twofold.federation.messages import encode_release
     >>> from twofold.federation.plan import CatalogKey
-    >>> from twofold.federation.steps import ROUNDS
+    >>> from twofold.federation.mailbox import ROUNDS
     >>> from twofold.server.state import MemoryState
     >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=3), feedback="counts", bound=5, max_items=3)
     >>> box = InProcess()

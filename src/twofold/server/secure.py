@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from twofold.errors import BadMessage, ConflictingMessage, Set, TwofoldError
-from twofold.federation.factors import ItemFactors
+from twofold.federation.factors import ItemFactors, encode_factors
 from twofold.federation.key_messages import (
     Answer,
     Participants,
@@ -21,9 +21,9 @@ from twofold.federation.key_messages import (
     encode_survivors,
     secure_terms,
 )
-from twofold.federation.messages import ReleaseMessage, decode_release, encode_factors
+from twofold.federation.mailbox import KEYS, MASKED, Step, StepId
+from twofold.federation.messages import ReleaseMessage, decode_release
 from twofold.federation.plan import Plan
-from twofold.federation.steps import KEYS, MASKED, Step, StepId
 from twofold.release.content import BilinearSums, Masked
 from twofold.secure_sum import MaskedMessage, UnmaskMessage, add_masked, check_answer, unmask
 from twofold.secure_sum.messages import unpack

@@ -28,14 +28,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from twofold.errors import BadMessage, PlanMismatch, ProtocolError, TransportError
-from twofold.federation.header import read_header
-from twofold.federation.mailbox import Rejected
+from twofold.federation.mailbox import Rejected, Step, StepId
+from twofold.federation.messages import read_header
 from twofold.federation.plan import Plan
-from twofold.federation.steps import Step, StepId
 from twofold.storage.container import LARGEST_HEADER
 from twofold.storage.container import receipt as receipt_of
-from twofold.storage.files import make_folder, read_limited, write_whole
-from twofold.storage.locks import Busy, locked
+from twofold.storage.files import Busy, locked, make_folder, read_limited, write_whole
 
 __all__ = ["FolderState", "MemoryState", "State", "StepState"]
 
@@ -123,7 +121,7 @@ class MemoryState:
 
     Examples
     --------
-    >>> from twofold.federation.steps import ROUNDS
+    >>> from twofold.federation.mailbox import ROUNDS
     >>> state = MemoryState().of(ROUNDS)
     >>> state.store("st-anna", "0" * 64, b"...")
     >>> state.messages(), state.closed(), state.result()
@@ -192,7 +190,7 @@ class FolderState:
     --------
     >>> import tempfile
     >>> from twofold.federation.plan import CatalogKey
-    >>> from twofold.federation.steps import ROUNDS
+    >>> from twofold.federation.mailbox import ROUNDS
     >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=3), feedback="counts", bound=5, max_items=2)
     >>> with tempfile.TemporaryDirectory() as place:
     ...     state = FolderState(Path(place) / "state", plan).of(ROUNDS)

@@ -15,8 +15,8 @@ from twofold.entity.agent import Entity, NewLedger
 from twofold.entity.model import Model
 from twofold.entity.participate import Deed, act
 from twofold.errors import BadParameter, LedgerBroken, PlanMismatch, TransportError
+from twofold.federation.mailbox import StepId
 from twofold.federation.plan import Plan
-from twofold.federation.steps import StepId
 from twofold.privacy.ledger import Ledger
 
 if TYPE_CHECKING:

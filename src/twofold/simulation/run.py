@@ -19,11 +19,9 @@ from twofold.data.ratings import Ratings
 from twofold.entity.model import Model, Recommendation
 from twofold.entity.participate import Deed, Send
 from twofold.errors import BadIdentifier, BadMessage, BadParameter, BadPlan, DataError, NotForRealUse, TooFewMessages
-from twofold.federation.factors import ItemFactors
-from twofold.federation.mailbox import InProcess
-from twofold.federation.messages import decode_factors
+from twofold.federation.factors import ItemFactors, decode_factors
+from twofold.federation.mailbox import InProcess, StepId, steps_of
 from twofold.federation.plan import Plan
-from twofold.federation.steps import StepId, steps_of
 from twofold.server.coordinate import coordinate, server_for
 from twofold.server.factorize import Server
 from twofold.server.state import MemoryState

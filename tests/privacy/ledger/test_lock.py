@@ -13,12 +13,12 @@ import pytest
 
 from twofold.errors import LedgerBroken
 from twofold.privacy.ledger import Ledger
-from twofold.storage.locks import locked
+from twofold.storage.files import locked
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from twofold.storage.locks import locked
+from twofold.storage.files import locked
 with locked(Path(sys.argv[1]), wait=0):
     print("held", flush=True)
     time.sleep(60)

@@ -18,7 +18,8 @@ import pytest
 from tests.refused import refused
 from twofold.errors import BudgetExceeded, LedgerBroken, PrivacyError
 from twofold.privacy.budget import PureDP
-from twofold.privacy.ledger import Ledger, StaleRelease, keys, request
+from twofold.privacy.ledger import Ledger, StaleRelease, keys
+from twofold.privacy.ledger import reservation as request
 from twofold.privacy.rng import Keyed
 from twofold.privacy.unit import Unit
 from twofold.storage import files as disk

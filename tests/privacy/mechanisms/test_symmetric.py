@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twofold.errors import BadPrivacyParameter
-from twofold.privacy.mechanisms.symmetric import LARGEST_SCALE, SymmetricNoise, _cumulative, _table
+from twofold.privacy.mechanisms.lazy import LARGEST_SCALE, SymmetricNoise, _cumulative, _table
 from twofold.privacy.rng import source
 
 

@@ -13,9 +13,8 @@ import scipy.sparse as sp
 from twofold.errors import BadParameter, BadShape
 from twofold.features import Features
 from twofold.release import ReleaseParameters
-from twofold.release.bilinear.combine import combine_bilinear
 from twofold.release.bilinear.layout import KINDS, BilinearLayout
-from twofold.release.bilinear.mechanism import Bilinear
+from twofold.release.bilinear.mechanism import Bilinear, combine_bilinear
 from twofold.release.content import BilinearSums, plain_sum
 
 ITEMS = 20

@@ -18,7 +18,7 @@ from twofold.release import ReleaseParameters
 from twofold.release.bilinear.layout import BilinearLayout
 from twofold.release.bilinear.mechanism import BilinearNoise
 from twofold.release.bilinear.records import exact_sums
-from twofold.release.records import check_rows
+from twofold.release.contract import check_rows
 
 PUBLIC = ReleaseParameters(n_items=1, n_users=4, max_items=1, bound=2, epsilon=2, delta=1e-3)
 VALUES = (0.0, 1.0, 2.0, 900.0)

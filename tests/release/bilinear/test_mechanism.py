@@ -19,7 +19,7 @@ from twofold.release import ReleaseParameters, mechanism
 from twofold.release.bilinear.mechanism import Bilinear
 from twofold.release.bilinear.records import exact_sums
 from twofold.release.choose import BILINEAR
-from twofold.release.records import check_rows
+from twofold.release.contract import check_rows
 
 TABLE = Features(matrix=np.arange(24).reshape(12, 2) % 5, names=("a", "b"))
 COUNTS = ReleaseParameters(

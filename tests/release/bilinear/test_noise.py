@@ -114,7 +114,7 @@ def test_every_outcome_on_a_tiny_domain_keeps_the_promise() -> None:
     design: Laplace loss is largest outside all records and constant there, so a grid around them finds it.
     """
     from twofold.release.bilinear.records import exact_sums
-    from twofold.release.records import check_rows
+    from twofold.release.contract import check_rows
 
     public = ReleaseParameters(n_items=2, n_users=9, max_items=2, bound=2, epsilon=1)
     made = noise_of(public)

@@ -16,7 +16,7 @@ from twofold.release.bilinear import records
 from twofold.release.bilinear import records as rows
 from twofold.release.bilinear.layout import KINDS, BilinearLayout
 from twofold.release.bilinear.records import exact_sums, public_map
-from twofold.release.records import check_rows
+from twofold.release.contract import check_rows
 
 ITEMS = 60
 TABLE = Features(matrix=np.random.default_rng(5).integers(-3, 4, (ITEMS, 5)), names=tuple("abcde"))

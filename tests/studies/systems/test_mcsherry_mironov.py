@@ -8,9 +8,8 @@ from scipy import sparse
 
 from studies.systems import system
 from studies.systems.mcsherry_mironov import Covariance, leading
-from twofold.data.catalog import Catalog
+from twofold.data.catalog import Catalog, Identifiers
 from twofold.data.federation import Federation
-from twofold.data.identifiers import Identifiers
 from twofold.data.ratings import Ratings
 
 

@@ -10,9 +10,8 @@ from scipy import sparse
 
 from studies.systems import Traffic, system
 from studies.systems.exchange import Release, exchange
-from twofold.data.catalog import Catalog
+from twofold.data.catalog import Catalog, Identifiers
 from twofold.data.federation import Federation
-from twofold.data.identifiers import Identifiers
 from twofold.data.ratings import Ratings
 from twofold.simulation import simulate
 

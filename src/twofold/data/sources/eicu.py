@@ -17,9 +17,8 @@ import polars as pl
 from scipy import sparse
 
 from twofold.checks import whole
-from twofold.data.catalog import Catalog
+from twofold.data.catalog import Catalog, Identifiers
 from twofold.data.federation import Federation
-from twofold.data.identifiers import Identifiers
 from twofold.data.ratings import Notes, Ratings
 from twofold.data.sources.eicu_tables import LabTable, choose_labs, read_drugs, read_labs, read_regions, read_stays
 from twofold.data.sources.published import EICU, find_folder, find_table

@@ -22,8 +22,8 @@ import numpy.typing as npt
 import polars as pl
 from scipy import sparse
 
+from twofold.data.catalog import Identifiers
 from twofold.data.federation import Federation
-from twofold.data.identifiers import Identifiers
 from twofold.data.ratings import Ratings
 from twofold.data.sources.hospital_world import (
     HospitalsConfig,

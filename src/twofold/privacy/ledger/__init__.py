@@ -5,7 +5,7 @@ Format and reasons: docs/decisions/0007-ledger-format.md. Start with `Ledger`.
 
 from twofold.privacy.ledger.book import Ledger, Verdict
 from twofold.privacy.ledger.record import digest
-from twofold.privacy.ledger.request import Request
+from twofold.privacy.ledger.reservation import Request
 from twofold.privacy.ledger.state import Cost, Entry, LedgerState, StaleRelease, cost_of, cost_text
 
 __all__ = [

@@ -13,22 +13,22 @@ from twofold import __version__
 from twofold.errors import BadPrivacyParameter, LedgerBroken, Set
 from twofold.privacy.budget import NotPrivate
 from twofold.privacy.events import Event
-from twofold.privacy.ledger.files import Files, guarded
 from twofold.privacy.ledger.keys import Keys
 from twofold.privacy.ledger.record import (
     FORMAT,
     RESTORE,
     START,
     Chain,
+    Files,
     Record,
     Standing,
     encode,
+    guarded,
     head_of,
     read_head,
     seal,
 )
-from twofold.privacy.ledger.request import FIRST, Request, check_names
-from twofold.privacy.ledger.reservation import reserving, takes_source
+from twofold.privacy.ledger.reservation import FIRST, Request, check_names, reserving, takes_source
 from twofold.privacy.ledger.state import Entry, Guarantee, LedgerState, cost_of, cost_text, warn_if_stale
 from twofold.privacy.ledger.writer import Reader, Writer, now, writing
 from twofold.privacy.unit import Unit

@@ -34,8 +34,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from twofold.privacy.ledger.files import Files
-from twofold.privacy.ledger.record import canonical
+from twofold.privacy.ledger.record import Files, canonical
 from twofold.privacy.ledger.state import Entry
 from twofold.privacy.rng import KEY_BYTES, Keyed
 from twofold.storage import files as disk

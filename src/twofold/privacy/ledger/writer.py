@@ -10,15 +10,16 @@ from datetime import UTC, datetime
 from typing import Any
 
 from twofold.errors import LedgerBroken
-from twofold.privacy.ledger.files import Files, guarded
 from twofold.privacy.ledger.keys import Keys
 from twofold.privacy.ledger.record import (
     RESTORE,
     Chain,
+    Files,
     Record,
     Standing,
     digest,
     encode,
+    guarded,
     head_of,
     new_nonce,
     read_chain,
@@ -28,7 +29,7 @@ from twofold.privacy.ledger.record import (
 )
 from twofold.privacy.ledger.state import Entry, LedgerState, fold
 from twofold.storage import files as disk
-from twofold.storage.locks import Busy, locked
+from twofold.storage.files import Busy, locked
 
 __all__ = ["Reader", "Writer", "now", "writing"]
 

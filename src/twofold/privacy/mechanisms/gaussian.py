@@ -33,8 +33,7 @@ from twofold.errors import BadPrivacyParameter
 from twofold.privacy.budget import ZCDP, ApproxDP, Number, positive
 from twofold.privacy.events import DiscreteGaussianEvent, DiscreteGaussianShareEvent, Released
 from twofold.privacy.grid import Grid, Integers, whole
-from twofold.privacy.mechanisms.lazy import exp_minus
-from twofold.privacy.mechanisms.symmetric import SymmetricNoise
+from twofold.privacy.mechanisms.lazy import SymmetricNoise, exp_minus
 from twofold.privacy.rng import Source, source
 from twofold.privacy.unit import Unit
 

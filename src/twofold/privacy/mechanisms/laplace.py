@@ -35,8 +35,10 @@ from twofold.privacy.budget import Number, PureDP, positive
 from twofold.privacy.events import DiscreteLaplaceEvent, DiscreteLaplaceShareEvent, Released
 from twofold.privacy.grid import Grid, Integers, whole
 from twofold.privacy.mechanisms.lazy import (
+    LARGEST_SCALE,
     Bounds,
     LazyTable,
+    SymmetricNoise,
     bernoulli,
     exp_filter,
     exp_minus,
@@ -44,7 +46,6 @@ from twofold.privacy.mechanisms.lazy import (
     minus_log,
     product,
 )
-from twofold.privacy.mechanisms.symmetric import LARGEST_SCALE, SymmetricNoise
 from twofold.privacy.rng import Source, source
 from twofold.privacy.unit import Unit
 

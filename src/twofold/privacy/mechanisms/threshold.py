@@ -26,8 +26,7 @@ from twofold.errors import BadPrivacyParameter
 from twofold.privacy.budget import Number, PureDP, positive
 from twofold.privacy.events import Released, ThresholdEvent
 from twofold.privacy.grid import Integers, whole
-from twofold.privacy.mechanisms.lazy import Bounds, LazyTable, exp_minus, exp_minus_between, minus_log
-from twofold.privacy.mechanisms.symmetric import SymmetricNoise
+from twofold.privacy.mechanisms.lazy import Bounds, LazyTable, SymmetricNoise, exp_minus, exp_minus_between, minus_log
 from twofold.privacy.rng import Source, source
 from twofold.privacy.unit import Unit
 

@@ -23,8 +23,8 @@ from twofold.release.buckets import Buckets
 from twofold.release.cells import CellNoise, laplace_deviation, prototype_spec, spec_usefulness
 from twofold.release.combine import stacked
 from twofold.release.content import Noise, Prototypes, Units, WeightedRows
-from twofold.release.contract import ReleaseParameters, ReleaseSpec
-from twofold.release.records import centred_rows, check_rows
+from twofold.release.contract import ReleaseParameters, ReleaseSpec, check_rows
+from twofold.release.records import centred_rows
 from twofold.release.sulq import noisy_step
 from twofold.release.usefulness import Usefulness
 
