@@ -27,6 +27,7 @@ from studies.store import Cell, Found
 from twofold.algorithms.kmeans import kmeans
 from twofold.release import NOT_PRIVATE, PRIVATE, Prototypes, ReleaseParameters, mechanism
 from twofold.release.cells import centres
+from twofold.release.choose import resolve
 
 __all__ = [
     "DELTA",
@@ -273,7 +274,8 @@ def memory_of(entrant: Entrant, case: Mixture, epsilon: str) -> float:
 
 def _release(entrant: Entrant, case: Mixture, epsilon: str) -> tuple[Prototypes, Any]:
     public = case.public(epsilon, entrant.delta)
-    message = mechanism(entrant.name, **entrant.options).release(case.rows, public, rng=case.seed).value
+    chosen = mechanism(entrant.name, **entrant.options) if entrant.options else resolve(entrant.name, public).mechanism
+    message = chosen.release(case.rows, public, rng=case.seed).value
     return message, centres(message, public)
 
 

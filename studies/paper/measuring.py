@@ -23,8 +23,9 @@ from twofold.errors import BadParameter
 from twofold.evaluate.measure import measure
 from twofold.evaluate.rmse import rmse_per_entity_mean, rmse_pooled
 from twofold.evaluate.summary import summarize
-from twofold.release import PRIVATE, ReleaseParameters, mechanism
+from twofold.release import PRIVATE, ReleaseParameters
 from twofold.release.cells import centres
+from twofold.release.choose import resolve
 
 __all__ = ["SYSTEMS", "installed_system", "objective_rows", "run_cell", "versions"]
 
@@ -227,7 +228,7 @@ def _centres(cell: Cell, rows: Any) -> Floats:
     )
     bounded = rows.copy()
     bounded.data = np.minimum(bounded.data, _BOUND)
-    message = mechanism(cell.system).release(bounded, public, rng=cell.seed).value
+    message = resolve(cell.system, public).mechanism.release(bounded, public, rng=cell.seed).value
     return np.asarray(centres(message, public), dtype=np.float64)
 
 

@@ -13,13 +13,15 @@ import pytest
 
 from twofold.errors import MissingExtra
 from twofold.release.choose import NOT_PRIVATE, mechanism
+from twofold.release.contract import ReleaseParameters
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("name", NOT_PRIVATE)
 def test_they_are_found_and_not_private(name: str) -> None:
-    assert (mechanism(name).name, mechanism(name).private) == (name, False)
+    public = ReleaseParameters(n_items=3, n_users=9, max_items=2, bound=1)
+    assert (mechanism(name).name, mechanism(name).spec(public).private) == (name, False)
 
 
 def test_a_worker_process_finds_them() -> None:

@@ -45,8 +45,8 @@ def pages() -> dict[str, str]:
 
     Examples
     --------
-    >>> pages()["unit-missing"]
-    'Nobody said whose presence is hidden. Name the unit: a person, or a visit.'
+    >>> pages()["unit-missing"][:19]
+    'The unit is missing'
     """
     sections = files("twofold").joinpath("errors.md").read_text(encoding="utf-8").split("\n## ")[1:]
     split = [section.partition("\n") for section in sections]

@@ -203,7 +203,7 @@ def parse_plan(record: Mapping[str, Any]) -> Plan:
     --------
     >>> parse_plan({"schema": "twofold.plan/1", "max_itemz": 3})
     Traceback (most recent call last):
-    twofold.errors.BadPlan: the plan has a field that is not known.
+    twofold.errors.BadPlan: the plan has an unknown field.
       Found: max_itemz
       Expected: perhaps max_items
       More: twofold errors bad-plan
