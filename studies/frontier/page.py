@@ -89,7 +89,10 @@ def advice(all_results: Sequence[Results]) -> list[str]:
     if not run:
         return []
     gaps = [one for one in run if not math.isnan(one.share(one.reference(GROUP), "none", math.inf, group=GROUP).mean)]
-    said = [f"Something to gain: {len(gaps)} of {len(run)} data sets have a clear gap between alone and federated."]
+    said = [
+        f"There is something to gain on {len(gaps)} of {len(run)} data sets: "
+        "they have a clear gap between alone and federated."
+    ]
     said += [
         text
         for noise, limit in (("secure", 0.1), ("secure", 1.0), ("own", 1.0), ("own", 10.0))
@@ -110,12 +113,13 @@ def _noise(results: Results, noise: str) -> str:
     listed = ", ".join(f"{100 * share:.0f} % at {one:g}" for one, share in at.items())
     if least is None and at[known[-1]] >= HALF:
         free = 100 * _for_nothing(results, headline, GROUP)
-        return f"{start} closes no clearly larger part of the gap than what needs nobody else, {free:.0f} % ({listed})."
+        reached = f"the {free:.0f} % reached without any other entity"
+        return f"{start} does not clearly close more of the gap than {reached} ({listed})."
     if least is None:
-        return f"{start} closes half of the gap at no ε that was run: do not federate for it ({listed})."
+        return f"{start} does not close half of the gap at any ε that was run: do not federate for it ({listed})."
     if least == known[0]:
         return f"{start} closes at least half of the gap at every ε: federate ({listed})."
-    return f"{start} closes at least half of the gap from ε = {least:g} on: federate from there, not below ({listed})."
+    return f"{start} closes at least half of the gap from ε = {least:g}: federate from there, not below ({listed})."
 
 
 def _public(results: Results) -> str:
@@ -123,7 +127,8 @@ def _public(results: Results) -> str:
     if math.isnan(share.mean):
         return ""
     return (
-        f"Public features alone, without anybody else, close {100 * share.mean:.0f} %: what lies above is federation."
+        f"Public features alone, without any other entity, close {100 * share.mean:.0f} %; "
+        "anything above that comes from federation."
     )
 
 
@@ -159,8 +164,8 @@ def _noise_only(gaps: Sequence[Results]) -> str:
     if not known:
         return ""
     return (
-        f"Noise with nothing under it closes {100 * min(known):.0f} % to {100 * max(known):.0f} % of the gap: "
-        "what a share has to exceed before it says anything about federation."
+        f"Noise alone closes {100 * min(known):.0f} % to {100 * max(known):.0f} % of the gap; "
+        "read every share against that baseline."
     )
 
 
@@ -176,9 +181,9 @@ def _harmed(run: Sequence[Results]) -> str:
     if not any(cells.values()):
         return ""
     return (
-        "Harm, entities that took anything shared and did worse than alone by more than one standard error (two): "
-        f"{_told(cells[True])} where federation clearly helps on the whole, {_told(cells[False])} where it does not. "
-        "Chance alone makes it 16 % (2 %) where what is shared is worth exactly nothing."
+        "Harm: entities that took anything shared and did worse than alone by more than one standard error (two). "
+        f"These are {_told(cells[True])} where federation clearly helps overall and {_told(cells[False])} "
+        "where it does not. If the shared part were worth exactly nothing, chance alone would give 16 % (2 %)."
     )
 
 
@@ -188,22 +193,22 @@ def _told(cells: Sequence[Harm]) -> str:
 
 
 HOW = (
-    "Every entity's users are in the released statistic. A public sample of entities, evenly spaced by size within "
-    "each quarter of the entities, is fitted and measured, each standing for the others of its quarter, and of a large "
-    "entity the first users only; frontier.toml has the numbers. Five entries of every user are held out (ratings: a "
-    "tenth of them). Under a secure sum one discrete Gaussian with the total variance is drawn in place of the "
-    "entities' shares; shares are for nine tenths of the entities, so that some may drop out (19 of 205, 4 of 50, none "
-    "of 10 or fewer: a participant knows its own share, and a lying server can leave some out). All noise is "
-    "seeded here, so that figures can be repeated: a measurement, not a release. No noise means noise of ε = 100,000. "
-    "An entity that took public features only counts among those that took anything shared. Public features only stand "
-    "where the items have any."
+    "The released statistic contains every entity's users. A public sample of entities, evenly spaced by size within "
+    "each quarter of the entities, is fitted and measured; each represents the others of its quarter. Of a large "
+    "entity, only the first users are measured; frontier.toml has the numbers. Five entries of every user are held "
+    "out (ratings: a tenth of them). Under a secure sum, one discrete Gaussian with the total variance is drawn "
+    "instead of the entities' shares. Shares are for nine tenths of the entities, so that some may drop out (19 of "
+    "205, 4 of 50, none of 10 or fewer: a participant knows its own share, and a lying server can leave some out). "
+    "All noise is seeded, so that figures can be repeated: this is a measurement, not a release. No noise means noise "
+    "of ε = 100,000. An entity that took only public features counts as one that took anything shared. Public "
+    "features appear only where the items have any."
 )
 READING = (
-    "The gap is what the mechanism that is best without noise in a group of entities gains over them alone; a share is "
-    "what is left of it with noise. Mean ± standard error over seeds, paired with alone by seed; every seed is another "
-    "split, and for hospitals another simulated federation. A share can exceed 100 % or fall below 0. A dash: not run, "
-    "or no gap clear of its own error. Errors of the gain of one entity are over its users: where it has a handful, as "
-    "by three ZIP digits, they are rough themselves."
+    "In a group of entities, the gap is the gain over alone of the mechanism that is best without noise. A share is "
+    "the part of the gap that remains with noise. Figures are mean ± standard error over seeds, paired with alone by "
+    "seed. Every seed is another split, and for hospitals another simulated federation. A share can exceed 100 % or "
+    "fall below 0. A dash means not run, or a gap within its own error. The error of one entity's gain is taken over "
+    "its users; with only a handful of users, as for three ZIP digits, the error itself is rough."
 )
 
 
@@ -241,8 +246,8 @@ def markdown(frame: pl.DataFrame, grid: Grid, pictures: Collection[str] = ()) ->
     parts = [
         "# The frontier: when to federate, and when not",
         f"Printed by\n\n```\npython -m studies frontier --size {grid.size.name} -o DIR\n```\n",
-        "as `frontier.md` in DIR; `frontier.html` beside it has more plots, `frontier.parquet` every number.",
-        "## In plain words",
+        "as `frontier.md` in DIR. `frontier.html` beside it has more plots, `frontier.parquet` has every number.",
+        "## Summary",
         _points([*advice(results), *map(verdict, results)]),
         "## Targets",
         target_sheet(grid.targets, {one.setting.name: one for one in results}).markdown() if grid.targets else "None.",

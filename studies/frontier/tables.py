@@ -135,7 +135,7 @@ def entity_sheet(results: Results, noise: str) -> Sheet:
         (f"{entity} ({users[entity]:,} users)", *(_signed(gains[one].get(entity, Mean())) for one in epsilons))
         for entity in sorted(users, key=lambda entity: (users[entity], entity))
     )
-    what = "nDCG@10" if results.setting.metric == "ndcg" else "mean squared error, less of it than alone"
+    what = "nDCG@10" if results.setting.metric == "ndcg" else "reduction of the mean squared error"
     return Sheet(
         caption=f"Gain of every measured entity over alone: {mechanism}, {NAMES[noise]}, {what}",
         heads=("entity", *(f"ε = {one:g}" for one in epsilons)),

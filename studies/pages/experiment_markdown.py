@@ -29,9 +29,9 @@ def index_markdown(outcomes: Sequence[Outcome], *, size: str) -> str:
         "# The paper's experiments, run again",
         "",
         f"Printed by `python -m studies reproduce all --size {size} -o DIR`, as `index.md` in DIR; `index.html` "
-        "beside it leads to a page with plots and tables for every figure.",
+        "beside it links to a page with plots and tables for every figure.",
         "",
-        how(size),
+        *_points(how(size)),
         "",
         *_versions(outcomes),
     ]
@@ -68,7 +68,7 @@ def figures_markdown(outcomes: Sequence[Outcome], *, name: str, size: str) -> st
         f"Printed by `{_command(outcomes, name, size)}`, as `{name}.md` in DIR.",
         "",
     ]
-    lines += [how(size), ""]
+    lines += [*_points(how(size)), ""]
     for outcome in outcomes:
         lines += [f"## {outcome.figure.title}", "", outcome.figure.about, ""] if len(outcomes) > 1 else []
         lines += [outcome.figure.about, ""] if len(outcomes) == 1 else []
@@ -130,6 +130,10 @@ def _made_with(outcome: Outcome) -> list[str]:
     if outcome.results is None:
         return []
     return ["Made with:", "", *(f"- {name}: {text}" for name, text in made_with(outcome.results).rows), ""]
+
+
+def _points(sentences: Sequence[str]) -> list[str]:
+    return [f"- {one}" for one in sentences]
 
 
 def _safe(text: str) -> str:

@@ -78,7 +78,7 @@ def experiment_index(outcomes: Sequence[Outcome], *, size: str) -> Page:
     control = tuple(verdict for verdict in verdicts if verdict.claim.kind == "control")
     sections = [Section("Figures", (Links(tuple(_link(outcome) for outcome in outcomes)),))]
     if paper:
-        sections.append(Section("Claims of the paper", (Paragraph(how(size)), verdict_table(paper))))
+        sections.append(Section("Claims of the paper", (Points(how(size)), verdict_table(paper))))
     if control:
         sections.append(Section("Controls", (verdict_table(control),)))
     missing = tuple(f"{outcome.figure.name}: {outcome.missing}" for outcome in outcomes if outcome.results is None)
@@ -207,7 +207,7 @@ def made_with(results: Results) -> Facts:
             ("data", results.data),
             ("seeds", str(results.seeds)),
             ("systems fitted", str(cells.height)),
-            ("time by the clock, all together", span(float(cells["seconds"].sum()))),
+            ("total wall-clock time", span(float(cells["seconds"].sum()))),
             ("versions", versions),
         ),
     )

@@ -7,32 +7,34 @@ from typing import Final
 
 from studies.paper.results import TINY
 from studies.paper.verdicts import Verdict
-from twofold.report.page import Block, Column, Facts, Folded, Paragraph, Table
+from twofold.report.page import Block, Column, Facts, Folded, Points, Table
 
 __all__ = ["how", "tally", "verdict_blocks", "verdict_parts", "verdict_table"]
 
 HOW: Final = (
-    "Every claim was turned into a question that numbers answer; each verdict says how. One number is lower than "
-    f"another only if it is so by more than {100 * TINY:g}% and by more than chance: the differences of three or more "
-    "seeds on the same data, or else of the entities, or else of two seeds, must not have 0 in Student's 95% interval; "
-    "one seed without entities has no such test. A claim about order that comes out too close at some point cannot be "
-    "told. For words like comparable (10%) and the same (2%) the limit is our choice, the same for all claims, and the "
-    "verdict says at which limit it would turn. The private lines are sound mechanisms with frozen item factors, as "
-    "Algorithm 2 says, unless they are called as published or recorded procedure."
+    "Every claim becomes a question that numbers can answer; each verdict states the question.",
+    f"One number is lower than another only if the difference exceeds {100 * TINY:g}% and chance. Chance is tested "
+    "by Student's 95% interval of the differences, which must not contain 0: over three or more seeds on the same "
+    "data, otherwise over the entities, otherwise over two seeds. One seed without entities has no such test.",
+    "A claim about order cannot be told if some point is too close.",
+    "For words like comparable (10%) and the same (2%), the limit is our choice and the same for all claims. The "
+    "verdict states the limit at which it would change.",
+    "The private lines are sound mechanisms with frozen item factors, as in Algorithm 2, unless they are called as "
+    "published or recorded procedure.",
 )
-_QUICK: Final = " The quick size has less data than the paper and smaller tables; its verdicts are those of that size."
+_QUICK: Final = "The quick size has less data than the paper and smaller tables; its verdicts apply to that size."
 ORDER: Final = ("holds", "does not hold", "cannot be told")
 
 
-def how(size: str) -> str:
-    """How verdicts are found, in words.
+def how(size: str) -> tuple[str, ...]:
+    """How verdicts are found, in sentences.
 
     Examples
     --------
     >>> how("quick") == how("paper")
     False
     """
-    return HOW + (_QUICK if size == "quick" else "")
+    return (*HOW, _QUICK) if size == "quick" else HOW
 
 
 def tally(verdicts: Sequence[Verdict]) -> str:
@@ -87,7 +89,7 @@ def verdict_blocks(verdicts: Sequence[Verdict], *, size: str) -> tuple[Block, ..
     return (
         *blocks,
         Folded("As a table", verdict_table(verdicts)),
-        Folded("How verdicts are found", Paragraph(how(size))),
+        Folded("How verdicts are found", Points(how(size))),
     )
 
 

@@ -36,7 +36,7 @@ def frontier_page(results: Sequence[Results], grid: Grid) -> Page:
     """
     words = (*advice(results), *map(verdict, results))
     targets = target_sheet(grid.targets, {one.setting.name: one for one in results})
-    sections = [Section("In plain words", (Points(words),) if words else (Paragraph("Nothing was run."),))]
+    sections = [Section("Summary", (Points(words),) if words else (Paragraph("Nothing was run."),))]
     if targets.rows:
         sections.append(Section("Targets", (_table(targets),)))
     sections.append(

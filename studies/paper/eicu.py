@@ -130,7 +130,7 @@ def _consistent(results: Results) -> Judgement:
         holds=said(orders[TEST] == orders[RANK]),
         ours=f"best first, by error: {', '.join(orders[TEST])}; by rank: {', '.join(orders[RANK])}",
         rule="the three models in the same order by held-out error and by mean rank, averaged over ℓ",
-        why="Whoever comes first: the claim that it is the federated model is asked by itself.",
+        why="This compares only the two orders; whether the federated model comes first is a separate claim.",
     )
 
 
@@ -146,7 +146,7 @@ def _every_hospital(results: Results) -> Judgement:
         ours=f"ℓ = {x:g}, hospitals that rank better than alone: "
         + "; ".join(f"{name} {'–' if math.isnan(share) else f'{100 * share:.0f}%'}" for name, share in shares.items()),
         rule='every hospital with held-out entries ranks better than with its own model, at the smallest ℓ; "each" is '
-        "taken at its word",
+        "read literally",
         why="With sound prototypes at ε = 0.1, at ε = 10, and with exact ones.",
     )
 
@@ -165,9 +165,9 @@ def _compromised(results: Results) -> Judgement:
     rank = results.at(PRIVATE, results.x[0], RANK)
     return Judgement(
         holds=said(spent <= TOLD),
-        ours=f"the printed steps add up to ε = {spent:.2f} for a told 0.1, on the most charitable reading; ours pays "
+        ours=f"the printed steps add up to ε = {spent:.2f} for a stated 0.1, on the most charitable reading; ours pays "
         f"0.1 exactly and has a mean rank of {rank} at ℓ = {results.x[0]:g}",
-        rule="the printed steps pay no more than the ε = 0.1 that is told; arithmetic, nothing was run",
+        rule="the printed steps cost no more than the stated ε = 0.1; arithmetic, nothing was run",
         why="Scales and divisors hold private sizes, so the printed algorithm has no ε at all; and the recorded runs "
         "refit item factors to raw counts and pass them on.",
     )

@@ -54,7 +54,7 @@ def _caption(results: Results) -> Judgement:
         holds=said(all_of([compare(first, last)], ("lower",))),
         ours=f"sound, k = 10: {first} at ε = {results.x[0]:g}, {last} at ε = {results.x[-1]:g}",
         rule="lower at the smallest ε than at the largest, for k = 10",
-        why="The text beside the caption says the opposite; only one of them can be meant.",
+        why="The text beside the caption says the opposite; only one of the two can be right.",
     )
 
 
@@ -63,10 +63,10 @@ def _is_private(results: Results) -> Judgement:
     spent = printed_constants(100_000, 100, told).really_spent
     return Judgement(
         holds=said(spent <= told),
-        ours=f"the printed steps add up to ε = {spent:.2f} for a told {told:g}, on the most charitable reading",
-        rule="the steps of the printed algorithm pay no more than the ε that is told; arithmetic, nothing was run",
+        ours=f"the printed steps add up to ε = {spent:.2f} for a stated {told:g}, on the most charitable reading",
+        rule="the steps of the printed algorithm cost no more than the stated ε; arithmetic, nothing was run",
         why="Its scales and divisors also hold sizes of clusters, which are private, so that strictly it has no ε. Our "
-        f"sound form pays the ε told; its lines here are {_ratios(results, 'sound, k = 10')}.",
+        f"sound form costs the stated ε; its lines here are {_ratios(results, 'sound, k = 10')}.",
     )
 
 
@@ -147,7 +147,7 @@ def _observations(results: Results) -> Judgement:
         + "; ".join(f"{name} {number:+.4f}" for name, number in change.items()),
         rule="on a fresh draw, which tells whether V got better, new users lower the error, and by more than twice "
         "what cutting the same users into more entities does, and than noise; the factor two is our choice",
-        why="More entities also send more prototypes; the line of the same users shows what that does by itself.",
+        why="More entities also send more prototypes; the line of the same users shows the effect of that alone.",
     )
 
 
