@@ -6,7 +6,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check format bench docs lock clean
+.PHONY: help demo test test-studies test-slow coverage check shape format bench docs lock clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -14,11 +14,20 @@ help:  ## show this list
 demo: $(VENV)/.runtime  ## run a simulated federation, both rounds, with a table and a report
 	$(BIN)/twofold demo
 
-test: $(VENV)/.dev  ## run every test except the slow ones, with doctests and coverage
-	$(PYTEST) -n auto -m "not slow" --cov --cov-report=term
+test: $(VENV)/.dev  ## run the tests and doctests of the package, except the slow ones
+	$(PYTEST) -n auto -m "not slow" tests src --ignore=tests/studies
+
+test-studies: $(VENV)/.dev  ## run the tests and doctests of the laboratory, except the slow ones
+	$(PYTEST) -n auto -m "not slow" tests/studies studies
 
 test-slow: $(VENV)/.dev  ## run the slow tests, minutes each
 	$(PYTEST) -n auto -m slow
+
+coverage: $(VENV)/.dev  ## run the same tests and print which lines they reach
+	$(PYTEST) -n auto -m "not slow" --cov --cov-report=term
+
+shape: $(VENV)/.dev  ## print files, lines, longest and smallest modules
+	$(BIN)/python -m studies shape
 
 check: $(VENV)/.dev  ## run ruff, mypy strict and the import contracts
 	$(BIN)/ruff check .

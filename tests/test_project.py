@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
+
+from studies.shape import Shape, shape
 
 ROOT = Path(__file__).parents[1]
 LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
@@ -36,9 +39,31 @@ def test_no_data_or_artefact_is_tracked() -> None:
     assert tracked("*.csv", "*.csv.gz", "*.parquet", "*.npz", "*.safetensors", "*.dat", "*.zip", "*.pkl") == []
 
 
-def test_source_files_stay_small() -> None:
-    long = [path.name for path in tracked("src/*.py") if len(path.read_text().splitlines()) > 720]
-    assert long == []
+@pytest.fixture(scope="module")
+def measured() -> Shape:
+    return shape(ROOT)
+
+
+def test_no_module_is_too_long(measured: Shape) -> None:
+    assert not measured.long
+
+
+def test_a_helper_with_one_caller_stands_beside_its_caller(measured: Shape) -> None:
+    """One file per verb is the rule of the command line; elsewhere a small module with one importer is a slice."""
+    assert [name for name in measured.small if not name.startswith("twofold.cli.")] == []
+
+
+def test_the_house_stays_as_large_as_agreed(measured: Shape) -> None:
+    package = measured.parts["src/twofold"]
+    assert package.files <= 205
+    assert package.lines <= 45_500
+
+
+def test_the_laboratory_is_not_in_the_wheel() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert settings["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] == ["src/twofold"]
+    for path in tracked("src/*.py"):
+        assert not re.search(r"^\s*(from|import) studies\b", path.read_text(), re.MULTILINE), path.name
 
 
 def test_every_decision_is_numbered_once() -> None:
