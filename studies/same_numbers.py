@@ -40,7 +40,9 @@ Record = dict[str, Any]
 Figures = dict[str, Callable[[], Any]]
 
 #: Differences that are meant: "row: column.path" with wildcards, and the reason. Shown as "expected", never hidden.
-EXPECTED: Final[dict[str, str]] = {}
+EXPECTED: Final[dict[str, str]] = {
+    "core *: spec.sulq explain.*": "plan explain uses the mechanism's own noise, and shows ε = 0.3 as well",
+}
 ITEMS: Final = [f"item-{number:02}" for number in range(30)]
 PRIVATE: Final = ("balcan", "sulq", "buckets", "popularity", "gram", "sketch", "features", "auto")
 DELTAS: Final = (Fraction(0), Fraction(1, 1_000_000))

@@ -319,7 +319,11 @@ def _statistic_record(plan: Plan, epsilons: Sequence[float]) -> dict[str, Any]:
     rows = []
     for epsilon in epsilons:
         own = _at(plan, epsilon, own=True).share if plan.parameters.honest else None
-        row = asdict(_at(plan, epsilon)) | {"mechanism": plan.spec.mechanism, "own_noise": own}
+        judged = _at(plan, epsilon)
+        row = {
+            name: getattr(judged, name) for name in ("epsilon", "delta", "share", "limit", "users_needed", "verdict")
+        }
+        row |= {"mechanism": plan.spec.mechanism, "own_noise": own}
         guess = best_guess(epsilon, float(plan.delta))
         rows.append(row | {"guess": guess, "of_the_plan": epsilon == float(plan.epsilon)})
     return _public_record(plan.parameters) | {"rows": rows, "verdict": " ".join(_statistic_verdict(plan))}
