@@ -158,7 +158,7 @@ def body_limit(plan: Plan, *, everybody: bool = False) -> int:
     >>> body_limit(plan.with_(n_entities=205)) < body_limit(plan.with_(n_entities=205), everybody=True)
     True
     """
-    entities = len(plan.entities) or plan.n_entities
+    entities = plan.expected_entities
     return 8 + LARGEST_HEADER + _PER_PAIR * (entities + 8) * (entities if everybody else 1)
 
 

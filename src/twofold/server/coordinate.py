@@ -374,7 +374,7 @@ def _rounds(server: Server) -> StepRules:
     plan = server.plan
     return StepRules(
         names=plan.entities,
-        expected=len(plan.entities) or plan.n_entities,
+        expected=plan.expected_entities,
         quorum=plan.quorum,
         floor="quorum",
         deadline=plan.deadline,

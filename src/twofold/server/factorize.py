@@ -288,7 +288,7 @@ def check_quorum(number: int, plan: Plan) -> None:
     Traceback (most recent call last):
     twofold.errors.TooFewMessages: fewer entities answered than the plan asks for...
     """
-    check_number(number, plan.quorum, len(plan.entities) or plan.n_entities)
+    check_number(number, plan.quorum, plan.expected_entities)
 
 
 def check_number(number: int, quorum: int, expected: int) -> None:
