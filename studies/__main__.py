@@ -14,14 +14,14 @@ __all__ = ["COMMANDS", "main"]
 
 #: Command to the function that runs it, and what it does. Modules are loaded when asked for.
 COMMANDS: Final = {
-    "reproduce": ("studies.paper.run:main", "the paper's experiments again, with a verdict on every claim"),
-    "compare": ("studies.paper.run:compare", "every system, other libraries, bytes and rounds"),
-    "frontier": ("studies.frontier.run:main", "when private federation is worth it, by mechanism, noise and ε"),
-    "adaptation": ("studies.adaptation:main", "what joining is worth without noise, next to staying alone"),
-    "mechanisms": ("studies.mechanisms:main", "one table of all release mechanisms on clustered data"),
-    "calibration": ("studies.data.calibration:main", "how close simulated hospitals come to eICU"),
-    "torture": ("studies.torture:main", "kill writers of a ledger, and check that nothing is lost"),
-    "shape": ("studies.shape:main", "how many files the code has, and how full they are"),
+    "reproduce": ("studies.paper.run:main", "run the paper's experiments again, with a verdict on every claim"),
+    "compare": ("studies.paper.run:compare", "compare every system: other libraries, bytes and rounds"),
+    "frontier": ("studies.frontier.run:main", "show when private federation pays, by mechanism, noise and ε"),
+    "adaptation": ("studies.adaptation:main", "measure what joining adds to staying alone, without noise"),
+    "mechanisms": ("studies.mechanisms:main", "compare all release mechanisms on clustered data in one table"),
+    "calibration": ("studies.data.calibration:main", "compare simulated hospitals with eICU"),
+    "torture": ("studies.torture:main", "kill writers of a ledger and check that nothing is lost"),
+    "shape": ("studies.shape:main", "count the files and lines of the code"),
     "same": ("studies.same_numbers:main", "record every number of this version, or compare with a record"),
 }
 
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     --------
     >>> main(["reproduce", "fig9"])
     Traceback (most recent call last):
-    SystemExit: BadParameter: this figure is not known...
+    SystemExit: BadParameter: this figure is unknown...
     """
     parser = argparse.ArgumentParser(
         prog="python -m studies",
@@ -41,7 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         epilog="\n".join(["commands:", *(f"  {name:12} {about}" for name, (_, about) in COMMANDS.items())]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("command", choices=COMMANDS, metavar="COMMAND", help="one of those below; each has --help")
+    parser.add_argument(
+        "command", choices=COMMANDS, metavar="COMMAND", help="one of the commands below; each has --help"
+    )
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="its arguments")
     asked = parser.parse_args(arguments)
     module, _, name = COMMANDS[asked.command][0].partition(":")

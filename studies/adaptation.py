@@ -440,7 +440,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m studies adaptation", description=__doc__)
     parser.add_argument("--size", choices=sorted(SIZES), default="quick")
     parser.add_argument("--data", default=",".join(SETTINGS), help="data sets, separated by commas")
-    parser.add_argument("--seeds", type=int, help="how many seeds (by default what the size says)")
+    parser.add_argument("--seeds", type=int, help="number of seeds (default: that of the size)")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     asked = parser.parse_args(arguments)
     names = asked.data.split(",")

@@ -134,7 +134,7 @@ def sparse_recovery_as_printed(
     """
     table, noise = _rows(rows), np.random.default_rng(rng)
     if len(table) == 0:
-        raise BadShape("the printed algorithm divides by the number of rows, and there is none.")
+        raise BadShape("the printed algorithm divides by the number of rows, which is zero.")
     mean = table.mean(axis=0)
     scores = mean + noise.gumbel(size=mean.size) * epsilon * np.abs(mean) / (2 * sparsity * bound)
     kept = np.argsort(-scores, kind="stable")[: whole_number("sparsity", sparsity)]

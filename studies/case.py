@@ -99,7 +99,7 @@ def load_case(data: Mapping[str, Any], seed: int) -> Case:
     options = dict(data)
     source = options.pop("source", None)
     if source not in SOURCES:
-        raise BadParameter("this data set is not known.", found=f"{source!r:.40}", expected=", ".join(SOURCES))
+        raise BadParameter("this data set is unknown.", found=f"{source!r:.40}", expected=", ".join(SOURCES))
     key = json.dumps([source, options, 0 if source == "movielens-recorded" else seed], sort_keys=True)
     with _lock:
         if key not in _cases:

@@ -491,7 +491,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     after = json.loads(options.other.read_text()) if options.other else record()
     print(*(f"{side['code']} ({side['made_with']})" for side in (before, after)), sep="\n")
     if options.plant and not any(options.plant in row for row in before["rows"].values()):
-        parser.error("there is no such column")
+        parser.error("the column does not exist")
     if options.plant:
         print(f"planted: {plant(before['rows'], options.plant)}")
     wrong = compare(before["rows"], after["rows"])

@@ -211,8 +211,10 @@ def _base(one: _File, node: ast.ImportFrom) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the shape of a repository."""
     parser = argparse.ArgumentParser(prog="python -m studies shape", description=main.__doc__)
-    parser.add_argument("--root", type=Path, default=Path(__file__).parents[1], help="the repository; this by default")
-    parser.add_argument("--json", action="store_true", help="all of it, for programs")
+    parser.add_argument(
+        "--root", type=Path, default=Path(__file__).parents[1], help="the repository (default: this one)"
+    )
+    parser.add_argument("--json", action="store_true", help="print everything as JSON")
     given = parser.parse_args(arguments)
     found = shape(given.root)
     print(json.dumps(dataclasses.asdict(found), indent=2) if given.json else _text(found))

@@ -103,7 +103,7 @@ class Store:
             (folder / "cells").mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise TransportError(
-                "the results folder cannot be made.",
+                "the results folder cannot be created.",
                 found=f"{folder.name}: {error.strerror}",
                 fix="name another folder with -o",
             ) from None

@@ -1,4 +1,4 @@
-"""`python -m twofold` is `twofold`."""
+"""Run `twofold` as `python -m twofold`."""
 
 from twofold.cli import main
 

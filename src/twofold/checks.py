@@ -1,4 +1,4 @@
-"""Checks that need nothing but the value: exact numbers, whole numbers, names, hashes.
+"""Checks of single values: exact numbers, whole numbers, names, hashes.
 
 A float is taken by its shortest decimal text, so that ``0.1`` means exactly 1/10. Every refusal names the parameter.
 """
@@ -58,7 +58,7 @@ def positive(number: Number, *, name: str) -> Fraction:
 
 
 def read_delta(number: Number) -> Fraction:
-    """Read a δ, which must lie in [0, 1).
+    """Read a δ from 0 to below 1.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def read_delta(number: Number) -> Fraction:
     value = exact(number, name="delta")
     if not 0 <= value < 1:
         raise BadPrivacyParameter(
-            "{parameter} is a probability.", found=str(value), expected="from 0 to below 1", parameter="delta"
+            "{parameter} must be a probability.", found=str(value), expected="from 0 to below 1", parameter="delta"
         )
     return value
 
@@ -88,7 +88,7 @@ def _read(number: Number) -> Fraction:
 
 
 def check_entity_name(name: object, *, error: type[TwofoldError] = BadPlan) -> str:
-    """Refuse a name that is not a plain file name, since names stand in headers and paths.
+    """Refuse a name that is not a plain file name, since names appear in headers and paths.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def whole(
     kind: type[Integral] | type[int] = int,
     error: type[TwofoldError] = BadPlan,
 ) -> int:
-    """Refuse what is not a whole number in its range; a bool is none.
+    """Refuse a value that is not a whole number in its range; a bool is refused.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ def whole(
 
 
 def number(name: str, value: object) -> float:
-    """Refuse what is not a finite number."""
+    """Refuse a value that is not a finite number."""
     fits = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if not fits or abs(value) > LARGEST:  # type: ignore[arg-type]
         raise BadPlan(

@@ -73,7 +73,7 @@ def row_range(matrix: sparse.csr_array, start: int, stop: int) -> sparse.csr_arr
 
 
 def summed(matrix: sparse.csr_array) -> sparse.csr_array:
-    """Sum repeated cells, which is what they mean to SciPy, in a copy; return a matrix without any as it is.
+    """Sum repeated cells in a copy, as SciPy does; return a matrix without any unchanged.
 
     Examples
     --------

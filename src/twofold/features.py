@@ -48,19 +48,19 @@ class Features:
         given = np.asarray(self.matrix)
         if given.ndim != 2 or given.shape[1] != len(self.names) or not 1 <= len(self.names) <= MOST_FEATURES:
             raise BadShape(
-                "the table of features has another form.",
+                "the table of features has the wrong form.",
                 found=f"shape {given.shape}, {len(self.names)} names",
                 expected=f"a row per item and a column per name, 1 to {MOST_FEATURES} columns",
                 parameter="matrix",
             )
         if given.dtype.kind not in "biu" or (np.abs(given.astype(np.int64)) > LARGEST_FEATURE).any():
             raise BadNumber(
-                "features are whole numbers.",
+                "features must be whole numbers.",
                 expected=f"from -{LARGEST_FEATURE} to {LARGEST_FEATURE}",
                 parameter="matrix",
             )
         if len(set(self.names)) != len(self.names):
-            raise BadShape("two features have one name.", expected="each name once", parameter="names")
+            raise BadShape("two features have the same name.", expected="each name once", parameter="names")
         whole = np.ascontiguousarray(given, dtype=np.int64).copy()
         whole.flags.writeable = False
         object.__setattr__(self, "matrix", whole)

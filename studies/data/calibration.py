@@ -348,7 +348,7 @@ def _tables(folder: Path) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, pl.
     names = ("lab_100_patients", "lab_hourly", "medication", "patient")
     if not all((folder / f"{name}.csv.gz").is_file() for name in names):
         raise MissingDataset(
-            "the eICU demo 2.0.1 is not complete.",
+            "the eICU demo 2.0.1 is incomplete.",
             expected=", ".join(f"{name}.csv.gz" for name in names),
             fix="see https://physionet.org/content/eicu-crd-demo/2.0.1/ (Open Database License)",
         )

@@ -96,7 +96,7 @@ def _grid(frame: pl.DataFrame) -> npt.NDArray[np.float64]:
     stated, grid = frame["n_ratings"].to_numpy(), frame.select(JOKES).cast(pl.Float64).to_numpy()
     rated = grid != NOT_RATED
     if not (np.abs(grid[rated]) <= BOUND).all():  # NaN fails too
-        raise BadValue("a rating leaves its range.", expected="values from -10 to 10, or 99 for not rated")
+        raise BadValue("a rating is outside its range.", expected="values from -10 to 10, or 99 for not rated")
     if not np.array_equal(rated.sum(axis=1), stated):
         raise UnreadableSource(
             "the table of ratings contradicts itself.",

@@ -231,10 +231,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", help="data sets, separated by commas")
     parser.add_argument("--mechanism", help="mechanisms, separated by commas")
     parser.add_argument("--noise", help="own or secure, or both separated by a comma (default)")
-    parser.add_argument("--seeds", type=int, help="how many seeds (by default what the size says)")
+    parser.add_argument("--seeds", type=int, help="number of seeds (default: that of the size)")
     parser.add_argument("--workers", type=int, default=1, help="splits at once (default %(default)s)")
     parser.add_argument("-o", "--output", type=Path, default=Path("frontier"), help="folder (default %(default)s)")
-    parser.add_argument("--only-write", action="store_true", help="run nothing, write the pages of what is there")
+    parser.add_argument("--only-write", action="store_true", help="run nothing; write the pages from existing results")
     asked = parser.parse_args(arguments)
     if asked.seeds is not None and asked.seeds < 1:
         parser.error("--seeds: 1 or more")

@@ -159,10 +159,10 @@ def read_frontier(size: str) -> Grid:
     (0.1, 0.3, 1.0, 3.0, 10.0)
     >>> read_frontier("huge")
     Traceback (most recent call last):
-    twofold.errors.BadParameter: this size is not known...
+    twofold.errors.BadParameter: this size is unknown...
     """
     if size not in SIZES:
-        raise BadParameter("this size is not known.", found=f"{size!r:.40}", expected=", ".join(SIZES))
+        raise BadParameter("this size is unknown.", found=f"{size!r:.40}", expected=", ".join(SIZES))
     text = files("studies.frontier").joinpath("frontier.toml").read_text(encoding="utf-8")
     record = tomllib.loads(text)
     chosen = record["size"][size]

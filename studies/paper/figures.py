@@ -60,10 +60,10 @@ def read_settings(family: str) -> dict[str, Any]:
     ['paper', 'quick']
     >>> read_settings("magic")
     Traceback (most recent call last):
-    twofold.errors.BadParameter: this experiment is not known...
+    twofold.errors.BadParameter: this experiment is unknown...
     """
     if family not in FAMILIES:
-        raise BadParameter("this experiment is not known.", found=f"{family!r:.60}", expected=", ".join(FAMILIES))
+        raise BadParameter("this experiment is unknown.", found=f"{family!r:.60}", expected=", ".join(FAMILIES))
     own = tomllib.loads(_text(family))
     like = read_settings(own["like"]) if "like" in own else {}
     return {**{name: like[name] for name in _SHARED if name in like}, **own}
@@ -163,7 +163,7 @@ class Figure:
 
     def _size(self, size: str) -> dict[str, Any]:
         if size not in SIZES:
-            raise BadParameter("this size is not known.", found=f"{size!r:.40}", expected=" or ".join(SIZES))
+            raise BadParameter("this size is unknown.", found=f"{size!r:.40}", expected=" or ".join(SIZES))
         settings = read_settings(self.family)
         own = settings["figure"][self.name].get(size, {})
         return {**settings["size"][size], **own}
@@ -198,12 +198,12 @@ def figure(name: str) -> Figure:
     --------
     >>> figure("fig9")
     Traceback (most recent call last):
-    twofold.errors.BadParameter: this figure is not known...
+    twofold.errors.BadParameter: this figure is unknown...
     """
     if name not in FIGURES:
         near = get_close_matches(name.lower(), FIGURES, n=1)
         raise BadParameter(
-            "this figure is not known.",
+            "this figure is unknown.",
             found=f"{name!r:.60}",
             expected=", ".join(("all", *GROUPS, *FIGURES)),
             fix=f"python -m studies reproduce {near[0] if near else 'all'}",

@@ -94,7 +94,7 @@ def run_figures(
     >>> from studies.paper.figures import figure
     >>> run_figures([figure("fig1a")], size="tiny", folder=Path(tempfile.gettempdir()))
     Traceback (most recent call last):
-    twofold.errors.BadParameter: this size is not known...
+    twofold.errors.BadParameter: this size is unknown...
     """
     if seeds is not None and seeds < 1:
         raise BadParameter("{parameter} is out of range.", parameter="seeds", found=f"{seeds}", expected="1 or more")
@@ -162,9 +162,9 @@ def _parser(name: str, about: str | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=f"python -m studies {name}", description=about)
     parser.add_argument("--size", choices=SIZES, default="quick", help="quick (minutes, default) or the paper's sizes")
     parser.add_argument("-o", "--output", type=Path, default=Path("results"), help="folder (default %(default)s)")
-    parser.add_argument("--seeds", type=int, help="how many seeds (by default what the size says)")
+    parser.add_argument("--seeds", type=int, help="number of seeds (default: that of the size)")
     parser.add_argument("--workers", type=int, default=1, help="fits at once, each on one thread (default %(default)s)")
-    parser.add_argument("--json", action="store_true", help="print the verdicts for programs")
+    parser.add_argument("--json", action="store_true", help="print the verdicts as JSON")
     return parser
 
 

@@ -125,10 +125,10 @@ class Fitted:
             A block of histories that fits in memory.
         """
         if entity not in self.scorers:
-            raise DataError("there is no such entity.", expected=f"one of {len(self.scorers):,} labels")
+            raise DataError("the entity does not exist.", expected=f"one of {len(self.scorers):,} labels")
         found = np.asarray(self.scorers[entity](rows), dtype=np.float32)
         if found.shape != rows.shape:
-            raise BadShape("the scores do not fit the rows.", found=f"{found.shape}", expected=f"{rows.shape}")
+            raise BadShape("the scores do not match the rows.", found=f"{found.shape}", expected=f"{rows.shape}")
         return found
 
 
@@ -190,7 +190,7 @@ def read_as(train: Federation, feedback: Feedback, seed: int) -> Federation:
     if not isinstance(train, Federation):
         raise DataError("a system is fitted to a Federation.", found=f"a {type(train).__name__}")
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise BadParameter("a seed is a whole number from 0.", found=f"a {type(seed).__name__}")
+        raise BadParameter("a seed must be a whole number of at least 0.", found=f"a {type(seed).__name__}")
     if train.feedback == feedback:
         return train
     return Federation({label: ratings.as_feedback(feedback) for label, ratings in train.items()})

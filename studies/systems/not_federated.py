@@ -168,7 +168,7 @@ class PublicFactors:
         entities = read_as(train, feedback, seed)
         label = max(entities, key=lambda name: entities[name].n_users) if self.entity is None else self.entity
         if label not in entities:
-            raise BadParameter("there is no such entity.", expected=f"one of {len(entities):,} labels")
+            raise BadParameter("the entity does not exist.", expected=f"one of {len(entities):,} labels")
         everyone = entities[label]
         count = max(1, round(self.share * everyone.n_users))
         chosen = np.random.default_rng(entity_seed(seed, label)).permutation(everyone.n_users)[:count]

@@ -64,7 +64,7 @@ class Peer:
     'implicit ALS'
     >>> Peer(library="magic")
     Traceback (most recent call last):
-    twofold.errors.BadParameter: this library is not known...
+    twofold.errors.BadParameter: this library is unknown...
     """
 
     library: str
@@ -74,7 +74,7 @@ class Peer:
 
     def __post_init__(self) -> None:
         if self.library not in PEERS:
-            raise BadParameter("this library is not known.", found=f"{self.library!r:.40}", expected=", ".join(PEERS))
+            raise BadParameter("this library is unknown.", found=f"{self.library!r:.40}", expected=", ".join(PEERS))
 
     @property
     def name(self) -> str:

@@ -58,13 +58,13 @@ def system(name: str, **options: Any) -> System:
     5
     >>> system("magic")
     Traceback (most recent call last):
-    twofold.errors.BadParameter: this system is not known...
+    twofold.errors.BadParameter: this system is unknown...
     >>> system("pooled", magic=1)
     Traceback (most recent call last):
-    twofold.errors.BadParameter: system 'pooled' has no such option...
+    twofold.errors.BadParameter: system 'pooled' does not have this option...
     """
     if name not in _HOMES:
-        raise BadParameter("this system is not known.", found=f"{name!r:.60}", expected=", ".join(NAMES))
+        raise BadParameter("this system is unknown.", found=f"{name!r:.60}", expected=", ".join(NAMES))
     home, fixed = _HOMES[name]
     module, _, kind = home.partition(":")
     made = getattr(importlib.import_module(f"studies.systems.{module}"), kind)
@@ -85,6 +85,6 @@ def _sorted(name: str, made: Any, options: dict[str, Any]) -> dict[str, Any]:
     unknown = sorted(set(options) - known)
     if unknown:
         raise BadParameter(
-            f"system {name!r} has no such option.", found=", ".join(unknown), expected=", ".join(sorted(known))
+            f"system {name!r} does not have this option.", found=", ".join(unknown), expected=", ".join(sorted(known))
         )
     return placed

@@ -63,7 +63,7 @@ def test_a_whole_federation():
     assert "plan.roster" in call(f"{NEW} --survivors 3")
     explained = call("plan explain plan.toml")
     assert "Secure sum: the server sees only the sum; the noise is shared among" in explained
-    assert "should all others collude with the server: ε =" in explained
+    assert "if all others collude with the server: ε =" in explained
     for step, waits in (("key shares", "shared keys"), ("the masked message", "messages in the sum")):
         for name in NAMES:
             said = call(keyed(name), 3)

@@ -107,7 +107,7 @@ def test_features_and_pure_noise_are_judged_too(tmp_path):
 
 def test_prototypes_keep_their_table(tmp_path):
     shown = explained(tmp_path, PLAN.with_(mechanism="sulq"))
-    assert "patterns drown below" in shown
+    assert "noise hides patterns below" in shown
     assert "limit of auto" not in shown
 
 

@@ -77,7 +77,7 @@ def test_noise_stands_against_signal_from_public_numbers(card):
     assert card.noise == pytest.approx(2**0.5 * 66, rel=1e-3)
     assert card.signal is not None
     assert card.signal["low"] == pytest.approx(90 * 66 / 457)
-    assert "0.14 to 0.37 times the noise. Single numbers drown" in to_markdown(card)
+    assert "0.14 to 0.37 times the noise. Noise hides single numbers" in to_markdown(card)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Plain numeric functions, useful alone: arrays in, arrays out. Importing them does not import numba.
+"""Plain numeric functions that stand alone: arrays in, arrays out. Importing them does not import numba.
 
 Imported here and not on demand: each function has the name of its module, and an import of the module alone would
 put the module in the function's place.

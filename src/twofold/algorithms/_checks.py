@@ -1,4 +1,4 @@
-"""What numeric functions refuse, each refusal saying what was found, what was expected and what to type.
+"""Input checks of numeric functions; each error says what was found, what was expected and what to type.
 
 Messages name arguments, shapes and types only: the numbers in an array may be private.
 """
@@ -32,7 +32,7 @@ __all__ = [
 
 
 def whole_number(name: str, value: object, *, least: int = 1) -> int:
-    """Return a whole number of at least `least`; numpy's are welcome.
+    """Return a whole number of at least `least`; numpy integers are accepted.
 
     Examples
     --------
@@ -65,12 +65,12 @@ def choice(name: str, value: str, allowed: Sequence[str]) -> str:
     """
     if value not in allowed:
         words = " or ".join(f'"{word}"' for word in allowed)
-        raise BadParameter("{parameter} has no such choice.", found=repr(value), expected=words, parameter=name)
+        raise BadParameter("{parameter} is not one of the choices.", found=repr(value), expected=words, parameter=name)
     return value
 
 
 def floating_type(dtype: DTypeLike | None, data: np.dtype[Any]) -> np.dtype[Any]:
-    """Choose float32 or float64: what was asked for, else float64 for float64 data and float32 for the rest.
+    """Choose float32 or float64: as requested, otherwise float64 for float64 data and float32 for the rest.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def vector(name: str, values: ArrayLike, length: int, *, signed: bool = False) -
     array = np.asarray(values, dtype=np.float64)
     if array.shape != (length,):
         raise BadShape(
-            "{parameter} has another length.", found=str(array.shape), expected=f"({length},)", parameter=name
+            "{parameter} has the wrong length.", found=str(array.shape), expected=f"({length},)", parameter=name
         )
     finite(name, array)
     if not signed and (array < 0).any():

@@ -77,7 +77,7 @@ def numba_enabled() -> bool:
 
 @contextlib.contextmanager
 def without_numba() -> Iterator[None]:
-    """Use the slow NumPy references inside the ``with`` block.
+    """Use the slow NumPy reference functions inside the ``with`` block.
 
     Examples
     --------
@@ -190,7 +190,7 @@ class Kernel:
         return {name: value for name, value in found.items() if isinstance(value, (Kernel, Deferred))}
 
     def load(self) -> Any:
-        """Return what stands for this kernel inside another one."""
+        """Return the object that represents this kernel inside another one."""
         return self.dispatcher()
 
     def files(self) -> set[str]:
@@ -207,7 +207,7 @@ class Deferred:
         self._name = name
 
     def __call__(self, *_: Any) -> Any:
-        """Refuse: outside a compiled kernel there is nothing to call."""
+        """Refuse calls outside a compiled kernel."""
         raise TypeError(f"{self._name} works inside compiled kernels only")
 
     def load(self) -> Any:
@@ -246,11 +246,11 @@ class Workers:
         self._pool: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> Workers:
-        """Nothing starts until there is work for more than one thread."""
+        """Start nothing until there is work for more than one thread."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Let the threads go."""
+        """Stop the threads."""
         if self._pool is not None:
             self._pool.shutdown()
             self._pool = None
@@ -268,7 +268,7 @@ class Workers:
 
 
 def _digest(files: set[str]) -> str:
-    """Name the contents of some files in a few letters; nothing for no files."""
+    """Return a short hash of the contents of some files; empty for no files."""
     if not files:
         return ""
     contents = b"".join(Path(file).read_bytes() for file in sorted(files))
@@ -283,7 +283,7 @@ def _processors() -> int:
 
 @functools.cache
 def _listen() -> None:
-    """Announce the first compilation that no cache could spare us."""
+    """Announce the first compilation that is not cached."""
     from numba.core import event
 
     class Announce(event.Listener):
@@ -310,7 +310,7 @@ def _announce() -> None:
 
 @contextlib.contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Hold BLAS at one thread inside the ``with`` block; do nothing where it offers no such switch.
+    """Limit BLAS to one thread inside the ``with`` block; do nothing where BLAS cannot be limited.
 
     Several threads may be inside at once: the first one in switches, the last one out restores.
 

@@ -1,4 +1,4 @@
-"""Compiled steps of k-means and of local search by swaps; `_reference` says the same in NumPy.
+"""Compiled steps of k-means and of local search by swaps; `_reference` does the same in NumPy.
 
 In a Lloyd step `table` holds minus twice the shifted centers, one column per cluster, padded with empty columns to a
 multiple of 16 whose `bias` is infinite. A row's score for a cluster is its product with that column plus the bias, and
@@ -132,7 +132,7 @@ def nearest_sparse_bounded(
     lower: Array,
     labels: Array,
 ) -> int:
-    """Label sparse rows again after the centers `moved`, rows whose distance bounds leave no doubt unseen.
+    """Label sparse rows again after the centers `moved`; skip rows whose distance bounds leave no doubt.
 
     `lower` holds, per row and center, a distance the row is certainly not nearer than; `margin` times the squares
     is more than rounding can spoil a squared distance by.

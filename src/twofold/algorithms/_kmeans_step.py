@@ -50,7 +50,7 @@ Doubles = NDArray[np.float64]
 
 
 class LloydStep(NamedTuple):
-    """What one pass over the rows gives: labels, weighted sums and counts per cluster, inertia."""
+    """Result of one pass over the rows: labels, weighted sums and counts per cluster, inertia."""
 
     labels: Labels
     sums: Doubles
@@ -152,7 +152,7 @@ def _dense_step(rows: Rows, weights: Doubles, centers: Doubles, workers: Workers
 
 
 def _never_negative(inertia: Any) -> float:
-    """Rounding may leave a hair below zero; numbers whose squares overflow have infinite inertia."""
+    """Rounding may leave a value just below zero; numbers whose squares overflow have infinite inertia."""
     return float(inertia) if inertia >= 0 else (0.0 if np.isfinite(inertia) else float("inf"))
 
 
@@ -206,7 +206,7 @@ class Bounds:
         return over_sparse_blocks(rows, label_block, workers)
 
     def _bounds(self, rows: Rows, n_clusters: int) -> NDArray[Any]:
-        """Bounds of zero exclude nothing; so they start."""
+        """Start with bounds of zero, which exclude nothing."""
         if self._lower is None:
             self._lower = np.zeros((rows.shape[0], n_clusters), rows.dtype)
             squared = replace(rows, values=rows.values.astype(np.float64) ** 2)
@@ -214,7 +214,7 @@ class Bounds:
         return self._lower
 
     def _moved(self, centers: Doubles, center_squares: Doubles, epsilon: float) -> Doubles:
-        """How far each center went, and a little more than the bounds lose by rounding."""
+        """Distance each center moved, plus a margin for the rounding of the bounds."""
         before = centers if self._centers is None else self._centers
         rounding = np.sqrt(self._squares.max(initial=0.0) + center_squares.max()) * epsilon
         moved: Doubles = np.sqrt(((centers - before) ** 2).sum(axis=1)) * (1.0 + epsilon) + rounding
@@ -313,7 +313,7 @@ def require_in_range(rows: Rows, n_broken: int) -> None:
         require_finite(rows)
         raise BadNumber(
             "the rows or centers are too large for their type.",
-            found=f"products beyond the range of {rows.dtype}",
+            found=f"products that overflow {rows.dtype}",
             fix="dtype=numpy.float64, or divide rows and centers by a common number",
             parameter="rows",
         )
@@ -340,7 +340,7 @@ class Rows:
 
     @functools.cached_property
     def matrix(self) -> Any:
-        """Something `@` and indexing work on."""
+        """An object that supports `@` and indexing."""
         if self.indices is None or self.indptr is None:
             return self.values
         return csr_rows(self.values, self.indices, self.indptr, self.shape)
@@ -377,7 +377,7 @@ def as_centers(centers: ArrayLike, n_columns: int) -> NDArray[np.float64]:
 
 
 def as_weights(weights: ArrayLike | None, n_rows: int) -> NDArray[np.float64]:
-    """Check row weights; ones when there are none."""
+    """Check row weights; use ones by default."""
     if weights is None:
         return np.ones(n_rows)
     array = np.ascontiguousarray(weights, dtype=np.float64)

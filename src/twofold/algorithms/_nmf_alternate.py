@@ -82,7 +82,7 @@ def alternate(
     rng: np.random.Generator,
     workers: Workers,
 ) -> tuple[Array, Array, list[float], bool]:
-    """Run until a reason to stop; return U, V, the objectives and whether the tolerance was reached."""
+    """Iterate until a stopping rule holds; return U, V, the objectives and whether the tolerance was reached."""
     state = _begin(problem, rank, start, rng, workers)
     unit = problem.weight_scale * problem.value_scale**2
     trace, previous, converged = [state.objective * unit], None, False
@@ -178,7 +178,7 @@ class Problem:
     dtype: np.dtype[Any]
 
     def ridges(self, scale: float) -> tuple[Array, Array]:
-        """Penalties of rows and of columns, divided by `scale`, in float64."""
+        """Penalties of rows and columns, divided by `scale`, in float64."""
         if self.entries is not None:
             rows, columns = self.entries.counts(), np.bincount(self.entries.columns, minlength=self.shape[1])
         else:
@@ -216,7 +216,7 @@ class Problem:
 
 
 def near_one(values: Any) -> float:
-    """Return the power of two that brings the largest number near 1; 1 when it is in comfortable range already."""
+    """Return the power of two that brings the largest number near 1; 1 if it is already in a safe range."""
     largest = float(max(values.max(initial=0), -values.min(initial=0))) if values.size else 0.0
     if largest == 0 or 2.0**-10 <= largest <= 2.0**10:
         return 1.0
@@ -224,7 +224,7 @@ def near_one(values: Any) -> float:
 
 
 def in_range(ridge: Array, scale: float, dtype: np.dtype[Any]) -> Array:
-    """Divide penalties by `scale`, held where their squares still are numbers; beyond that a factor is zero anyway."""
+    """Divide penalties by `scale`, limited so that their squares stay finite; beyond that a factor is zero anyway."""
     return np.asarray(np.minimum(ridge / scale, np.sqrt(np.finfo(dtype).max) / 16))
 
 
@@ -281,7 +281,7 @@ def read_problem(
 
 
 def _weights(entries: Entries, rows: Array, plain: bool, scale: float, kind: np.dtype[Any]) -> Array:
-    """Weights of entries, scaled, times the weights of their rows unless those are plain ones."""
+    """Scaled weights of entries, times the weights of their rows unless these are all 1."""
     weights = entries.weights / scale
     if not plain:
         per_entry = np.repeat(rows, entries.counts())

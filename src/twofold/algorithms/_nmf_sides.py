@@ -1,4 +1,4 @@
-"""What a factorization is given, and one side of it: rows solved exactly given the factors of the other side.
+"""The input of a factorization and one side of it: rows solved exactly given the factors of the other side.
 
 `Settings` are the objective's parameters, `Entries` the observed entries as kernels read them.
 """
@@ -65,7 +65,7 @@ class Settings:
     count_scaling: float = COUNT_SCALING
 
     def __post_init__(self) -> None:
-        """Refuse what no objective can mean."""
+        """Refuse settings that do not define an objective."""
         _checks.choice("feedback", self.feedback, ("ratings", "counts"))
         _checks.non_negative_number("zero_weight", self.zero_weight)
         _checks.non_negative_number("regularization", self.regularization)
@@ -311,7 +311,7 @@ def solve(
 
 
 def _numbers(dtype: np.dtype[Any], rank: int) -> tuple[int, Any, Any]:
-    """Return the limits of a solve: steps, relative pivot of a dependent column, tolerance of the dual."""
+    """Return the limits of one solve: steps, relative pivot of a dependent column, tolerance of the dual."""
     eps = np.finfo(dtype).eps
     return MOST_STEPS + rank, dtype.type(4 * rank * eps), dtype.type(4 * eps * np.sqrt(rank))
 

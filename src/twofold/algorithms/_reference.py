@@ -1,4 +1,4 @@
-"""The kernels in plain NumPy: slow, short, and what the compiled ones are tested against.
+"""The kernels in plain NumPy: slow and short, the reference for tests of the compiled ones.
 
 Each function has the signature of its namesake in `_kmeans_kernels`, `_nmf_kernels` or `_top_items_kernels`.
 `solve_rows` also solves the rows whose compiled pivoting did not settle.
@@ -50,7 +50,7 @@ def nearest_sparse(indptr: Array, indices: Array, data: Array, table: Array, bia
 
 
 def nearest_sparse_bounded(*arguments: Any) -> int:
-    """Label sparse rows; bounds that are always zero never spare a row."""
+    """Label sparse rows; bounds that are always zero never skip a row."""
     indptr, indices, data, _, table, bias, _, _, _, _, _, lower, labels = arguments
     lower[:] = 0.0
     return nearest_sparse(indptr, indices, data, table, bias, labels)
@@ -193,7 +193,7 @@ def _enter(
     gain: Array,
     tolerance: float,
 ) -> tuple[Array, Array] | None:
-    """Let the first column in that gets a positive value, then walk back inside; None when there is none."""
+    """Add the first column that gets a positive value, then move back inside; None if no column does."""
     for j in order:
         if gain[j] <= tolerance:
             return None
@@ -224,7 +224,7 @@ def _solve_passive(gram: Array, rhs: Array, passive: Array) -> Array:
 
 
 def hide(scores: Array, indptr: Array, indices: Array, positions: Array) -> None:
-    """Take the stored entries of a CSR block out of the race."""
+    """Exclude the stored entries of a CSR block."""
     rows = np.repeat(np.arange(len(scores)), np.diff(indptr))
     columns = positions[indices[indptr[0] : indptr[-1]]]
     scores[rows[columns >= 0], columns[columns >= 0]] = -np.inf

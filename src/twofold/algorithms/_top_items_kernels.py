@@ -1,4 +1,4 @@
-"""Compiled selection of the largest scores, and places of held-out items; `_reference` says the same in NumPy.
+"""Compiled selection of the largest scores, and places of held-out items; `_reference` does the same in NumPy.
 
 `scores` is a block, users x items, that a selection may overwrite. A score of minus infinity is never chosen.
 Outputs are filled with item -1 and score minus infinity where candidates run out.
@@ -20,7 +20,7 @@ Array = Any
 
 @kernel()
 def hide(scores: Array, indptr: Array, indices: Array, positions: Array) -> None:
-    """Take the stored entries of a CSR block out of the race; `positions` is -1 for items that are not in it."""
+    """Exclude the stored entries of a CSR block; `positions` is -1 for items that cannot be listed."""
     for r in range(scores.shape[0]):
         for p in range(indptr[r], indptr[r + 1]):
             position = positions[indices[p]]
@@ -42,7 +42,7 @@ def _group_maxima(scores: Array, maxima: Array) -> None:
 
 @kernel()
 def _insert(score: Any, item: int, values: Array, items: Array) -> None:
-    """Put a score that beats the last one in its place, behind equal ones: the lower item stays first."""
+    """Insert a score that beats the last one, after equal scores, so that the lower item stays first."""
     q = values.size - 1
     while q > 0 and values[q - 1] < score:
         values[q] = values[q - 1]

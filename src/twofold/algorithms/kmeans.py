@@ -32,7 +32,7 @@ Doubles = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class KMeansResult:
-    """Centers, and what they do to the rows.
+    """Centers, with labels and loss of the rows.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ def kmeans(
     threads: int | None = None,
     rng: np.random.Generator | int | None = None,
 ) -> KMeansResult:
-    """Move centers to the means of their rows until that hardly helps.
+    """Move centers to the means of their rows until the gain is small.
 
     Privacy
     -------
@@ -237,17 +237,17 @@ def _given_starts(init: Any, n_clusters: int, rows: Rows, exponent: int, n_init:
             )
         if rows.shape[0] == 0:
             raise BadShape(
-                "there is no row to draw a start from.",
+                "there are no rows to draw starting centers from.",
                 fix="init=an array of public starting centers",
                 parameter="rows",
             )
         return None
     if n_init != 1:
-        raise BadParameter("given starts make one run.", found=f"{n_init}", fix=Set("n_init", 1), parameter="n_init")
+        raise BadParameter("given centers allow one run.", found=f"{n_init}", fix=Set("n_init", 1), parameter="n_init")
     starts = as_centers(init, rows.shape[1])
     if len(starts) != n_clusters:
         raise BadShape(
-            "{parameter} has another number of centers.",
+            "{parameter} has the wrong number of centers.",
             found=str(len(starts)),
             expected=str(n_clusters),
             parameter="init",

@@ -1,4 +1,4 @@
-"""Non-negative factors of a matrix of which only some entries are observed."""
+"""Non-negative factors of a partly observed matrix."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Start = tuple[ArrayLike | None, ArrayLike | None]
 
 @dataclass(frozen=True, kw_only=True)
 class MaskedNMFResult:
-    """Factors and how they were reached.
+    """Factors, with the course of the fit.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class MaskedNMFResult:
 
     @property
     def iterations(self) -> int:
-        """How many iterations ran."""
+        """Number of iterations."""
         return len(self.objective) - 1
 
 

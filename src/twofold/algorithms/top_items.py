@@ -167,7 +167,7 @@ def _block(asked: int | None, columns: NDArray[Any]) -> int:
 
 
 def top_scores(scores: ArrayLike, n: int = 10, *, exclude: Any = None, allowed: ArrayLike | None = None) -> TopItems:
-    """Return for each line of scores its `n` best items; what `top_items` does with products of factors.
+    """Return for each line of scores its `n` best items; as `top_items` does for products of factors.
 
     Parameters
     ----------
@@ -217,7 +217,7 @@ def best_of_block(block: NDArray[Any], n: int) -> TopItems:
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
-    """Stored entries of a CSR matrix, and where each item stands among the allowed ones (-1: nowhere)."""
+    """Stored entries of a CSR matrix, and the position of each item among the allowed ones (-1: not allowed)."""
 
     indptr: NDArray[np.int64]
     indices: NDArray[Any]
@@ -246,7 +246,7 @@ def allowed_items(allowed: ArrayLike | None, n_items: int) -> tuple[NDArray[np.i
     if given.dtype == np.bool_:
         if given.shape != (n_items,):
             raise BadShape(
-                "{parameter} has another length.",
+                "{parameter} has the wrong length.",
                 found=f"shape {given.shape}",
                 expected=f"({n_items},)",
                 parameter="allowed",

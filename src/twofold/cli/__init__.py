@@ -50,12 +50,12 @@ all_verbs(app)
 
 
 def _warn(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
-    """A warning as a person reads it, without a place in the source."""
+    """Format a warning for people, without its place in the source."""
     typer.echo(f"{category.__name__}: {message}", err=True)
 
 
 def main() -> None:
-    """Run the command line; our own errors, which the verb has printed, become exit code 2 and never a trace."""
+    """Run the command line; twofold errors, already printed by the verb, become exit code 2, never a trace."""
     warnings.showwarning = _warn
     try:
         app()

@@ -1,4 +1,4 @@
-"""`twofold audit`: attack every mechanism, and show that the attacks catch what is broken."""
+"""`twofold audit`: attack every mechanism, and show that the attacks catch broken ones."""
 
 from __future__ import annotations
 

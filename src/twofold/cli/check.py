@@ -21,7 +21,7 @@ __all__ = ["check"]
 
 WARNING = (
     "These figures come from private data: keep them here. Agree on bounds from public knowledge; "
-    "a bound chosen by looking at this table would itself tell something about the people in it."
+    "a bound chosen by looking at this table would itself reveal something about the people in it."
 )
 
 
@@ -41,7 +41,7 @@ def check(
     separator: Separator = ",",
     json: Json = False,
 ) -> None:
-    """Read a table as the federation would, and show what public bounds would cut. Spends nothing."""
+    """Read a table as the federation would and show what public bounds would cut. Spends nothing."""
     ratings = read_ratings(
         data,
         Catalog.read(catalog),
@@ -61,9 +61,9 @@ def check(
 
 
 def _candidates(bound: float | None, max_items: int | None, l1: float | None, l2: float | None) -> list[Bounds]:
-    """Give the bounds asked for; without any, a public ladder that shows the scale of the data."""
+    """Give the requested bounds; without any, a public ladder that shows the scale of the data."""
     if l1 is not None and l2 is not None:
-        raise BadBound("two norms at once.", expected="either --l1 or --l2", parameter="l2")
+        raise BadBound("two norms were given.", expected="either --l1 or --l2", parameter="l2")
     norm: Literal["l1", "l2"] | None = "l1" if l1 is not None else "l2" if l2 is not None else None
     cap = l1 if l1 is not None else l2
     if (bound, max_items, norm) != (None, None, None):

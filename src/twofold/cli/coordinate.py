@@ -1,4 +1,4 @@
-"""`twofold coordinate`: the server by folders: wait for the messages, close the round, publish once."""
+"""`twofold coordinate`: run the server over folders: wait for messages, close the round, publish once."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ __all__ = ["coordinate"]
 
 #: Said of a plan whose list of entities is empty.
 ANYBODY: Final = (
-    "The plan names no entities: any sender's made-up name counts, and can complete the round. "
-    "Messages are not signed, so whoever can write into the folder can pose as an entity. "
+    "The plan names no entities: any made-up name counts and can complete the round. "
+    "Messages are not signed, so anyone who can write into the folder can pose as an entity. "
     "A real federation should list its entities in the plan."
 )
 
@@ -35,15 +35,15 @@ def coordinate(
     plan: PlanOption,
     inbox: Annotated[Path, typer.Option(help="Folder in which the entities' messages arrive.")],
     outbox: Annotated[Path, typer.Option(help="Folder for the item factors; may be the inbox.")],
-    state: Annotated[Path, typer.Option(help="Folder of the server's own, to go on after a crash.")],
-    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for the messages; 0 looks once.")] = 0.0,
-    poll: Annotated[float, typer.Option(min=0.05, help="Seconds between two looks.")] = 2.0,
+    state: Annotated[Path, typer.Option(help="The server's private folder, to resume after a crash.")],
+    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for the messages; 0 checks once.")] = 0.0,
+    poll: Annotated[float, typer.Option(min=0.05, help="Seconds between checks.")] = 2.0,
     close: Annotated[
-        bool, typer.Option("--close", help="Wait for nobody else: go on with those who answered, if they are enough.")
+        bool, typer.Option("--close", help="Stop waiting: continue with those who answered, if they are enough.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Take the messages that arrive in a folder, and publish the item factors once when the plan's round is complete.
+    """Collect messages from a folder, and publish the item factors once when the plan's round is complete.
 
     Safe to stop and start again at any time. Exit code 3 while messages are still missing.
     """
@@ -63,7 +63,7 @@ def coordinate(
 def _look(
     server: Server | SecureServer, mailbox: ServerFolder, state: FolderState, wait: float, poll: float, close: bool
 ) -> CoordinationStatus:
-    """Look until the round is published or the time is over; too few after the deadline may still become enough."""
+    """Check until the round is published or time is up; late messages can still make a short round complete."""
     until = time.monotonic() + wait
     with bar("messages") as progress:
         while True:
@@ -111,14 +111,14 @@ def _not_complete(status: CoordinationStatus) -> NotReady:
         ends += f", or {status.quorum} by {status.deadline}"
     later = "run the same command again later, or --wait SECONDS"
     if status.can_close:
-        later += "; --close goes on without those who are missing"
+        later += "; --close continues without the missing entities"
     elif (lacking := status.quorum - status.arrived) > 0:
         later += f"; it needs {lacking} more, {status.quorum} of {status.expected} in all"
     return NotReady("the round is not complete.", expected=f"it closes when {ends}{then}", fix=later)
 
 
 def _print_people(status: CoordinationStatus) -> None:
-    """Whose messages were not taken, and who is missing."""
+    """Show whose messages were rejected, and who is missing."""
     for one in status.refused:
         typer.echo(f"  not taken: {one.name}: {one.reason}")
     if status.missing and not status.published:

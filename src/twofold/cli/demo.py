@@ -73,7 +73,7 @@ def demo(
 
 
 def _target(output: Path) -> Path:
-    """The file to write; refused before any work when it cannot be one."""
+    """Give the file to write; refuse an impossible one before any work."""
     if output.suffix.lower() in (".html", ".htm") and not output.is_dir():
         folder, name = output.parent, output.name
     elif output.is_file():
@@ -86,14 +86,14 @@ def _target(output: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise TransportError(
-            "the report's folder cannot be made.", found=f"{folder.name}: {error.strerror}", parameter="output"
+            "the folder of the report cannot be created.", found=f"{folder.name}: {error.strerror}", parameter="output"
         ) from None
     return folder / name
 
 
 @contextmanager
 def _ledgers(given: Path | None) -> Iterator[Path]:
-    """The folder asked for, or one that goes with the demo."""
+    """Give the requested folder, or a temporary one."""
     if given is not None:
         yield given
         return
@@ -102,7 +102,7 @@ def _ledgers(given: Path | None) -> Iterator[Path]:
 
 
 def _record(run: FederationRun) -> dict[str, Any]:
-    """Everything the table shows, and more, as plain JSON."""
+    """Give everything the table shows, and more, as plain JSON."""
     from twofold.report.federation import Group, headline, mean_and_spread, size_groups
 
     groups = (Group(name="all", short="all", members=run.everyone), *size_groups(run.sizes))
@@ -131,7 +131,7 @@ def _record(run: FederationRun) -> dict[str, Any]:
 
 
 def _plain(value: float) -> float | None:
-    """JSON has no NaN."""
+    """Replace NaN, which JSON does not have."""
     return value if math.isfinite(value) else None
 
 
@@ -164,14 +164,14 @@ def _print(run: FederationRun, target: Path, ledgers: Path | None) -> None:
 
 
 def _left(plan: Plan, length: int) -> str:
-    """What one hospital sent, in words."""
+    """Describe what one hospital sent."""
     if plan.secure is None:
         return f"one message of {length:,} bytes"
     return f"{length:,} bytes, one message under masks and two of keys without data,"
 
 
 def _where(run: FederationRun, ledgers: Path | None) -> str:
-    """What to type to see one of the ledgers, if they were kept."""
+    """Say how to show one of the ledgers, if they were kept."""
     if ledgers is None:
         return ""
     return f"\nLedgers: twofold ledger show {ledgers / 'private' / run.entities[0].name}.ledger"
@@ -185,7 +185,7 @@ HELD_OUT_WORDS: Final = (
 REMARKS: Final = (
     "Every patient and every hospital here is simulated. The simulator is tuned to published facts about intensive "
     "care (docs/reference/hospitals.md) and is not evidence about real hospitals.",
-    "The noise is real: it comes from the operating system and is paid for in a ledger per hospital. Another run with "
+    "The noise is real: it comes from the operating system and is charged to one ledger per hospital. Another run with "
     "the same seed therefore gives slightly different private numbers. This page shows one draw.",
     "The server saw only the sum of all messages. Each hospital added its share of one noise. If all others and the "
     "server collude, the larger ε in the plan above protects the message of one hospital.",
@@ -198,7 +198,7 @@ SHOWN: Final = 5  # recommendations and reasons of the example
 
 
 def entity_lines(federation: Federation, done: Simulated, ledgers: Path) -> tuple[EntityLine, ...]:
-    """Gather what the report tells of each hospital."""
+    """Gather what the report says about each hospital."""
     return tuple(
         EntityLine(
             name=name,
@@ -233,7 +233,7 @@ def _strength(strength: float) -> str:
 
 
 def _gain(model: Model) -> float:
-    """By how much the hospital's own validation liked its choice better than the best model alone."""
+    """Gain of the chosen model over the best model alone, by the hospital's own validation."""
     alone = [line["loss"] for line in model.validation if line["strength"] == 0]
     taken = next((line["loss"] for line in model.validation if line.get("taken")), math.nan)
     return min(alone) - taken if alone else math.nan

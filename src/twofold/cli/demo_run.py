@@ -46,7 +46,7 @@ OPEN: Final = 10**9  # the price at which noise is next to nothing
 
 @dataclass(frozen=True, kw_only=True)
 class Demo:
-    """The options of the demo. The seed is that of simulation, split and plan, never of the noise."""
+    """The options of the demo. The seed is for simulation, split and plan, never for the noise."""
 
     patients: int
     n_hospitals: int
@@ -62,7 +62,7 @@ class Demo:
         return holdout(whole, users=SHARE, entries=HELD_OUT, rng=self.seed)
 
     def plan(self, federation: Federation) -> Plan:
-        """The plan: from the settings of the simulation, nothing counted in its data."""
+        """The plan, made from the settings of the simulation; nothing is counted in its data."""
         return Plan(
             catalog=federation.catalog,
             feedback="counts",
@@ -82,14 +82,14 @@ class Demo:
 
 @dataclass
 class Clock:
-    """Seconds of each step, told to a progress bar as they pass."""
+    """Seconds of each step, shown by a progress bar."""
 
     tell: Progress
     seconds: list[tuple[str, float]] = field(default_factory=list)
 
     @contextmanager
     def step(self, name: str, *, bar: bool = True) -> Iterator[None]:
-        """Time one step; without a bar where its phases have theirs."""
+        """Time one step; without a bar if its phases have their own."""
         if bar:
             self.tell(name, 0, 1)
         start = time.perf_counter()
@@ -161,7 +161,7 @@ def plan_of_popularity(plan: Plan) -> Plan:
 
 
 def messages(federation: Federation, plan: Plan, ledgers: Path) -> list[ReleaseMessage]:
-    """Round 1 of every hospital; a ledger that has the release hands it out again."""
+    """Round 1 of every hospital; a ledger that already has the release returns it."""
     ledgers.mkdir(parents=True, exist_ok=True)
     sent = []
     for name, ratings in federation.items():
@@ -176,10 +176,10 @@ Scores = Callable[[sparse.csr_array], NDArray[Any]]
 
 #: Key to name, what it is, and what leaves a hospital for it.
 WORDS = {
-    "popularity": ("Popularity here", "One list for all patients of a hospital: what is common there.", "nothing"),
+    "popularity": ("Popularity here", "One list for all patients of a hospital: its most common items.", "nothing"),
     "shared_popularity": (
         "Popularity everywhere",
-        "The same list for all: what is common over all hospitals, from noisy sums at the same price as below.",
+        "The same list for all: the most common items everywhere, from noisy sums at the same price as below.",
         "one private message",
     ),
     "alone": ("Alone", "A model of the hospital's own patients, tuned by its own validation.", "nothing"),
@@ -188,7 +188,7 @@ WORDS = {
         "The hospital's own model, pulled towards the shared factors as far as its own validation supports.",
         "one private message under masks",
     ),
-    "non_private": ("Federation, not private", "The same with next to no noise.", "exact sums, which is not allowed"),
+    "non_private": ("Federation, not private", "The same with almost no noise.", "exact sums, which is not allowed"),
     "pooled": (
         "Pooled raw data",
         "One model of everybody's records, the same for all hospitals.",
@@ -211,7 +211,7 @@ def common_here(federation: Federation) -> Compared:
 
 
 def common_everywhere(federation: Federation, means: NDArray[np.float64]) -> Compared:
-    """What the private sums of all hospitals together call popular."""
+    """Popular items by the private sums of all hospitals together."""
     return Compared(key="shared_popularity", scores=dict.fromkeys(federation, same_for_all(means)))
 
 
@@ -224,7 +224,7 @@ def alone(federation: Federation, plan: Plan, done: Callable[[int], object]) -> 
 
 
 def local_models(key: str, models: Mapping[Any, Model]) -> Compared:
-    """What a federation gave each hospital."""
+    """Each hospital's model from a federation."""
     return Compared(key=key, scores={name: model.scorer.scores for name, model in models.items()})
 
 
@@ -277,7 +277,7 @@ def measured(one: Compared, split: Split[Federation]) -> System:
 
 
 def same_for_all(scores: NDArray[Any]) -> Scores:
-    """Score alike for everyone."""
+    """Give everyone the same scores."""
     return lambda rows: np.tile(np.asarray(scores, dtype=np.float64), (rows.shape[0], 1))
 
 

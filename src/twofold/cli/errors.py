@@ -1,4 +1,4 @@
-"""`twofold errors`: what an error or an exit code means and what to do about it."""
+"""`twofold errors`: explain an error or an exit code, and what to do about it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["errors", "pages"]
 
 def errors(
     name: Annotated[
-        str | None, typer.Argument(help="As missing-column, MissingColumn or exit-code-3; without one, all names.")
+        str | None, typer.Argument(help="Such as missing-column, MissingColumn or exit-code-3; all names by default.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -41,7 +41,7 @@ def errors(
 
 
 def pages() -> dict[str, str]:
-    """Read the page of every error and exit code from the file that comes with the package.
+    """Read the section of every error and exit code from the packaged file.
 
     Examples
     --------

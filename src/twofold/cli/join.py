@@ -1,4 +1,4 @@
-"""`twofold join`: both rounds of a federation at one entity, by folders; whatever is due is done."""
+"""`twofold join`: take part in a federation as one entity, over folders, doing whatever is due."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def join(
     plan: PlanOption,
     data: DataOption,
     ledger: Annotated[Path, typer.Option(help="The ledger of this data set; see `twofold ledger new`.")],
-    outbox: Annotated[Path, typer.Option(help="Folder whose files are carried to the server.")],
+    outbox: Annotated[Path, typer.Option(help="Folder whose files go to the server.")],
     inbox: Annotated[Path, typer.Option(help="Folder in which the server's files arrive; may be the outbox.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where the model goes, as st-anna.model.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File for the model, such as st-anna.model.")],
     keys: Annotated[Path | None, typer.Option(help="Secret keys, for a plan with a secure sum.")] = None,
     entity: EntityName = None,
     catalog: CatalogOption = None,
@@ -55,16 +55,16 @@ def join(
     value: ValueColumn = "value",
     duplicates: Duplicates = "error",
     unknown_items: UnknownItems = "error",
-    version: Annotated[str, typer.Option(help="Public name of the state of the data; a new one spends anew.")] = "1",
+    version: Annotated[str, typer.Option(help="Public version of the data; a new version spends again.")] = "1",
     new_ledger: Annotated[
-        bool, typer.Option("--new-ledger", help="Start the ledger, for people who have none.")
+        bool, typer.Option("--new-ledger", help="Create the ledger, for people who have none.")
     ] = False,
-    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for the server; 0 looks once.")] = 0.0,
-    poll: Annotated[float, typer.Option(min=0.05, help="Seconds between two looks.")] = 2.0,
+    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for the server; 0 checks once.")] = 0.0,
+    poll: Annotated[float, typer.Option(min=0.05, help="Seconds between checks.")] = 2.0,
     separator: Separator = ",",
     json: Json = False,
 ) -> None:
-    """Take part: send what is due, take what has come, and write the model when the item factors are here.
+    """Take part: send what is due, read what has arrived, and write the model once the item factors are here.
 
     Safe to stop and start again at any time: nothing is drawn or paid for twice. Exit code 3 while the server is still
     waited for.
@@ -105,7 +105,7 @@ def join(
 
 
 def _check_folder(option: str, path: Path) -> None:
-    """Refuse a file in the place of a folder, before anything is drawn or spent."""
+    """Refuse a file in place of a folder before anything is drawn or spent."""
     if path.exists() and not path.is_dir():
         raise TransportError(
             "this is a file, not a folder; nothing was drawn or spent.",
@@ -135,7 +135,7 @@ def _print(
     if status.dropped:
         spent = "its budget is spent" if StepId.MASKED in status.sent else "nothing was drawn or spent"
         typer.echo(
-            f"note: the sum goes on without this entity's message; {spent}, and it gets the item factors all the same"
+            f"note: the sum continues without this entity's message; {spent}, and it still gets the item factors"
         )
     if rejected:
         typer.echo(f"  not taken: {rejected}", err=True)

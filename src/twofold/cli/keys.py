@@ -35,7 +35,7 @@ def new(
     made = new_keys(keys, entity)
     if output.exists() and output.read_bytes() != made.text.encode():
         raise DataError(
-            "{parameter}: another file has this name.",
+            "{parameter} names a file that already exists.",
             found=output.name,
             fix="choose another name, or remove that file",
             parameter="output",

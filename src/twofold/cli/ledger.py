@@ -22,7 +22,7 @@ from twofold.report.card import to_html, to_markdown
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, help="What left a data set, and what may still leave.")
+app = typer.Typer(no_args_is_help=True, help="Records of what has left a data set and what may still leave.")
 
 Book = Annotated[Path, typer.Argument(help="The ledger file.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON record and nothing else.")]
@@ -48,11 +48,11 @@ class Format(StrEnum):
 @app.command()
 def new(
     path: Book,
-    dataset: Annotated[str, typer.Option(help="A public name for the data set; it is printed on cards.")],
+    dataset: Annotated[str, typer.Option(help="Public name of the data set, printed on cards.")],
     epsilon: Epsilon,
     delta: Annotated[str, typer.Option(help="Ceiling in δ.")] = "0",
     unit: Annotated[Holder, typer.Option(help="Whose presence is hidden.")] = Holder.person,
-    entities: Annotated[int, typer.Option(help="In how many entities one person may be found.")] = 1,
+    entities: Annotated[int, typer.Option(help="Number of entities in which one person may be found.")] = 1,
     json: Json = False,
 ) -> None:
     """Start the ledger of a data set. An existing ledger is never changed."""
@@ -71,7 +71,7 @@ def show(path: Book, json: Json = False) -> None:
 def verify(
     path: Book,
     head: Annotated[
-        str | None, typer.Option(help="A hash noted elsewhere, such as on a card; it must still be in the chain.")
+        str | None, typer.Option(help="A hash kept elsewhere, such as on a card; it must still be in the chain.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -95,7 +95,7 @@ def verify(
 def raise_ceiling(
     path: Book,
     epsilon: Epsilon,
-    reason: Annotated[str, typer.Option(help="Why, and who agreed. Recorded in the ledger for good.")],
+    reason: Annotated[str, typer.Option(help="Why, and who agreed. Recorded in the ledger permanently.")],
     delta: Annotated[str | None, typer.Option(help="Ceiling in δ; unchanged by default.")] = None,
     json: Json = False,
 ) -> None:
@@ -110,7 +110,7 @@ def raise_ceiling(
 def card(
     path: Book,
     record: Annotated[int | None, typer.Option(help="Number of the release's record; the latest by default.")] = None,
-    form: Annotated[Format, typer.Option("--format", help="How to write it.")] = Format.markdown,
+    form: Annotated[Format, typer.Option("--format", help="Format of the card.")] = Format.markdown,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="A file; standard output by default.")] = None,
     json: Json = False,
 ) -> None:

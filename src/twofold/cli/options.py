@@ -1,4 +1,4 @@
-"""What verbs share: options, inputs that are checked before anything is drawn or spent, and progress bars."""
+"""Shared by all verbs: options, inputs checked before anything is drawn or spent, and progress bars."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def read_catalog(plan: Plan, plan_file: Path, catalog: Path | None) -> Catalog:
     found = Catalog.read(path)
     if found.hash != plan.catalog.hash:
         raise PlanMismatch(
-            "this is not the plan's item list.",
+            "this item list is not the plan's.",
             found=f"{len(found):,} items, hash {found.hash[:12]}",
             expected=f"{plan.n_items:,} items, hash {plan.catalog.hash[:12]}",
             fix=Set("catalog", "FILE"),
@@ -122,7 +122,7 @@ def _same(one: Path, other: Path) -> bool:
 
 
 def strength_of(text: str) -> float | Literal["auto", "own", "shared"]:
-    """Read a strength: a word, or a number from 0."""
+    """Read a strength: a word, or a number of at least 0."""
     if text in ("auto", "own", "shared"):
         return cast(Literal["auto", "own", "shared"], text)
     try:
@@ -130,12 +130,12 @@ def strength_of(text: str) -> float | Literal["auto", "own", "shared"]:
     except ValueError:
         strength = -1.0
     if not strength >= 0:  # NaN too
-        raise typer.BadParameter("a number from 0, or auto, own, shared", param_hint="--strength")
+        raise typer.BadParameter("a number of at least 0, or auto, own, shared", param_hint="--strength")
     return strength
 
 
 def open_ledger(path: Path, plan: Plan, name: str, *, new: bool) -> Ledger:
-    """Open the ledger; a new one only when asked for, since a second ledger would double a budget."""
+    """Open the ledger; create one only on request, since a second ledger would double a budget."""
     if new:
         ceiling = plan.budget if plan.spec.private else None
         return Ledger.open_or_create(path, dataset=name, ceiling=ceiling, unit=plan.unit)[0]
@@ -176,7 +176,7 @@ def read_agreed(path: Path) -> Plan:
 
 
 def missing_features(path: Path) -> str | None:
-    """Name the missing features file of a plan, or None; asked first, since such a plan may not even parse."""
+    """Name the missing features file of a plan, or None; called first, since such a plan may not even parse."""
     table = read_toml(path).get("features")
     if not isinstance(table, dict):
         return None
@@ -187,7 +187,7 @@ def missing_features(path: Path) -> str | None:
 
 
 def agreed_name(given: str | None, output: Path, plan: Plan) -> str:
-    """Give the entity's public name, from the option or the output; refuse one that the plan does not list."""
+    """Give the entity's public name from the option or the output; refuse a name that the plan does not list."""
     name = given if given is not None else output.name.split(".")[0]
     if plan.entities and name not in plan.entities:
         raise PlanMismatch(
@@ -201,7 +201,7 @@ def agreed_name(given: str | None, output: Path, plan: Plan) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Name as many as fit into a line.
+    """List as many names as fit on a line.
 
     Examples
     --------
@@ -216,14 +216,14 @@ def listed(names: Sequence[str]) -> str:
 
 @contextmanager
 def bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Show one bar; call what it gives with how much is done, of how much."""
+    """Show one bar; call the result with the amount done and the total."""
     with phases() as step:
         yield lambda done, total: step(what, done, total)
 
 
 @contextmanager
 def phases(*, keep: bool = True) -> Iterator[Callable[[str, int, int], None]]:
-    """A bar per phase, or one for all; call what it gives with the phase, how much is done, of how much.
+    """Show a bar per phase, or one for all; call the result with the phase, the amount done and the total.
 
     Shown on a terminal only, on standard error, and removed when done.
     """

@@ -1,4 +1,4 @@
-"""`twofold plan`: write a plan file, show it, and say what it would release before any data is touched."""
+"""`twofold plan`: write a plan file, show it, and explain what it would release before touching any data."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NO_KEYS = "a secure sum needs --public-key of every entity"
 
 
 def read_roster(paths: Sequence[Path]) -> Roster:
-    """Join the public keys of all entities; a key that is given twice, or alone, is a slip."""
+    """Join the public keys of all entities; refuse a repeated key, or a single one."""
     from twofold.identity.roster import Roster
 
     parts = [_public_keys(path) for path in paths]
@@ -47,7 +47,7 @@ def read_roster(paths: Sequence[Path]) -> Roster:
         )
     if len(roster) < 2:
         raise BadPlan(
-            "one entity alone has nobody to hide among.",
+            "a secure sum needs at least two entities.",
             found=f"the public keys of {listed(names)} only",
             expected=f"{_NO_KEYS}, two at least",
             fix="--public-key st-anna.pub --public-key st-bern.pub, and so on; twofold keys new makes them",
@@ -57,7 +57,7 @@ def read_roster(paths: Sequence[Path]) -> Roster:
 
 
 def _public_keys(path: Path) -> Roster:
-    """Read one file of public keys, and name it where it is none."""
+    """Read one file of public keys; an error names the file."""
     from twofold.identity.roster import Roster
 
     try:
@@ -67,7 +67,7 @@ def _public_keys(path: Path) -> Roster:
 
 
 def check_names(roster: Roster, entities: Sequence[str], n_entities: int | None) -> None:
-    """Refuse names and numbers of entities that are not those of the keys."""
+    """Refuse names and numbers of entities that do not match the keys."""
     if strangers := [name for name in entities if name not in roster]:
         raise BadPlan(
             "an entity has no public keys.",
@@ -85,7 +85,7 @@ def check_names(roster: Roster, entities: Sequence[str], n_entities: int | None)
         )
     if n_entities is not None and n_entities != len(roster):
         raise BadPlan(
-            "there are not as many public keys as entities.",
+            "the number of public keys differs from the number of entities.",
             found=f"--n-entities {n_entities}, and {len(roster)} keys",
             expected="the public keys of every entity, and no other",
             fix="--public-key of the others too, or leave --n-entities out: the keys are counted",
@@ -94,12 +94,12 @@ def check_names(roster: Roster, entities: Sequence[str], n_entities: int | None)
 
 
 def check_secure(given: Sequence[str], *, keys: bool, counted: bool) -> None:
-    """Refuse options of a secure sum where no secure sum is asked for, or nobody is known to take part."""
+    """Refuse options of a secure sum without a secure sum or without known entities."""
     if keys or not given:
         return
     if "survivors" not in given:
         raise BadPlan(
-            "an option of a secure sum without one.",
+            "this option belongs to a secure sum, and the plan has none.",
             found=", ".join(f"--{name.replace('_', '-')}" for name in given),
             expected=_NO_KEYS,
             fix=Set("public_key", "FILE"),
@@ -116,7 +116,7 @@ def check_secure(given: Sequence[str], *, keys: bool, counted: bool) -> None:
 
 
 def check_features(mechanism: str | None, features: Path | None) -> None:
-    """Refuse the mechanism that needs a table of features without one."""
+    """Refuse a mechanism that needs a table of features if there is none."""
     if mechanism == "features" and features is None:
         raise BadPlan(
             "the mechanism features needs a public table of what the items are.",
@@ -127,7 +127,7 @@ def check_features(mechanism: str | None, features: Path | None) -> None:
 
 
 def print_notes(plan: Plan, table: Features | None) -> None:
-    """Say what is allowed and probably not meant; beside the output, so that JSON stays JSON."""
+    """Warn about what is allowed but probably unintended; on standard error, so that JSON stays JSON."""
     for note in _notes(plan, table):
         typer.echo(f"note: {note}", err=True)
 
@@ -144,17 +144,17 @@ def _notes(plan: Plan, table: Features | None) -> Iterable[str]:
     times = {"--deadline": plan.deadline, "--share-deadline": None if secure is None else secure.share_deadline}
     for option, text in times.items():
         if text is not None and datetime.fromisoformat(text) <= datetime.now(UTC):
-            yield f"{option} {text} is in the past: the server would wait for nobody once enough have come"
+            yield f"{option} {text} is in the past: the server would stop waiting as soon as enough messages arrive"
 
 
 def new_plan_file(
-    file: Annotated[Path, typer.Argument(help="The plan file to write, as plan.toml.")],
+    file: Annotated[Path, typer.Argument(help="The plan file to write, such as plan.toml.")],
     catalog: CatalogFile,
     item: Annotated[str | None, typer.Option(help="Column of the item ids in the catalog.")] = None,
     separator: Separator = ",",
-    entity: Annotated[list[str] | None, typer.Option(help="Name that may take part; repeat for more.")] = None,
+    entity: Annotated[list[str] | None, typer.Option(help="An entity that may take part; repeat for more.")] = None,
     unit: Annotated[str, typer.Option(help="Whose presence is hidden: person or visit.")] = "person",
-    unit_entities: Annotated[int, typer.Option(help="In how many entities the same one may be found.")] = 1,
+    unit_entities: Annotated[int, typer.Option(help="Entities in which one person or visit may be found.")] = 1,
     features: Annotated[
         Path | None,
         typer.Option(help="Public table of what the items are: an item column and classes."),
@@ -163,18 +163,18 @@ def new_plan_file(
         list[Path] | None,
         typer.Option(help="Public keys of an entity (twofold keys new), for a secure sum; repeat for all."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     json: Json = False,
     **given: Any,
 ) -> None:
-    """Write a commented plan file for a catalog, with sane defaults. Touches no data but the public item list."""
+    """Write a commented plan file for a catalog, with sensible defaults. Reads only the public item list."""
     from twofold.data.catalog import Catalog
     from twofold.federation.plan_file import write_plan
     from twofold.federation.tables import save_features
 
     if file.exists() and not force:
         raise BadPlan(
-            "there is a file already.", found=file.name, fix=("another name", Set("force", True)), parameter="file"
+            "the file already exists.", found=file.name, fix=("another name", Set("force", True)), parameter="file"
         )
     check_features(given["mechanism"], features)
     items = Catalog.read(catalog, item=item, separator=separator)
@@ -204,7 +204,7 @@ def new_plan_file(
         refuse_output(path, (file, catalog, features, *(public_key or ())))
         if path.exists() and not force:
             raise BadPlan(
-                "there is a file already.", found=path.name, fix=("another name", Set("force", True)), parameter="file"
+                "the file already exists.", found=path.name, fix=("another name", Set("force", True)), parameter="file"
             )
     if table is not None:
         save_features(table, beside["features_file"])
@@ -217,12 +217,12 @@ def new_plan_file(
     else:
         typer.echo(f"Wrote {file.name}: {made.n_items:,} items, plan {made.hash[:12]}.")
         if named:
-            typer.echo(f"Beside it, for all sides as well: {', '.join(path.name for path in named.values())}.")
+            typer.echo(f"Beside it, also for every side: {', '.join(path.name for path in named.values())}.")
         typer.echo(f"Next: read it, agree on it, and see what it means: twofold plan explain {file.name}")
 
 
 def _option(note: FieldNote) -> inspect.Parameter:
-    """One option for one field: its help and its type are the field's."""
+    """Make the option of one field, with the field's help and type."""
     meaning = note.meaning + (f" {note.default} by default." if note.default not in ("", "none", "false") else "")
     if note.kind is bool:
         return inspect.Parameter(
@@ -261,7 +261,7 @@ def _features(path: Path, items: Catalog, separator: str) -> Features:
     return read_features(path, items, separator=separator)
 
 
-app = typer.Typer(no_args_is_help=True, help="Plans: the public numbers of a federation.")
+app = typer.Typer(no_args_is_help=True, help="Write, show and explain plans: the public parameters of a federation.")
 
 
 app.command("new")(_with_fields(new_plan_file))

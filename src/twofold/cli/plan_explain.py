@@ -1,4 +1,4 @@
-"""`twofold plan explain`: what a plan would release, and whether it can be useful, from public numbers only."""
+"""`twofold plan explain`: explain what a plan would release and whether it can be useful, from public numbers only."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ Judge = Callable[[ReleaseParameters], Usefulness]
 def explain_plan(
     file: Annotated[Path | None, typer.Argument(help="A plan file, or a TOML file with the numbers below.")] = None,
     n_items: Annotated[int | None, typer.Option(help="Length of the public catalog.")] = None,
-    n_users: Annotated[int | None, typer.Option(help="Promised users per entity; never counted for this.")] = None,
+    n_users: Annotated[int | None, typer.Option(help="Promised users per entity; agreed, never counted.")] = None,
     bound: Annotated[float | None, typer.Option(help="Largest value of one entry.")] = None,
     max_items: Annotated[int | None, typer.Option(help="Most items one user may have.")] = None,
     n_prototypes: Annotated[int | None, typer.Option(help="Prototypes per entity.")] = None,
-    n_entities: Annotated[int | None, typer.Option(help="How many entities take part; 1 by default.")] = None,
+    n_entities: Annotated[int | None, typer.Option(help="Number of entities that take part; 1 by default.")] = None,
     delta: Annotated[float | None, typer.Option(help="The δ of Gaussian noise; 1e-6 by default.")] = None,
     epsilon: Annotated[
         list[float] | None, typer.Option(help="Repeat for more; 0.1, 0.3, 1, 3 and 10 by default.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON record and nothing else.")] = False,
 ) -> None:
-    """Say what would leave, how large the noise is against a public signal, and whether that can be useful.
+    """Show what would leave, how large the noise is next to a public signal, and whether that can be useful.
 
     Touches no data and spends nothing. Options ask "what if" and change no file.
     """
@@ -83,7 +83,7 @@ def explain_plan(
 
 
 def _explain_numbers(public: ReleaseParameters, epsilons: Sequence[float], *, json: bool) -> None:
-    """Explain as many prototypes as asked for, with the whole budget on them, where there is no plan yet."""
+    """Explain the requested number of prototypes, with the whole budget on them, when there is no plan yet."""
     rows = _rows(public, cells_usefulness, epsilons)
     numbers = public.n_prototypes * (public.n_items + 1)
     if json:
@@ -99,20 +99,20 @@ def _explain_numbers(public: ReleaseParameters, epsilons: Sequence[float], *, js
 
 
 def _numbers(given: Mapping[str, Any]) -> ReleaseParameters:
-    """Read the numbers of a file without a plan, and of options."""
+    """Read the public numbers from a file that is not a plan, and from options."""
     known = sorted({one.name for one in fields(ReleaseParameters)} | set(Plan.model_fields))
     for name in given:
         if name not in known:
             near = get_close_matches(name, known, n=1)
             raise BadPrivacyParameter(
-                "the file has a number that is not known.",
+                "the file has an unknown field.",
                 found=f"{name:.40}",
                 expected=f"perhaps {near[0]}" if near else f"{', '.join(_NEEDED)}, ...",
                 parameter=f"{name:.40}",
             )
     if missing := [name for name in _NEEDED if given.get(name) is None]:
         raise BadPrivacyParameter(
-            "the public numbers are not complete.",
+            "the public numbers are incomplete.",
             found=f"missing {', '.join(missing)}",
             expected=", ".join(_NEEDED),
             fix="add them to the file, or give them as options",
@@ -132,7 +132,7 @@ def _numbers(given: Mapping[str, Any]) -> ReleaseParameters:
 
 
 def _epsilons(own: Any, asked: Sequence[float] | None) -> list[float]:
-    """Show what was asked for; else the plan's own ε among the usual ones."""
+    """Give the requested ε; by default the plan's own among the usual ones."""
     if asked:
         return list(asked)
     extra = own if isinstance(own, list) else [] if own is None else [own]
@@ -141,13 +141,13 @@ def _epsilons(own: Any, asked: Sequence[float] | None) -> list[float]:
 
 
 def note_features(file: Path) -> None:
-    """Say that the plan's table of features is not there; commands that need it refuse, others go on."""
+    """Note that the plan's table of features is missing; commands that need it refuse, others continue."""
     if (name := missing_features(file)) is not None:
         typer.echo(f"note: the plan's table of features is missing: no {name} beside {file.name}", err=True)
 
 
 def _changed(plan: Plan, changes: dict[str, Any], epsilons: list[float] | None) -> Plan:
-    """The plan with what the options say instead; one ε is the plan's, several are only for the table."""
+    """Give the plan with the options applied; one ε replaces the plan's, several are only for the table."""
     if "n_items" in changes:
         changes = {**changes, "catalog": CatalogKey(hash=plan.catalog.hash, n_items=changes["n_items"])}
         del changes["n_items"]
@@ -157,12 +157,12 @@ def _changed(plan: Plan, changes: dict[str, Any], epsilons: list[float] | None) 
 
 
 def release_lines(plan: Plan) -> list[str]:
-    """What would leave, from which mechanism, and at what price."""
+    """Describe what would leave, by which mechanism, and at what price."""
     spec, honest = plan.spec, plan.parameters.honest
     holder = {"person": "a person with everything recorded about them", "visit": "one visit"}[plan.unit.holder]
     lines = [f"Mechanism: {spec.mechanism}" + (f", chosen by auto.\n  {spec.reason}" if spec.reason else ".")]
     if spec.rows is None:
-        lines.append("What would leave, once: as many rows as private data decide. NOT private.")
+        lines.append("What would leave, once: a number of rows that private data decide. NOT private.")
     else:
         shapes = ", ".join(f"{one.name} {' x '.join(f'{size:,}' for size in one.shape)}" for one in spec.arrays)
         lines.append(f"What would leave an entity, once: {shapes}, whole numbers, {array_bytes(plan):,} bytes,")
@@ -185,7 +185,7 @@ def release_lines(plan: Plan) -> list[str]:
         lines.append(f"Secure sum: the server sees only the sum; the noise is shared among {honest} honest entities.")
         alone = spec.sum.alone_epsilon
         said = f"ε = {rounded_up(Fraction(str(alone)))}." if math.isfinite(alone) else "nothing is promised."
-        lines.append(f"  One message alone, should all others collude with the server: {said}")
+        lines.append(f"  One message alone, if all others collude with the server: {said}")
     if plan.unit.entities > 1:
         lines.append(f"  Found in up to {plan.unit.entities} entities: {brief(cost_of(plan.across))} in all.")
     if plan.simulation:
@@ -219,7 +219,7 @@ def release_record(plan: Plan) -> dict[str, Any]:
 
 
 def plan_lines(plan: Plan) -> list[str]:
-    """Every field of a plan, one a line."""
+    """Give every field of a plan, one per line."""
     record = plan.as_dict() | {"epsilon": f"{plan.epsilon}", "delta": f"{float(plan.delta):g}"}
     record["catalog"] = f"{plan.n_items:,} items, hash {plan.catalog.hash[:12]}"
     where = "one entity only" if plan.unit.entities == 1 else f"up to {plan.unit.entities} entities"
@@ -278,7 +278,7 @@ def _range(ratio: Range | None) -> str:
 
 
 def _thousands(number: float) -> str:
-    """Short enough for a table of nine columns; beyond a thousand the digits say nothing."""
+    """Shorten a number for a table of nine columns; beyond a thousand, digits say nothing."""
     return _short(number) if number < 999.5 else f"{number / 1000:,.2g}k" if number < 99_500 else f"{number:.0e}"
 
 
@@ -296,12 +296,12 @@ def _prototype_legend(public: ReleaseParameters, rows: Sequence[Usefulness]) -> 
         [
             f"best guess: how often an attacker is right about one person, from even odds; Gaussian at δ = {delta:g}.",
             f"on a sum, on a mean: standard deviation of the noise; an entry is at most {public.value_cap:g}.",
-            "Signal over noise, users of a prototype with little in common - exactly alike; below 1 it drowns:",
+            "Signal over noise, users of a prototype with little in common - exactly alike; below 1, noise hides it:",
             "  one number: a single released sum; patterns: the prototypes, all entities factorized together;",
             "  profile: everything added up, that is, which items are frequent.",
             *reasons,
-            f"At ε = {near.epsilon:g} ({near.law.capitalize()}), patterns drown below {near.users_needed:,} users "
-            "per entity.",
+            f"At ε = {near.epsilon:g} ({near.law.capitalize()}), noise hides patterns below {near.users_needed:,} "
+            "users per entity.",
         ]
     )
 
@@ -363,7 +363,7 @@ def _show_statistic(plan: Plan, epsilons: Sequence[float]) -> None:
 
 
 def _share(share: float) -> str:
-    """A share in percent, as far as it says something: from 1 on nothing at all is seen."""
+    """Give a share in percent; from 1 on, nothing can be seen."""
     return "all" if share >= 1 else f"{100 * share:.2g} %" if share < 0.1 else f"{100 * share:.3g} %"
 
 

@@ -23,14 +23,14 @@ History = Annotated[str | None, typer.Option(help="History of a new person: item
 
 def recommend(
     model: Annotated[Path, typer.Argument(help="A model made by `twofold personalize`.")],
-    user: Annotated[str | None, typer.Option(help="Id of a user in the model.")] = None,
+    user: Annotated[str | None, typer.Option(help="A user id in the model.")] = None,
     history: History = None,
-    everyone: Annotated[bool, typer.Option("--all", help="For every user, into a Parquet file.")] = False,
-    n: Annotated[int, typer.Option("-n", "--number", min=1, help="How many items.")] = 10,
+    everyone: Annotated[bool, typer.Option("--all", help="Recommend for every user, into a Parquet file.")] = False,
+    n: Annotated[int, typer.Option("-n", "--number", min=1, help="Number of items.")] = 10,
     items: Annotated[list[str] | None, typer.Option("--only", help="Only among these items; repeat for more.")] = None,
     seen: Annotated[bool, typer.Option("--seen/--unseen", help="Include items the user already has.")] = False,
-    why: Annotated[bool, typer.Option("--why", help="Say which of the user's items led to each one.")] = False,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Parquet file for --all.")] = None,
+    why: Annotated[bool, typer.Option("--why", help="Show which of the user's items led to each one.")] = False,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="The Parquet file for --all.")] = None,
     json: Json = False,
 ) -> None:
     """Recommend items to one user, to a new person, or to everyone. Nothing leaves this machine."""
@@ -65,7 +65,7 @@ def _everyone(loaded: Model, output: Path, *, n: int, items: list[Any] | None, s
 
 
 def _as_user(loaded: Model, text: str) -> Any:
-    """The id as the data has it: a model of whole-number ids takes 17 for "17"."""
+    """Give the id in the type of the data: a model of whole-number ids takes 17 for "17"."""
     return _typed(text, loaded.history.user_ids.kind)
 
 

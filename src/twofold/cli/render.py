@@ -1,4 +1,4 @@
-"""Errors and warnings of the library in the words of a shell: options of the verb instead of parameters."""
+"""Errors and warnings of the library for the command line: options of the verb instead of parameters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Shell", "Verb", "all_verbs", "shell_words"]
 
 
 class Shell(Surface):
-    """What a verb calls things: a parameter by its option, a field of a plan as the file has it.
+    """Names used by a verb: a parameter by its option, a field of a plan as in the file.
 
     Parameters
     ----------
@@ -47,12 +47,12 @@ class Shell(Surface):
         return cls({str(one.name): max(one.opts, key=len) for one in given})
 
     def name(self, parameter: str) -> str:
-        """Name the option, or the field as it stands in a plan file."""
+        """Name the option, or the field as in a plan file."""
         last = self.options.get(parameter.rpartition(".")[2], parameter)
         return self.options.get(parameter.replace(".", "_"), last)
 
     def fix(self, fix: Fix) -> str:
-        """Say what to do; of several ways those that this verb has options for."""
+        """Say what to do; of several ways, give those for which this verb has options."""
         if isinstance(fix, tuple):
             fix = (
                 tuple(one for one in fix if not isinstance(one, Set) or self.name(one.parameter) != one.parameter)
@@ -70,7 +70,7 @@ class Shell(Surface):
 
 
 class Verb(TyperCommand):
-    """A command whose refusals are printed in terms of its own options; `main` turns them into an exit code."""
+    """A command that prints its errors in terms of its options; `main` turns them into an exit code."""
 
     def __init__(self, name: str | None, **given: Any) -> None:
         super().__init__(name, **given)
@@ -89,7 +89,7 @@ class Verb(TyperCommand):
 
 
 def all_verbs(app: typer.Typer) -> None:
-    """Make every command of an application, and of those inside it, a `Verb`."""
+    """Make every command of an application and its subcommands a `Verb`."""
     for command in app.registered_commands:
         command.cls = Verb
     for group in app.registered_groups:
@@ -99,7 +99,7 @@ def all_verbs(app: typer.Typer) -> None:
 
 @contextmanager
 def shell_words(*, secure: bool = False) -> Iterator[None]:
-    """Say in a shell's words what changed data need.
+    """Say, for the command line, what changed data need.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""`twofold release`, `factorize` and `personalize`: the single steps of the two rounds, one command each."""
+"""`twofold release`, `factorize` and `personalize`: the single steps of the two rounds."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def release(
     separator: Separator = ",",
     json: Json = False,
 ) -> None:
-    """Make an entity's one message: reserve the budget, draw the noise, store it, write it.
+    """Make an entity's one message: reserve the budget, draw the noise, store and write the message.
 
     Running it again writes the same bytes and spends nothing.
     """
@@ -82,7 +82,7 @@ def release(
     agreed = read_agreed(plan)
     if agreed.secure is not None:
         raise PlanMismatch(
-            "this plan has a secure sum, which takes more steps than one message; nothing was drawn.",
+            "this plan has a secure sum, which needs more than one message; nothing was drawn.",
             fix=Run("join --keys ... --outbox ... --inbox ..."),
             parameter="secure",
         )
@@ -189,7 +189,7 @@ def personalize(
     separator: Separator = ",",
     json: Json = False,
 ) -> None:
-    """Fit an entity's model; its own validation decides how much it takes from the shared factors. Costs nothing.
+    """Fit an entity's model; its own validation decides how far to follow the shared factors. Costs nothing.
 
     Without factors it is the entity's own model, with nothing shared: what a federation has to beat.
     """
@@ -206,7 +206,7 @@ def personalize(
     shared = EntityFolder(factors, factors, agreed).fetch(ROUNDS) if factors and factors.is_dir() else factors
     if isinstance(shared, NothingYet):
         found = not_taken(shared.rejected) or None
-        raise NotReady("the item factors have not arrived yet.", found=found, fix="run the same again later")
+        raise NotReady("the item factors have not arrived yet.", found=found, fix="run the same command again later")
     model = agent.personalize(shared, local=chosen, strength=strength_of(strength))
     model.save(output)
     if json:

@@ -1,4 +1,4 @@
-"""`twofold simulate`: every entity of one table, both rounds, in this process."""
+"""`twofold simulate`: run both rounds for every entity of one table, in this process."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def simulate(
         Path | None, typer.Option(help="Folder with a ledger per entity; needed unless the plan is a simulation.")
     ] = None,
     new_ledgers: Annotated[
-        bool, typer.Option("--new-ledgers", help="Start the ledgers that are missing, for people who have none.")
+        bool, typer.Option("--new-ledgers", help="Create missing ledgers, for people who have none.")
     ] = False,
     seed: Annotated[
         int | None, typer.Option(min=0, help="Repeatable noise, for a plan that is a simulation; not private.")
@@ -110,14 +110,14 @@ def _save(done: Simulated, folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise TransportError("the output folder could not be made.", found=f"{folder.name}: {error.strerror}") from None
+        raise TransportError("cannot create the output folder.", found=f"{folder.name}: {error.strerror}") from None
     save_factors(done.factors, folder / "items.round2", done.plan)
     for label, model in done.models.items():
         model.save(folder / f"{done.names[label]}.model")
 
 
 def _save_plan(plan: Plan, folder: Path, catalog: Path | None) -> None:
-    """Write the plan with the keys of a secure sum, which the factors belong to."""
+    """Write the plan with the keys of a secure sum; the factors belong to it."""
     assert plan.secure is not None
     assert plan.secure.keys is not None
     plan.secure.keys.write(folder / "plan.roster")
@@ -167,7 +167,7 @@ def _show(done: Simulated, output: Path | None) -> None:
     if done.factors.note:
         console.print(Text(done.factors.note))
     if not done.private:
-        console.print("NOT PRIVATE: a simulation; nothing of this may be published as private", highlight=False)
+        console.print("NOT PRIVATE: a simulation; do not publish any of it as private", highlight=False)
     if output is not None:
         console.print(f"written to {output}: items.round2 and a model per entity", highlight=False)
 

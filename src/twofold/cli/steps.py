@@ -1,4 +1,4 @@
-"""The steps of a federation, and how far it is, in the words of the command line."""
+"""The steps and the progress of a federation, in the words of the command line."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ARRIVING: Final = {
 
 
 def not_taken(rejected: Iterable[Rejected], most: int = 3) -> str:
-    """Name the first few things that lie there and are not taken, and why.
+    """Name the first few rejected files, and why.
 
     Examples
     --------

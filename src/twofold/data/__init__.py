@@ -1,4 +1,4 @@
-"""Everything that happens to data before privacy: catalog, ratings, reading, bounding, splitting."""
+"""Data before privacy: catalog, ratings, reading, bounding, splitting."""
 
 from twofold.data.bounds import Bounds, BoundsReport
 from twofold.data.catalog import Catalog, Identifiers

@@ -1,4 +1,4 @@
-"""Bounds: what one user can contribute at most, by public numbers only."""
+"""Bounds on what one user can contribute, from public numbers only."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class BoundsReport:
 
     @property
     def mass_kept(self) -> float:
-        """Share of the mass that is left after all bounds."""
+        """Share of the mass that remains after all bounds."""
         return 1.0 - self.mass_clipped - self.mass_dropped - self.mass_scaled
 
 
@@ -110,14 +110,14 @@ class Bounds:
         if self.keep not in ("random", "largest"):
             raise _unusable("keep", self.keep, "random or largest")
         if (self.norm is None) != (self.norm_cap is None):
-            raise _unusable("norm_cap", "a norm or a cap alone", "both norm (l1 or l2) and norm_cap, or neither")
+            raise _unusable("norm_cap", "only one of the two", "both norm (l1 or l2) and norm_cap, or neither")
         if self.norm not in (None, "l1", "l2"):
             raise _unusable("norm", self.norm, "l1 or l2")
         if self.norm_cap is not None and not (math.isfinite(self.norm_cap) and self.norm_cap > 0):
             raise _unusable("norm_cap", self.norm_cap, "a finite number above 0")
 
     def apply(self, ratings: Ratings) -> tuple[Ratings, BoundsReport]:
-        """Bound every user's row; also say what was cut (private, local).
+        """Bound every user's row; also report what was cut (private, local).
 
         Parameters
         ----------
@@ -231,7 +231,7 @@ def _unusable(parameter: str, found: object, expected: str) -> BadBound:
 
 
 def _towards_zero(exact: npt.NDArray[np.float64], dtype: np.dtype[Any]) -> Floats:
-    """Round to `dtype` without growing, so that a cap that held before rounding holds after it."""
+    """Round to `dtype` without increasing any value, so that a cap still holds after rounding."""
     rounded = exact.astype(dtype)
     grown = np.abs(rounded.astype(np.float64)) > np.abs(exact)
     rounded[grown] = np.nextafter(rounded[grown], np.zeros(1, dtype=dtype))

@@ -95,7 +95,7 @@ class Identifiers(Sequence[Any]):
         return self._positions.get(value)
 
     def position(self, value: object) -> int:
-        """Position of one id; UnknownUser, which is a KeyError, if it is not here."""
+        """Position of one id; raises UnknownUser, a KeyError, if the id is unknown."""
         found = self.get(value)
         if found is None:
             raise UnknownUser(
@@ -188,7 +188,7 @@ def _has_duplicates(series: pl.Series) -> bool:
 
 
 def _same_type(value: object, example: object) -> bool:
-    """An integer is an integer whatever its width; True is not 1."""
+    """Treat integers of any width as one type; True is not 1."""
     if isinstance(value, np.generic):
         value = value.item()
     return type(value) is type(example)
@@ -290,12 +290,12 @@ def _hash_join(column: pl.Series, ids: pl.Series) -> Codes:
 
 
 def _common_integer(one: pl.DataType, other: pl.DataType) -> type[pl.DataType] | pl.DataType:
-    """Widths may differ between a catalog and a table; 128 bits hold them all."""
+    """Widen integers to 128 bits, since widths may differ between a catalog and a table."""
     return pl.Int128 if one.is_integer() and other.is_integer() else other
 
 
 class Catalog:
-    """The public item list of a federation: ids, their columns, and a hash both sides compare.
+    """The public item list of a federation: ids, their columns, and a hash that both sides compare.
 
     A catalog is written down before anyone looks at data. There is no way to make one from ratings, to merge two, or
     to add the items an entity happens to have: the union of private item lists would itself be a release.
@@ -357,7 +357,7 @@ class Catalog:
 
     @property
     def hash(self) -> str:
-        """SHA-256 of the ordered ids by their text; equal for equal lists however they were stored."""
+        """SHA-256 of the text of the ordered ids; equal for equal lists, however they are stored."""
         return self._hash
 
     def __len__(self) -> int:
@@ -373,11 +373,11 @@ class Catalog:
         return f"Catalog({len(self):,} items, {self._hash[:12]})"
 
     def column(self, item: object) -> int:
-        """Column of an item id; CatalogError if the catalog does not have it."""
+        """Column of an item id; raises CatalogError if the catalog does not have it."""
         found = self._items.get(item)
         if found is None:
             raise CatalogError(
-                "the catalog has no such item.",
+                "the catalog does not have this item.",
                 found=f"an id of type {type(item).__name__}",
                 expected=f"one of its {len(self):,} ids of type {self._items.kind}",
                 parameter="item",
@@ -408,7 +408,7 @@ class Catalog:
         return cls(frame[name].alias("item"), rest if rest.width else None)
 
     def write(self, path: str | Path) -> None:
-        """Write to CSV or Parquet by the ending of the name, whole or not at all."""
+        """Write to CSV or Parquet, by the ending of the name, completely or not at all."""
         ids = self._items.to_polars()
         if ids.dtype == pl.Object:
             ids = pl.Series(self._items.texts())
@@ -437,10 +437,10 @@ def _unique_items(items: Iterable[Hashable] | pl.Series) -> Identifiers:
 
 
 def same_catalog(one: Catalog, other: Catalog) -> None:
-    """Refuse two different catalogs, naming both by size and hash."""
+    """Refuse two different catalogs; the error gives size and hash of both."""
     if one != other:
         raise CatalogError(
-            "these belong to different item lists.",
+            "these objects belong to different item lists.",
             found=repr(other),
             expected=repr(one),
             fix="read both with the same catalog file",

@@ -90,7 +90,7 @@ def read_features(
 
 
 def class_features(words: Iterable[Iterable[str]]) -> Features:
-    """Give every class a column, in the order of their names: 1 where an item belongs to it.
+    """Give every class a column, in order of name: 1 where an item belongs to it.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def class_features(words: Iterable[Iterable[str]]) -> Features:
 
 
 def _rows(ids: pl.Series, catalog: Catalog) -> npt.NDArray[np.int64]:
-    """Place of every line's item in the catalog."""
+    """Position of every row's item in the catalog."""
     check_ids(ids, "item")
     rows = catalog.items.encode(ids).astype(np.int64)
     if unknown := int((rows < 0).sum()):
@@ -122,12 +122,12 @@ def _rows(ids: pl.Series, catalog: Catalog) -> npt.NDArray[np.int64]:
             "the table names items that the catalog does not have.",
             found=f"{unknown:,} of {len(rows):,} ids, of type {ids.dtype}",
             expected=f"ids of the catalog, of type {catalog.items.kind}",
-            fix="remove those lines, or read it with the catalog it was made for",
+            fix="remove those rows, or use the catalog that the table was made for",
             parameter="item",
         )
     if len(np.unique(rows)) != len(rows):
         raise DuplicateEntries(
-            "an item has two lines of features.", expected="each item once", fix="remove one of them", parameter="item"
+            "an item has two rows of features.", expected="each item once", fix="remove one of them", parameter="item"
         )
     return rows
 
@@ -152,7 +152,7 @@ def _of_numbers(facts: pl.DataFrame, rows: npt.NDArray[np.int64], n_items: int) 
         if not np.isfinite(column).all() or (column != np.rint(column)).any() or np.abs(column).max() > LARGEST_FEATURE:
             raise BadValue(
                 f"the feature {name!r} is not a whole number everywhere.",
-                found="a missing, broken or too large number",
+                found="a missing number, a fraction, or one that is too large",
                 expected=f"whole numbers from -{LARGEST_FEATURE:,} to {LARGEST_FEATURE:,} in every line",
                 fix="fill gaps with 0, and multiply fractions (by 100, say) and round them",
                 parameter=name,

@@ -22,7 +22,7 @@ __all__ = ["Federation", "read_federation"]
 
 @final
 class Federation(Mapping[Any, Ratings]):
-    """Entity name to Ratings, all over one catalog. In real life nobody holds this object.
+    """Entity name to Ratings, all over one catalog. In practice, nobody holds this object.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ class Federation(Mapping[Any, Ratings]):
         return int(seen.sum())
 
     def pooled(self) -> Ratings:
-        """All users in one table: what the entities may not do, and every comparison needs.
+        """All users in one table: forbidden to real entities, needed for comparisons.
 
         User ids stay as they are if they differ between entities; else they become (entity, id) pairs.
         """

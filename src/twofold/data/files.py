@@ -1,4 +1,4 @@
-"""Tables on disk: CSV (also gzipped) and Parquet, read whole or refused, written whole or not at all.
+"""Tables on disk: CSV (also gzipped) and Parquet, read completely or refused, written completely or not at all.
 
 A CSV file has no types. Ids are read as text and become integers only if that loses nothing, so that ``007`` stays
 ``007`` and ``17`` is the number 17.
@@ -56,13 +56,13 @@ def read_file(
     mark = {"tab": "\t", "\\t": "\t"}.get(separator, separator)  # a shell hands on a backslash and a t
     if len(mark.encode()) != 1:
         raise DataError(
-            "not a separator.", found=repr(separator), expected="one character, or tab", parameter="separator"
+            "the separator is wrong.", found=repr(separator), expected="one character, or tab", parameter="separator"
         )
     return _read_csv(path, columns, separator=mark, text=text, numbers=numbers)
 
 
 def file_format(path: Path) -> FileFormat:
-    """Look at the first bytes; refuse what is missing, a folder, empty, or no Parquet despite its name."""
+    """Check the first bytes; refuse a path that is missing, a folder, empty, or not Parquet despite its name."""
     try:
         with path.open("rb") as file:
             head = file.read(512)
@@ -167,7 +167,7 @@ def _read_floats(
     overrides: Mapping[str, type[pl.DataType]],
     numbers: Sequence[str],
 ) -> pl.DataFrame:
-    """The guess failed: whole numbers at the top and fractions below, text among the values, or real damage."""
+    """Handle a failed type guess: fractions below whole numbers, text among the values, or real damage."""
     try:
         return _scan(path, separator, {**overrides, **dict.fromkeys(numbers, pl.Float64)}, columns)
     except UnreadableSource:
@@ -192,7 +192,7 @@ def _header(path: Path, separator: str) -> list[str]:
 
 
 def _explain_csv(path: Path, separator: str, columns: Sequence[str] | None, numbers: Sequence[str]) -> None:
-    """After a failed parse: say so if the reason is text in a column of numbers."""
+    """After a failed parse, check whether the reason is text in a column of numbers."""
     try:
         frame = pl.read_csv(
             path, separator=separator, infer_schema=False, columns=None if columns is None else list(columns)
@@ -233,7 +233,7 @@ def require_columns(
         name = "tab" if other == "\t" else other
         fix = Set("separator", name)
     raise MissingColumn(
-        "the table lacks a column.",
+        "the table does not have this column.",
         found=_listing(present),
         expected="columns " + ", ".join(missing),
         fix=fix,
@@ -242,7 +242,7 @@ def require_columns(
 
 
 def _listing(columns: Sequence[str]) -> str:
-    """Column names for a message; not those of a file without a header, whose first row is somebody's."""
+    """Column names for an error; none for a file without a header, whose first row is private data."""
     if any(re.fullmatch(r"[-+]?[0-9.,]+", name.strip()) for name in columns):
         return "a first line that looks like data, not like names (not shown)"
     shown = [name if name.isprintable() and len(name) <= 40 else "..." for name in columns[:20]]
@@ -251,7 +251,7 @@ def _listing(columns: Sequence[str]) -> str:
 
 @contextmanager
 def _our_errors(name: str) -> Iterator[None]:
-    """Turn whatever a parser throws at damaged bytes into our error, without its text, which may quote the data."""
+    """Turn a parser's error on damaged bytes into ours, without its text, which may quote the data."""
     try:
         yield
     except (TwofoldError, KeyboardInterrupt, SystemExit, MemoryError):

@@ -1,4 +1,4 @@
-"""Ratings: one entity's users by items, with what is observed."""
+"""Ratings: one entity's matrix of users by items, with the observed entries."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FEEDBACKS: Final = ("ratings", "counts")
 
 @dataclass(frozen=True, kw_only=True)
 class Notes:
-    """What reading did to the table. Private: shown only where the data is."""
+    """What reading changed in the table. Private: shown only where the data is."""
 
     rows: int = 0
     duplicates_merged: int = 0
@@ -92,7 +92,7 @@ class Ratings:
 
     @property
     def n_users(self) -> int:
-        """Number of users, those without an entry included."""
+        """Number of users, including those without an entry."""
         return len(self.user_ids)
 
     @property
@@ -146,7 +146,7 @@ class Ratings:
         return Ratings(self.matrix, self.user_ids, self.catalog, feedback, self.notes)
 
     def digest(self) -> str:
-        """SHA-256 of users, entries, catalog and feedback; does not depend on the order the rows came in."""
+        """SHA-256 of users, entries, catalog and feedback; independent of the order of the rows."""
         state = hashlib.sha256(f"twofold ratings 1 {self.feedback} {self.catalog.hash}\n".encode())
         state.update(self.user_ids.digest().encode())
         for part, kind in ((self.matrix.indptr, "<i8"), (self.matrix.indices, "<i8"), (self.matrix.data, "<f8")):
@@ -155,7 +155,7 @@ class Ratings:
 
 
 def check_values(values: npt.NDArray[np.floating[Any]], feedback: Feedback) -> None:
-    """Refuse NaN, infinity, and negative counts, without saying where or what."""
+    """Refuse NaN, infinity and negative counts; the error gives neither place nor value."""
     if values.size == 0:
         return
     low, high = values.min(), values.max()  # NaN and infinity survive min and max

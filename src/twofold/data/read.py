@@ -1,4 +1,4 @@
-"""read_ratings: from any table to Ratings."""
+"""Read any table as Ratings."""
 
 from __future__ import annotations
 
@@ -123,9 +123,9 @@ def read_ratings(
 
 def _check_rules(duplicates: str, unknown_items: str) -> None:
     if duplicates not in ("error", "sum", "mean", "last"):
-        raise DataError("{parameter}: no such rule.", expected="error, sum, mean or last", parameter="duplicates")
+        raise DataError("{parameter} is not a known rule.", expected="error, sum, mean or last", parameter="duplicates")
     if unknown_items not in ("error", "drop"):
-        raise DataError("{parameter}: no such rule.", expected="error or drop", parameter="unknown_items")
+        raise DataError("{parameter} is not a known rule.", expected="error or drop", parameter="unknown_items")
 
 
 def _values(
@@ -169,10 +169,10 @@ def _check_range(
     limits = value_range or (0.0 if feedback == "counts" else -SANE_RANGE, SANE_RANGE)
     low, high = limits if isinstance(limits, tuple) and len(limits) == 2 else (1.0, 0.0)
     if not low <= high:
-        raise DataError("{parameter} is impossible.", expected="(low, high) with low <= high", parameter="value_range")
+        raise DataError("{parameter} is not a range.", expected="(low, high) with low <= high", parameter="value_range")
     if numbers.min() < low or numbers.max() > high:
         raise BadValue(
-            f"the value column {name!r} leaves its range.",
+            f"the value column {name!r} has values outside its range.",
             expected=f"values from {low:g} to {high:g}",
             fix="correct the values, or give the public limits: value_range=(low, high)",
             parameter="value_range",

@@ -166,7 +166,7 @@ def _split(data: Data, choose: Callable[[npt.NDArray[np.int64], np.random.Genera
 
 
 def _named(base: int, name: object) -> np.random.Generator:
-    """A generator per entity: one entity more or less leaves the others' draws alone."""
+    """One generator per entity, so that adding or removing an entity does not change the others' draws."""
     digest = hashlib.blake2b(str(name).encode(), digest_size=8).digest()
     return np.random.default_rng([base, int.from_bytes(digest, "big")])
 

@@ -1,4 +1,4 @@
-"""One door for every kind of table: files, frames of any library, DuckDB relations, SQL queries.
+"""Read every kind of table: files, frames of any library, DuckDB relations, SQL queries.
 
 Frames go through narwhals, so pandas, polars, Arrow and DuckDB share one path; files and queries become polars frames.
 """
@@ -67,7 +67,7 @@ def _columns(native: Any, columns: Sequence[str], value: str | None) -> dict[str
         return {name: _to_polars(frame[name], is_value=name == value) for name in columns}
     except TypeError:
         raise UnreadableSource(
-            "this kind of source is not known.",
+            "the source is of an unknown kind.",
             found=f"a {type(native).__name__}",
             expected="a path, a pandas, polars or Arrow table, a DuckDB relation, or a database with query=",
             parameter="source",
@@ -84,7 +84,7 @@ def _columns(native: Any, columns: Sequence[str], value: str | None) -> dict[str
 
 
 def _to_polars(column: nw.Series[Any], *, is_value: bool) -> pl.Series:
-    """Ids that pandas keeps as objects are taken one by one: a conversion could change or refuse them."""
+    """Take ids that pandas keeps as objects one by one: a conversion could change or refuse them."""
     if column.dtype != nw.Object:
         return column.to_polars()
     if is_value:
@@ -126,7 +126,7 @@ def _query(source: Any, query: str | None) -> pl.DataFrame:
 def _engine(url: str) -> Any:
     if url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///").split("?")[0]).is_file():
         raise UnreadableSource(
-            "no such SQLite file.", fix="check the path; SQLite would make a new one", parameter="source"
+            "the SQLite file does not exist.", fix="check the path; SQLite would create a new file", parameter="source"
         )
     try:
         import sqlalchemy
@@ -144,5 +144,5 @@ def _engine(url: str) -> Any:
 
 
 def _needs_extra(extra: str, what: str) -> MissingExtra:
-    """The error for an optional package that is not there."""
+    """The error for an optional package that is not installed."""
     return MissingExtra(f"{what} needs an optional package.", fix=f"pip install 'twofold[{extra}]'", parameter=extra)

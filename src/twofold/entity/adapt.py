@@ -238,7 +238,7 @@ def _number(strength: Strength) -> float | None:
         raise BadParameter(
             "{parameter} is out of range.",
             found=f"{strength!r:.40}",
-            expected="a number from 0",
+            expected="a number of at least 0",
             parameter="strength",
         )
     return float(strength)

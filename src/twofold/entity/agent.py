@@ -96,7 +96,7 @@ def _found_or_made(path: Path, plan: Plan, dataset: str, cost: PureDP | ApproxDP
     if made:
         warnings.warn(
             f"a new ledger was made: {path}. It has room for this one plan. If these people already have a ledger, "
-            "stop: take the new one away and name theirs, or what they were promised is spent twice.",
+            "stop: delete the new one and name theirs. With two ledgers, their budget is spent twice.",
             NewLedger,
             stacklevel=5,
         )
@@ -105,11 +105,11 @@ def _found_or_made(path: Path, plan: Plan, dataset: str, cost: PureDP | ApproxDP
 
 def _ended_before(error: BudgetExceeded, *, waits: bool) -> BudgetExceeded:
     """Say what became of the cost; whether the ratings changed is private, and this is for the entity's screen."""
-    again = "ask with the ratings, plan and software of that draw, and it is finished without a cost; or "
+    again = "use the ratings, plan and software of that draw to finish it at no cost; or "
     return BudgetExceeded(
-        "an earlier draw for this plan was paid for and ended without a message; there is no room to pay for another.",
+        "an earlier draw for this plan was paid for but gave no message; no budget is left for another.",
         found=error.found,
-        expected=f"{error.expected}. What became of a draw that ended early is not known, so its cost stays spent",
+        expected=f"{error.expected}. The result of a draw that ended early is unknown, so its cost stays spent",
         fix=again * waits + (error.fix or ""),
         parameter="draw",
     )
@@ -296,7 +296,7 @@ class Entity:
             masks.check(message)
         if message.entity != self.name:
             raise PlanMismatch(
-                "the ledger's release for this plan carries another name.",
+                "the ledger holds this plan's release under another name.",
                 found=message.entity,
                 expected=self.name,
                 fix=f"Entity({message.entity!r}, ...), or the ledger of {self.name}",
@@ -345,7 +345,7 @@ class Entity:
         if type(self._source) is not OperatingSystem:  # whatever a stranger's source says of itself
             raise NotForRealUse(
                 "repeatable noise protects nobody; nothing was drawn.",
-                found="a seed, or a source of noise of your own",
+                found="a seed, or your own source of noise",
                 fix="leave rng out, or Plan(..., simulation=True), which marks everything 'not private'",
                 parameter="rng",
             )
@@ -382,7 +382,7 @@ class Entity:
         drawn = self.plan.release_mechanism.release(rows, self.plan.parameters, rng=noise)
         if drawn.event != event or drawn.value.seeded != is_seeded(event):
             raise PrivacyError(
-                "the mechanism did something else than what was paid for; nothing is sent.",
+                "the mechanism did not do what was paid for; nothing is sent.",
                 found=drawn.event.kind,
                 expected=event.kind,
                 fix="report this: the cost stays spent, and no message was made",
@@ -422,7 +422,7 @@ def _checked_ratings(ratings: Any, plan: Plan) -> Ratings:
         )
     if ratings.catalog.hash != plan.catalog.hash:
         raise PlanMismatch(
-            "the ratings were read with another catalog than the plan's.",
+            "the ratings were read with a catalog that is not the plan's.",
             found=f"catalog {ratings.catalog.hash[:12]} of {len(ratings.catalog):,} items",
             expected=f"catalog {plan.catalog.hash[:12]} of {plan.n_items:,} items",
             fix="read them with the catalog file of the plan",

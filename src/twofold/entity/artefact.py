@@ -170,16 +170,16 @@ def decode_model(data: bytes, *, name: str = "the model") -> Model:
     except BadMessage as error:
         raise _bad(f"{name} is damaged: {error.summary}", error.found, error.expected) from None
     if not is_sealed(data, container.record):
-        raise _bad(f"{name} is damaged: its checksum does not fit.", "at least one changed byte", None)
+        raise _bad(f"{name} is damaged: its checksum does not match.", "at least one changed byte", None)
     content = container.record["content"]
     try:
         return _model(content, arrays)
     except BadModel:
         raise
     except TwofoldError as error:
-        raise _bad(f"{name} is not a sound model: {error.summary}", error.found, error.expected) from None
+        raise _bad(f"{name} is not a valid model: {error.summary}", error.found, error.expected) from None
     except (TypeError, ValueError, KeyError, AttributeError, IndexError, OverflowError, ArithmeticError):
-        raise _bad(f"{name} is not a sound model.", "a part that is missing or of another type", None) from None
+        raise _bad(f"{name} is not a valid model.", "a part that is missing or of the wrong type", None) from None
 
 
 def plain(value: Any) -> Any:
@@ -206,14 +206,14 @@ def _header(data: bytes, name: str) -> Container:
     try:
         container = open_container(data)
     except BadMessage as error:
-        raise _bad(f"{name} is not a whole model file.", error.found or error.summary, "a file of Model.save") from None
+        raise _bad(f"{name} is an incomplete model.", error.found or error.summary, "a file of Model.save") from None
     schema = str(container.record.get("schema"))
     family, _, number = schema.partition("/")
     if family != "twofold.model":
         raise _bad(f"{name} is not a model.", f"schema {printable(schema, 40)}", f"schema {SCHEMA}")
     if schema != SCHEMA:
         raise BadModel(
-            f"{name} was written by another generation of twofold.",
+            f"{name} was written by an incompatible version of twofold.",
             found=f"model format {printable(number, 20)}",
             expected=f"format {SCHEMA.partition('/')[2]}",
             fix="read it with the version that wrote it, or make the model again with this one",
@@ -225,7 +225,7 @@ def _header(data: bytes, name: str) -> Container:
 
 def _model(content: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
     if foreign := sorted(printable(name, 20) for name in arrays if name.partition(".")[0] not in GROUPS):
-        raise _bad("the model holds arrays we do not know.", ", ".join(foreign[:6]), None)
+        raise _bad("the model holds unknown arrays.", ", ".join(foreign[:6]), None)
     catalog = Catalog(restore_ids(StoredIds(content["items"], _group(arrays, "items"))).to_polars())
     if catalog.hash != content["catalog_hash"]:
         raise _bad("the item ids of the model are not those of its catalog.", None, None)
@@ -264,13 +264,13 @@ def _figures(line: dict[str, Any]) -> dict[str, Any]:
 def _scorer(record: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Scorer:
     kind = record["kind"]
     if kind not in SCORERS:
-        raise _bad(f"the model is of a kind we do not know: {printable(kind, 20)}.", None, ", ".join(SCORERS))
+        raise _bad(f"the model is of an unknown kind: {printable(kind, 20)}.", None, ", ".join(SCORERS))
     with np.errstate(all="ignore"):
         scorer = SCORERS[kind].rebuild(arrays, record["settings"])
         if isinstance(scorer, FactorScorer):
             _ = scorer.ready  # looks at factors and settings now, not at the first question
         if not np.isfinite(scorer.one(np.zeros(0, np.int64), np.zeros(0, np.float32))).all():
-            raise _bad("the scores of the model are not finite.", None, "scores that are finite")
+            raise _bad("the scores of the model are not finite.", None, "finite scores")
     return scorer
 
 
@@ -280,7 +280,7 @@ def _group(arrays: dict[str, NDArray[Any]], name: str) -> dict[str, NDArray[Any]
 
 def _text(content: dict[str, Any], name: str) -> str:
     if not isinstance(content[name], str):
-        raise _bad(f"the field {name} of the model is not a text.", None, None)
+        raise _bad(f"the field {name} of the model is not text.", None, None)
     return str(content[name])
 
 
@@ -354,7 +354,7 @@ def restore_ids(stored: StoredIds) -> Identifiers:
     except BadModel:
         raise
     except (TwofoldError, ValueError, OverflowError, pl.exceptions.PolarsError):
-        raise BadModel("the ids of the model are not sound.", expected="every id once, of one type") from None
+        raise BadModel("the ids of the model are not valid.", expected="every id once, of one type") from None
 
 
 def _series(stored: StoredIds) -> Any:
@@ -371,7 +371,7 @@ def _series(stored: StoredIds) -> Any:
         return pl.Series(_parts(stored), dtype=pl.Binary)
     if stored.kind == "text":
         return pl.Series([one.decode() for one in _parts(stored)], dtype=pl.String)
-    raise BadModel("the model holds ids of a kind we do not know.", expected=", ".join(_KINDS), fix="update twofold")
+    raise BadModel("the model holds ids of an unknown kind.", expected=", ".join(_KINDS), fix="update twofold")
 
 
 def _joined(parts: list[bytes]) -> dict[str, NDArray[Any]]:
@@ -384,18 +384,18 @@ def _joined(parts: list[bytes]) -> dict[str, NDArray[Any]]:
 
 def _numbers(stored: StoredIds) -> NDArray[np.int64]:
     if set(stored.arrays) != {"numbers"} or stored.arrays["numbers"].ndim != 1:
-        raise BadModel("the ids of the model are not complete.", expected="one number per id")
+        raise BadModel("the ids of the model are incomplete.", expected="one number per id")
     return stored.arrays["numbers"].astype(np.int64, copy=False)
 
 
 def _parts(stored: StoredIds) -> list[bytes]:
     if set(stored.arrays) != {"words", "ends"} or any(part.ndim != 1 for part in stored.arrays.values()):
-        raise BadModel("the ids of the model are not complete.", expected="words and ends")
+        raise BadModel("the ids of the model are incomplete.", expected="words and ends")
     whole = np.ascontiguousarray(stored.arrays["words"], dtype="<i8").tobytes()
     ends = stored.arrays["ends"]
     starts = np.concatenate([[0], ends])
     if (np.diff(starts) < 0).any() or -(-int(starts[-1]) // 8) * 8 != len(whole):
-        raise BadModel("the ids of the model are not sound.", expected="ends that rise to the last byte")
+        raise BadModel("the ids of the model are not valid.", expected="ends that rise to the last byte")
     edges = starts.tolist()
     return [whole[first:last] for first, last in pairwise(edges)]
 
@@ -437,11 +437,11 @@ def restore_history(
     {'y': 2.0}
     """
     if set(arrays) != {"ends", "columns", "values"}:
-        raise BadModel("the histories of the model are not complete.", expected="ends, columns and values")
+        raise BadModel("the histories of the model are incomplete.", expected="ends, columns and values")
     ends, columns, values = arrays["ends"], arrays["columns"], arrays["values"]
     kinds = "".join(part.dtype.kind for part in (ends, columns, values))
     if any(part.ndim != 1 for part in arrays.values()) or kinds != "iif":
-        raise BadModel("the histories of the model have another form.", expected="vectors of numbers")
+        raise BadModel("the histories of the model have the wrong form.", expected="vectors of numbers")
     starts = np.concatenate([np.zeros(1, np.int64), ends])
     if len(ends) != len(users) or (np.diff(starts) < 0).any() or not starts[-1] == len(columns) == len(values):
         raise _unsound()
@@ -459,4 +459,4 @@ def _check_columns(starts: NDArray[np.int64], columns: NDArray[np.int64], n_item
 
 
 def _unsound() -> BadModel:
-    return BadModel("the histories of the model are not sound.", expected="rising ends, and known columns in order")
+    return BadModel("the histories of the model are not valid.", expected="rising ends, and known columns in order")

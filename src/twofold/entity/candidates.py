@@ -160,7 +160,7 @@ def candidates(
     if shared is None:
         if strength not in (None, 0.0):
             raise BadParameter(
-                "there is no shared model to be drawn to.", fix=Set("strength", "own"), parameter="strength"
+                "there is no shared model to pull towards.", fix=Set("strength", "own"), parameter="strength"
             )
         strength = 0.0
     kinds = [local] if local != "auto" else _kinds(shared, feedback, n_items, features)
@@ -173,7 +173,7 @@ def candidates(
     ]
     if not tried:
         raise BadParameter(
-            f"there is nothing shared that local={local!r} could be drawn to.",
+            f"there is no shared model to pull local={local!r} towards.",
             fix=Set("strength", "own"),
             parameter="local",
         )

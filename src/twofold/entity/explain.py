@@ -19,7 +19,7 @@ __all__ = ["Explanation", "Reason", "chosen_kind", "make_explanation", "strength
 KINDS = {
     "factors": "factors: an item and a person are a few numbers each, and a score is the product of the two",
     "item-item": "item-item: a score is a weighted sum of what the person had",
-    "patterns": "patterns: an item's mean, the person's own offset, and where the person lies along common patterns",
+    "patterns": "patterns: an item's mean, the person's own offset, and the person's place along common patterns",
     "features": "patterns, drawn to public features of the items: mean, the person's own offset, and their place",
 }
 #: Item-item weights for counts that were drawn to more than the entity's own data.
@@ -28,8 +28,8 @@ DRAWN = {
     "mixed": f"{KINDS['item-item']}, the weights drawn to public features of the items and to the shared model",
 }
 _ERROR = (
-    "  (± is the standard error of that one loss. It does not decide: the choice is by the error of the difference",
-    "  between two models on the same entries, which is mostly smaller.)",
+    "  (± is the standard error of that one loss. It does not decide: the choice uses the error of the difference",
+    "  between two models on the same entries, which is usually smaller.)",
 )
 
 
@@ -79,7 +79,7 @@ class Explanation:
         for one in self.reasons:
             word = "because of" if one.contribution >= 0 else "in spite of"
             lines.append(f"  {one.contribution:+.3f}  {word} {one.item} ({one.value:g})")
-        nothing = "nothing is known of this person, so it is what everyone gets"
+        nothing = "nothing is known about this person, so the list is the same for everyone"
         lines.append(f"  {self.rest:+.3f}  {'everything else' if self.reasons else nothing}")
         return "\n".join(lines)
 
@@ -137,7 +137,7 @@ def summary_text(model: Model) -> str:
         lines.append(f"Chosen: {model.note}.")
     compared = [row for row in model.validation if not math.isnan(float(row.get("loss") or 0))]
     if compared:
-        lines.append("Compared on entries of its own users, held out (smaller loss is better; * is the one taken):")
+        lines.append("Compared on held-out entries of its own users (smaller loss is better; * marks the choice):")
         lines += map(_line, compared)
         lines += _ERROR if any("error" in row for row in compared) else ()
     return "\n".join(lines)

@@ -226,7 +226,7 @@ def write_parquet(frames: Iterator[pl.DataFrame], schema: dict[str, Any], path: 
         raise TransportError(
             f"{path.name} cannot be written.",
             found=getattr(error, "strerror", None) or type(error).__name__,
-            fix="check the folder, its rights and its free space; nothing was left behind",
+            fix="check the folder, its rights and its free space; no partial file remains",
         ) from None
     finally:
         temporary.unlink(missing_ok=True)
@@ -252,7 +252,7 @@ def export_model(model: Model, path: str | PathLike[str], *, what: Literal["item
     """
     target = Path(path)
     if what not in ("items", "users"):
-        raise BadParameter("what is unknown.", found=f"{what!r:.40}", expected="'items' or 'users'")
+        raise BadParameter("the argument 'what' is unknown.", found=f"{what!r:.40}", expected="'items' or 'users'")
     writers = {".npz": _npz, ".parquet": _parquet, ".pq": _parquet}
     if target.suffix not in writers:
         raise BadParameter(

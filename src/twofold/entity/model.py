@@ -447,7 +447,7 @@ class UserHistories:
                 found=f"an id of type {type(user).__name__}",
                 expected=f"a known id of type {self.history.user_ids.kind}",
                 parameter="user",
-                fix="for somebody new give what they had: model.recommend({item id: value}), or --history item=value",
+                fix="for a new person, give their history: model.recommend({item id: value}), or --history item=value",
             )
         return found
 
@@ -568,7 +568,7 @@ def _unknown_items(missing: list[Any], asked: int, items: Identifiers) -> Catalo
     near = difflib.get_close_matches(str(missing[0]), items.texts(), n=3)
     hint = f"did you mean {', '.join(near)}?" if near else "see model.catalog.items"
     return CatalogError(
-        "the catalog has no such item." if asked == 1 else "the catalog does not have all of these items.",
+        "the catalog does not have this item." if asked == 1 else "the catalog does not have all of these items.",
         found=f"{len(missing):,} of {asked:,} unknown, the first of type {type(missing[0]).__name__}",
         expected=f"ids of type {items.kind} out of its {len(items):,}",
         fix=hint,

@@ -123,7 +123,7 @@ def read_factors(factors: ItemFactors | bytes | str | PathLike[str], plan: Plan)
         )
     if not found.private and not plan.simulation:
         raise NotForRealUse(
-            "these item factors were made with something that is not private.",
+            "these item factors are not private.",
             expected="factors made of messages with a proof, as the plan says",
             fix="ask the server how they were made; Plan(..., simulation=True) is for simulations",
             parameter="factors",

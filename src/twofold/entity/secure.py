@@ -73,7 +73,7 @@ class Masks:
             raise PlanMismatch(
                 "the ledger's message for this plan was masked for another list of entities.",
                 expected="the list it was masked for",
-                fix="ask the server why it published two lists; another list needs another plan",
+                fix="ask the server why it published two lists; a second list needs a new plan",
             )
 
 
@@ -105,7 +105,7 @@ class SecurePart:
             )
         if isinstance(keys, Keys) and not plan.simulation:
             raise NotForRealUse(
-                "keys in memory forget which list they have answered; nothing was shared.",
+                "keys in memory do not remember which list they answered; nothing was shared.",
                 expected="the file of secret keys",
                 fix=f'new_keys("{name}.keys", "{name}"), the plan with these, then Entity(..., keys="{name}.keys")',
             )
@@ -148,7 +148,7 @@ class SecurePart:
         self.store.bind(self.plan.hash, self.version)
         lists, listed = self._survived(survivors), self._participants(participants)
         if lists.present != listed.present:
-            raise PlanMismatch("the two lists that the server published do not belong together.")
+            raise PlanMismatch("the two lists from the server do not belong together.")
         self.store.keep_participants(self.terms.present_digest(listed.present).hex())
         before = self.store.answered()
         made = answer(

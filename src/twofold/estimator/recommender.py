@@ -53,7 +53,7 @@ class Conventions:
         if unknown:
             names = ", ".join(self._names())
             raise BadParameter(
-                "there is no such parameter.", found=", ".join(sorted(unknown)), expected=names, parameter=min(unknown)
+                "the parameter is unknown.", found=", ".join(sorted(unknown)), expected=names, parameter=min(unknown)
             )
         if inner:
             outer["plan"] = outer.get("plan", self.get_params(deep=False)["plan"]).with_(**inner)
@@ -356,7 +356,7 @@ class FederatedRecommender(Conventions):
             )
         if len(candidates) > 1:
             raise BadIdentifier(
-                "several entities could be meant.",
+                "the entity is ambiguous.",
                 expected="one entity",
                 fix=Set("entity", "LABEL"),
                 parameter="entity",

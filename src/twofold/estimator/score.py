@@ -112,7 +112,7 @@ def mean_gain(models: Models, held_out: Federation) -> float:
 def _known(models: Models, label: Any) -> Model:
     if label not in models:
         raise DataError(
-            "an entity was not in the fit.", found=f"{label!r:.60}", expected="an entity that was", parameter="entity"
+            "an entity was not in the fit.", found=f"{label!r:.60}", expected="an entity of the fit", parameter="entity"
         )
     return models[label]
 

@@ -85,7 +85,7 @@ class SpendingGuard:
         """
         if multiprocessing.parent_process() is not None:
             raise SilentSpending(
-                "a worker process forgets what it spent, and the others do not see it; nothing was drawn.",
+                "a worker process does not remember what it spent, and the others do not see it; nothing was drawn.",
                 fix=(Set("n_jobs", None), _WAYS_OUT),
                 parameter="n_jobs",
             )
@@ -154,7 +154,7 @@ def _refused(key: tuple[str, str, str], plan: Plan, concerned: list[_Paid], spen
         f"entity {key[0]}: this process already released user ids of it {what}, and this fit would spend again. "
         "Nothing was drawn.",
         found=f"ε {spent:g} spent; ε {spent + float(plan.epsilon):g} after this fit",
-        expected="one release per person, or a budget that somebody has agreed to",
+        expected="one release per person, or an agreed budget",
         fix=_WAYS_OUT,
         parameter=", ".join(differs),
     )

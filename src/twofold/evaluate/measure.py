@@ -133,7 +133,7 @@ class Measured:
         several = list(parts)
         if len({(part.metrics, part.n, part.n_items) for part in several}) != 1:
             raise BadShape(
-                "the parts were not measured alike.", expected="equal metrics, n and number of items", parameter="parts"
+                "the parts do not match.", expected="equal metrics, n and number of items", parameter="parts"
             )
         first = several[0]
         return cls(
@@ -183,7 +183,7 @@ def own_scores(scores: Any, shape: tuple[int, int]) -> Scores:
     given = np.asarray(scores)
     if given.shape != shape:
         raise BadShape(
-            "the system returned another shape.",
+            "the system returned the wrong shape.",
             expected=f"one line per row and {shape[1]:,} columns",
             parameter="system",
         )

@@ -268,7 +268,7 @@ def _measured_alike(entities: Mapping[Any, Measured]) -> Measured:
         raise EmptyTable("nothing was measured.", expected="at least one entity", parameter="measured")
     if len({(one.metrics, one.n, one.n_items) for one in entities.values()}) > 1:
         raise BadParameter(
-            "the entities were not measured alike.",
+            "the entities were measured differently.",
             expected="equal metrics, n and number of items",
             parameter="measured",
         )

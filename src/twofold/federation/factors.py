@@ -223,7 +223,7 @@ def decode_factors(data: bytes, plan: Plan) -> ItemFactors:
     >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=3), feedback="counts", bound=5, max_items=2)
     >>> decode_factors(bytes(1000), plan)
     Traceback (most recent call last):
-    twofold.errors.BadMessage: this is not a message of twofold...
+    twofold.errors.BadMessage: this is not a twofold message...
     """
     data = as_bytes(data, factors_limit(plan))
     container = open_container(data)
@@ -270,7 +270,7 @@ def factors_limit(plan: Plan) -> int:
 
 def _check_private(private: bool, plan: Plan) -> bool:
     if private and plan.simulation:
-        raise BadMessage("the item factors of a simulation call themselves private.", fix="twofold factorize again")
+        raise BadMessage("the item factors of a simulation claim to be private.", fix="twofold factorize again")
     if not private and not plan.simulation:
         raise NotForRealUse(
             "the item factors say that they are not private.",
@@ -283,7 +283,7 @@ def _check_private(private: bool, plan: Plan) -> bool:
 def _counts(record: Mapping[str, Any]) -> tuple[float, int]:
     users, entities = finite(record, "users"), int(field(record, "entities", int))
     if not 0 <= users <= MOST_USERS or not 0 <= entities <= _MOST_ENTITIES:
-        raise BadMessage("the item factors speak for an impossible number of users or entities.")
+        raise BadMessage("the item factors state an impossible number of users or entities.")
     return users, entities
 
 
@@ -337,4 +337,4 @@ def _check_moments(moments: NDArray[Any]) -> None:
         raise BadMessage("the moments of the message are not symmetric.")
     # Divided first: eigenvalues of very large or very small numbers are not reliable.
     if largest and float(np.linalg.eigvalsh(moments / largest)[0]) < -_ROUNDING * len(moments):
-        raise BadMessage("the moments of the message are not those of any users.", expected="eigenvalues from 0")
+        raise BadMessage("no users have the moments of this message.", expected="eigenvalues of at least 0")

@@ -149,7 +149,7 @@ def check_names(given: Iterable[object], known: Iterable[str], *, optional: Iter
         raise BadPlan("the plan has an unknown field.", found=shown, expected=listed, parameter=shown)
     if missing := sorted(wanted - names - set(optional)):
         raise BadPlan(
-            "the plan is not complete.",
+            "the plan is incomplete.",
             found=f"missing {', '.join(missing)}",
             fix="add them; twofold plan new writes a file with every field and what it means",
             parameter=missing[0],

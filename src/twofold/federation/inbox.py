@@ -176,7 +176,7 @@ def read_again(found: Found, limit: int) -> bytes:
         raise TransportError(
             "a message changed after it was found.",
             found=printable(found.path.name),
-            fix="look again; a file is taken once it rests",
+            fix="check again; a file is read once it stops changing",
         )
     return data
 

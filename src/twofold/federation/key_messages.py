@@ -179,20 +179,20 @@ def _decode(data: bytes, plan: Plan, schema: str) -> tuple[Mapping[str, Any], di
     try:
         return container.record, parse_json(arrays["body"].tobytes().decode())
     except UnicodeDecodeError:
-        raise BadMessage("the body of the message is no text.") from None
+        raise BadMessage("the body of the message is not text.") from None
 
 
 def _listed(body: Mapping[str, Any], name: str) -> list[Any]:
     found = body.get(name)
     fields = {"shares"} if name == "shares" else {"present", "survivors"}
     if set(body) != fields or not isinstance(found, list):
-        raise BadMessage("the body of the message has another form.", expected=f"a list of {name}")
+        raise BadMessage("the body of the message has the wrong form.", expected=f"a list of {name}")
     return found
 
 
 def _same(entity: str, sender: str) -> str:
     if entity != sender:
-        raise BadMessage("the message carries two names.", found=f"{entity} and {sender}", expected="one sender")
+        raise BadMessage("the message has two different names.", found=f"{entity} and {sender}", expected="one sender")
     return entity
 
 
@@ -242,7 +242,7 @@ def secure_terms(plan: Plan) -> Terms:
         raise PlanMismatch(
             "the list of public keys is missing.",
             expected=f"the list with hash {plan.secure.roster[:12]}" if plan.secure.roster else "enrolled keys",
-            fix="put the list of keys where the plan file names it; twofold plan new --public-key makes one",
+            fix="put the list of keys where the plan file expects it; twofold plan new --public-key makes one",
         )
     return Terms(
         context=bytes.fromhex(plan.hash),

@@ -252,9 +252,9 @@ def check_sender(data: bytes, entity: str) -> None:
     """Refuse a message under another name than the one in its header, or one that is not whole."""
     header = read_header(data)
     if header.entity != check_entity_name(entity):
-        raise BadMessage("the message carries another name.", found=header.entity or "none", expected=entity)
+        raise BadMessage("the message has another name.", found=header.entity or "none", expected=entity)
     if header.size != len(data):
-        raise BadMessage("the message is not whole.", found=f"{len(data):,} bytes", expected=f"{header.size:,}")
+        raise BadMessage("the message is not complete.", found=f"{len(data):,} bytes", expected=f"{header.size:,}")
 
 
 class InProcess:
@@ -319,14 +319,14 @@ class InProcess:
 
 def closed() -> RoundClosed:
     """Refuse what comes after the end."""
-    return RoundClosed("the server has published; nothing new is taken.", fix="fetch it, or start a new plan")
+    return RoundClosed("the server has published and takes no further messages.", fix="fetch it, or start a new plan")
 
 
 def conflict(entity: str) -> ConflictingMessage:
     """Refuse a second, different message."""
     return ConflictingMessage(
-        "this entity has another message already.",
+        "this entity already has another message.",
         found=f"two different messages of {entity}",
-        expected="one message for one plan, the same bytes however often it is sent",
+        expected="one message per plan, with the same bytes each time it is sent",
         fix="send what the ledger stored: Entity.release() gives it again",
     )

@@ -116,7 +116,7 @@ def read_header(data: bytes) -> Header:
     --------
     >>> read_header(b"not one of ours")
     Traceback (most recent call last):
-    twofold.errors.BadMessage: this is not a message of twofold...
+    twofold.errors.BadMessage: this is not a twofold message...
     """
     container = open_container(data)
     record = container.record
@@ -164,7 +164,7 @@ def check_header(record: Mapping[str, Any], plan: Plan, *, schema: str) -> None:
             fix="give every side the same plan file; twofold plan show prints its hash",
         )
     if _hash(record, "plan_hash") != plan.hash:
-        raise BadMessage("the plan in the message does not have the hash that stands beside it.")
+        raise BadMessage("the plan in the message does not match the hash beside it.")
 
 
 def check_entity(record: Mapping[str, Any], plan: Plan) -> str:
@@ -181,7 +181,7 @@ def note_of(record: Mapping[str, Any]) -> str:
     """Give the note, if it can be shown to a person: printable, and not long."""
     note = str(field(record, "note", str))
     if len(note) > _LONGEST_NOTE or not all(sign.isprintable() or sign == "\n" for sign in note):
-        raise BadMessage("the note cannot be shown.", expected=f"at most {_LONGEST_NOTE:,} printable characters")
+        raise BadMessage("the note is not printable.", expected=f"at most {_LONGEST_NOTE:,} printable characters")
     return note
 
 
@@ -195,7 +195,7 @@ def _entity(record: Mapping[str, Any]) -> str:
 def _hash(record: Mapping[str, Any], name: str) -> str:
     found = str(field(record, name, str))
     if not _HASH.fullmatch(found):
-        raise BadMessage("a hash in the message is not one.", found=name, expected="64 hexadecimal digits")
+        raise BadMessage("a hash in the message is not a SHA-256.", found=name, expected="64 hexadecimal digits")
     return found
 
 
@@ -209,7 +209,7 @@ def _other_schema(found: str, wanted: str | None) -> BadMessage:
     if not parts or parts[1] not in _ROUNDS:
         return BadMessage("the message is of an unknown kind.", found=printable(found, 40), expected=wanted or "ours")
     if wanted and parts[1] != ours:
-        return BadMessage("the message is of another step.", found=_ROUNDS[parts[1]], expected=_ROUNDS[ours])
+        return BadMessage("the message belongs to another step.", found=_ROUNDS[parts[1]], expected=_ROUNDS[ours])
     return BadMessage(
         "the message has another version.",
         found=f"version {parts[2]} of {parts[1]}",
@@ -298,7 +298,7 @@ def decode_release(data: bytes, plan: Plan) -> ReleaseMessage:
     >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=3), feedback="counts", bound=5, max_items=2)
     >>> decode_release(b"hello", plan)
     Traceback (most recent call last):
-    twofold.errors.BadMessage: the message is cut off...
+    twofold.errors.BadMessage: the message is truncated...
     """
     data = as_bytes(data, message_limit(plan))
     container = open_container(data)

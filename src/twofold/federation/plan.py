@@ -58,13 +58,13 @@ def _kept_name(value: object) -> str:
 
 def _kept_unit(value: object) -> Unit:
     if not isinstance(value, Unit):
-        raise BadPlan("unit says whose presence is hidden.", expected="Unit.person() or Unit.visit()")
+        raise BadPlan("unit must say whose presence is hidden.", expected="Unit.person() or Unit.visit()")
     return value
 
 
 def _kept_secure(value: object) -> SecureSum | None:
     if value is not None and not isinstance(value, SecureSum):
-        raise BadPlan("secure is a table of the plan.", found=f"a {type(value).__name__}", expected="SecureSum(...)")
+        raise BadPlan("secure must be a plan table.", found=f"a {type(value).__name__}", expected="SecureSum(...)")
     return value
 
 
@@ -75,7 +75,7 @@ def _kept_features(value: object) -> FeaturesKey | None:
 def _kept_names(value: object) -> tuple[str, ...]:
     """Sorted: the order says nothing, and equal plans have equal hashes."""
     if isinstance(value, str) or not isinstance(value, Iterable):
-        raise BadPlan("entities is a list of names.", found=type(value).__name__, expected='["st-anna", "st-bern"]')
+        raise BadPlan("entities must be a list.", found=type(value).__name__, expected='["st-anna", "st-bern"]')
     names = tuple(sorted(check_entity_name(one) for one in value))
     if len(set(names)) != len(names):
         raise BadPlan("an entity is named twice.", expected="each name once")
@@ -367,10 +367,10 @@ class Plan(FieldTable):
         schema = rest.pop("schema", None)
         if schema != SCHEMA:
             raise BadPlan(
-                "the plan has another format.",
+                "the plan has an unknown format.",
                 found=f"schema {printable(schema)}",
                 expected=SCHEMA,
-                fix="update twofold, or write the plan anew: twofold plan new",
+                fix="update twofold, or write a new plan: twofold plan new",
                 parameter="schema",
             )
         check_names(rest, cls.model_fields, optional=("features", "secure"))
@@ -383,7 +383,7 @@ class Plan(FieldTable):
                 rest["secure"] = SecureSum.from_dict(rest["secure"])
             return cls(**rest)
         except TypeError as error:
-            raise BadPlan("a part of the plan has another form.", found=printable(error)) from None
+            raise BadPlan("a part of the plan has the wrong form.", found=printable(error)) from None
         except TwofoldError as error:
             raise error.as_(BadPlan) from None
 
@@ -438,7 +438,7 @@ def _check_together(plan: Plan) -> None:
             parameter="bound",
         )
     if plan.bound - plan.lower < 1 / LARGEST:
-        raise BadPlan("the values have no room.", expected="lower < bound", parameter="lower")
+        raise BadPlan("the range of the values is empty.", expected="lower < bound", parameter="lower")
     if plan.quorum > plan.expected_entities:
         raise BadPlan(
             "the quorum can never be reached.",
@@ -496,7 +496,7 @@ def _check_roster(plan: Plan) -> None:
     keys = plan.secure.keys if plan.secure is not None else None
     if plan.secure is not None and plan.secure.roster and not plan.entities:
         raise BadPlan(
-            "a plan with a list of keys names its entities.",
+            "a plan with a list of keys must name its entities.",
             found="entities = [] beside the hash of a list of keys",
             expected="the names in the list of keys",
             fix="secure=SecureSum(roster=Roster.read(...)), which names them",
@@ -519,8 +519,8 @@ def _check_alone(plan: Plan) -> None:
     if stated is None or plan.secure.most_alone is None or stated.alone_epsilon <= float(plan.secure.most_alone):
         return
     raise BadPlan(
-        "one entity's message seen alone would promise less than the plan demands.",
-        found=f"ε = {stated.alone_epsilon:.3g} alone, should all others collude",
+        "one entity's message seen alone would be less private than the plan demands.",
+        found=f"ε = {stated.alone_epsilon:.3g} alone, if all others collude",
         expected=f"at most {float(plan.secure.most_alone):g}",
         fix=("a smaller ε", "fewer survivors", Set("secure.most_alone", f"{stated.alone_epsilon:.3g}")),
         parameter="secure.most_alone",
@@ -532,7 +532,7 @@ def _check_room(spec: ReleaseSpec) -> None:
     sizes = (noise.values / units.values, noise.observed / units.observed, noise.counts / units.counts)
     if max(sizes) * _FAR > LARGEST_NUMBER:
         raise BadPlan(
-            "the noise is so large that messages could not be added up.",
+            "the noise is too large for messages to be added up.",
             expected=f"noise below {LARGEST_NUMBER // _FAR:.0e} steps of its grid",
             fix=_RAISE,
             parameter="epsilon",

@@ -124,7 +124,7 @@ def _refuse_other(table: str, target: Path, file: Path) -> None:
         else:
             return
     raise BadPlan(
-        f"the name of the plan's {_TABLES[table]} is taken by another file.",
+        f"the name of the plan's {_TABLES[table]} is already used by another file.",
         found=target.name,
         fix="write the plan under another name, as plan.toml",
     )
@@ -160,7 +160,7 @@ def with_tables(plan: Plan, record: Mapping[str, Any], folder: Path) -> Plan:
 def _check_hash(what: str, path: Path, found: str, due: str) -> None:
     if found != due:
         raise PlanMismatch(
-            f"this is another {what} than the plan's.",
+            f"this {what} is not the plan's.",
             found=f"{path.name}, hash {found[:12]}",
             expected=f"hash {due[:12]}",
             fix="put the agreed file there",
@@ -190,7 +190,7 @@ def read_toml(path: str | PathLike[str]) -> dict[str, Any]:
     try:
         return tomllib.loads(content.decode("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        reason = str(error)[:120] if isinstance(error, tomllib.TOMLDecodeError) else "no text in UTF-8, or too deep"
+        reason = str(error)[:120] if isinstance(error, tomllib.TOMLDecodeError) else "not UTF-8, or nested too deeply"
         raise UnreadableSource(
             "the plan is not TOML.", found=f"{file.name}: {reason}", expected="lines such as max_items = 60"
         ) from None
@@ -280,7 +280,7 @@ def _check_table(
     table = record[name]
     if not isinstance(table, dict):
         raise BadPlan(
-            f"{name} is a table of the plan.",
+            f"{name} must be a table of the plan.",
             parameter=name,
             found=f"{name} = {table!r:.40}",
             expected=f"[{name}] {', '.join(known)}",

@@ -24,13 +24,13 @@ _Few = Annotated[int, Field(ge=0, le=10_000)]
 def _kept_roster(value: Any) -> str:
     if not isinstance(value, str) and not hasattr(value, "hash"):
         raise BadPlan(
-            "{parameter} is a list of keys, or its hash.",
+            "{parameter} must be a list of keys, or its hash.",
             found=f"a {type(value).__name__}",
             expected="Roster.joined(...), or 64 hexadecimal digits",
         )
     kept: str = value if isinstance(value, str) else value.hash
     if kept and not is_hash(kept):
-        raise BadPlan("{parameter} is the hash of the list of keys.", expected="64 hexadecimal digits")
+        raise BadPlan("{parameter} must be the hash of the list of keys.", expected="64 hexadecimal digits")
     return kept
 
 
@@ -150,7 +150,7 @@ class SecureSum(FieldTable):
     def from_dict(cls, record: Mapping[str, Any]) -> SecureSum:
         """Read what `as_dict` wrote."""
         if not isinstance(record, Mapping):
-            raise BadPlan("the part of the plan about the secure sum has another form.", parameter="secure")
+            raise BadPlan("the secure-sum part of the plan has the wrong form.", parameter="secure")
         return cls(**record)
 
     def __eq__(self, other: object) -> bool:
@@ -163,14 +163,14 @@ class SecureSum(FieldTable):
         """Refuse numbers that do not fit the number of entities."""
         if self.survivors > entities:
             raise BadPlan(
-                "more survivors are asked for than there are entities.",
+                "the plan asks for more survivors than entities.",
                 parameter="secure.survivors",
                 found=f"{self.survivors} of {entities}",
                 fix=Set("secure.survivors", entities),
             )
         if self.keys is not None and len(self.keys) != entities:
             raise BadPlan(
-                "the list of keys is not that of the entities.",
+                "the list of keys does not match the entities.",
                 found=f"{len(self.keys)} keys",
                 parameter="secure.roster",
             )
@@ -181,7 +181,7 @@ class SecureSum(FieldTable):
 
         if self.colluders > entities - 2:
             raise BadPlan(
-                "nobody would be left to hide among.",
+                "too few honest entities would remain.",
                 parameter="secure.colluders",
                 found=f"{self.colluders} colluders of {entities} entities",
                 expected=f"at most {max(0, entities - 2)} colluders, and at least two entities",
@@ -197,9 +197,9 @@ class SecureSum(FieldTable):
             )
         if self.honest(entities) < 1:
             raise BadPlan(
-                "a lying server could lay open sums with nobody's noise in them.",
+                "a dishonest server could reveal sums without noise.",
                 parameter="secure.threshold",
                 found=f"threshold {self.answers}, survivors {self.survivors}, present {present} of {entities}",
-                expected="numbers closer to all entities",
-                fix="as many as there are for threshold and present (0), and more survivors",
+                expected="numbers closer to the number of entities",
+                fix="set threshold and present to 0, and ask for more survivors",
             )

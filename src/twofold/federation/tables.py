@@ -78,7 +78,7 @@ class FeaturesKey:
             return given
         if not isinstance(given, Features):
             raise BadPlan(
-                "features are a table.",
+                "features must be a table.",
                 found=f"a {type(given).__name__}",
                 fix="read_features(...)",
                 parameter="features",

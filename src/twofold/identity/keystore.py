@@ -88,14 +88,14 @@ class KeyStore:
         if self.plan_hash == plan_hash:
             raise PrivacyError(
                 "these keys serve another version of the data; nothing was drawn.",
-                expected="the version they were first used with: two messages under the same masks tell a difference",
-                fix="the same version again; for another one start a new plan with new keys",
+                expected="the version they were first used with: two messages under one mask reveal their difference",
+                fix="use the same version; for another, start a new plan with new keys",
                 parameter="version",
             )
         raise PlanMismatch(
             "these keys belong to another plan.",
             expected=f"new keys for the plan with hash {plan_hash[:12]}",
-            fix="twofold keys new with another file; a drop-out's key becomes known, so none is used twice",
+            fix="twofold keys new with another file; a drop-out's key is revealed, so no key is used twice",
             parameter="plan",
         )
 
@@ -103,8 +103,8 @@ class KeyStore:
         """Write down which list this entity masks for, before it does; another one is refused from then on."""
         if self._once("roll", digest.encode()) != digest.encode():
             raise PlanMismatch(
-                "the server published another list of those who shared keys before.",
-                expected="the one list this entity has masked its message for",
+                "the server published another list of key sharers earlier.",
+                expected="the list this entity masked its message for",
                 fix="ask the server why there are two; another list needs another plan and new keys",
                 parameter="roll",
             )
@@ -114,7 +114,7 @@ class KeyStore:
         if self._once("message", receipt.encode()) != receipt.encode():
             raise PrivacyError(
                 "these keys have masked another message before; this one is not handed out.",
-                expected="one message under these masks: two of them tell their difference",
+                expected="one message under these masks: two would reveal their difference",
                 fix="the ledger that holds the first message, or a new plan with new keys",
                 parameter="message",
             )
@@ -156,13 +156,13 @@ class KeyStore:
                 yield
         except Busy as error:
             raise TransportError(
-                "another process works with these keys.", found=str(error), fix="let it finish, or end it"
+                "another process is using these keys.", found=str(error), fix="let it finish, or end it"
             ) from None
         except OSError as error:
             raise TransportError(
                 "the folder of the keys cannot be written to; nothing was sent.",
                 found=error.strerror or type(error).__name__,
-                fix="check its rights and its free space, then run the same again",
+                fix="check its permissions and free space, then run the same command again",
             ) from None
 
 
@@ -171,7 +171,7 @@ def _refuse_left(path: Path) -> None:
     left = [name for what in _BESIDE if os.path.lexists(path.with_name(name := f"{path.name}.{what}"))]
     if left:
         raise PlanMismatch(
-            "the secret keys are gone, and what was written beside them is still there.",
+            "the secret keys are missing, but the files beside them are still there.",
             found=", ".join(left),
             fix="put the keys back, or make new ones under another name; lost keys make this entity a drop-out",
             parameter="keys",
@@ -181,7 +181,7 @@ def _refuse_left(path: Path) -> None:
 def _read(path: Path) -> Keys:
     if not path.exists():
         raise UnreadableSource(
-            "there is no file of secret keys.",
+            "the file of secret keys does not exist.",
             found=path.name,
             fix=f"the file that this entity enrolled with; for a new plan twofold keys new --keys {path.name}",
             parameter="keys",

@@ -40,7 +40,7 @@ class Roster(Mapping[str, PublicKeys]):
         check_roster(keys)
         if len(keys) > MOST_ENTITIES:
             raise BadPlan(
-                "there are too many entities in the roster.",
+                "the roster has too many entities.",
                 found=f"{len(keys)} keys",
                 expected=f"1 to {MOST_ENTITIES:,}",
                 parameter="roster",
@@ -96,7 +96,7 @@ class Roster(Mapping[str, PublicKeys]):
                     raise BadPlan(
                         "an entity has two different keys.",
                         found=name,
-                        fix=f"ask {name} which one it keeps",
+                        fix=f"ask {name} which one is right",
                         parameter="roster",
                     )
                 every[name] = keys

@@ -127,7 +127,7 @@ def spent(event: Event, *, delta: Number = 0, as_if_private: bool = False) -> Ap
     if level == 0:
         if parts.rho:
             raise BadPrivacyParameter(
-                "Gaussian noise gives no pure ε.", found="delta = 0", fix="delta=1e-6", parameter="delta"
+                "Gaussian noise does not give a pure ε.", found="delta = 0", fix="delta=1e-6", parameter="delta"
             )
         return ApproxDP(epsilon=total)
     if not parts.rho and len(parts.pure) == 1:
@@ -155,7 +155,7 @@ def _parts(event: Event) -> _Parts:
         return _parallel([_parts(one) for one in event.events])  # type: ignore[attr-defined]
     pricing = _PRICES.get(kind)
     if pricing is None:
-        raise UnsupportedEvent("the accountant does not know this event.", found=f"{kind.__name__} ({event.kind})")
+        raise UnsupportedEvent("the accountant cannot price this event.", found=f"{kind.__name__} ({event.kind})")
     return pricing(event)  # type: ignore[no-any-return]
 
 

@@ -200,7 +200,7 @@ class ZCDP(_Serialised):
         level = read_delta(delta)
         if level == 0:
             raise BadPrivacyParameter(
-                "zCDP gives no pure ε.", found="delta = 0", fix="give a delta above 0, e.g. 1e-6", parameter="delta"
+                "zCDP has no pure ε.", found="delta = 0", fix="give a delta above 0, e.g. 1e-6", parameter="delta"
             )
         return ApproxDP(epsilon=_above(_rdp_epsilon(float(self.rho), _log(level))), delta=level)
 
@@ -330,7 +330,7 @@ class Split(Generic[G]):
         found = dict(self.parts).get(name)
         if found is None:
             raise BadPrivacyParameter(
-                "this split has no such part.",
+                "the split does not have this part.",
                 found=name,
                 expected=", ".join(key for key, _ in self.parts),
                 parameter="name",
@@ -396,6 +396,6 @@ def best_guess(epsilon: float, delta: float = 0.0) -> float:
     """
     if math.isnan(epsilon) or epsilon < 0 or not 0 <= delta <= 1:
         raise BadPrivacyParameter(
-            "no guess follows from these.", expected="epsilon >= 0 and delta in [0, 1]", parameter="epsilon"
+            "these numbers imply no guess.", expected="epsilon >= 0 and delta in [0, 1]", parameter="epsilon"
         )
     return 1.0 - (1.0 - delta) * math.exp(-epsilon) / (1.0 + math.exp(-epsilon))

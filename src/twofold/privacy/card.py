@@ -161,7 +161,7 @@ def _chosen(state: LedgerState, record: int | None) -> Entry:
     if not released:
         known = ", ".join(str(entry.number) for entry in state.entries if entry.status == "released")
         raise PrivacyError(
-            "there is no such release in this ledger.",
+            "this ledger does not have that release.",
             found="none" if record is None else f"record {record}",
             expected=f"one of the records {known}" if known else "a ledger with a release",
         )
@@ -221,7 +221,7 @@ def _figures(unit: Unit, guarantee: Guarantee, state: LedgerState, events: list[
         ),
     ]
     if parties(events) > 1 and not isinstance(guarantee, NotPrivate):
-        meaning = f"{ALONE}: one {holder} added or removed, should all others collude with the server"
+        meaning = f"{ALONE}: one {holder} added or removed, if all others collude with the server"
         figures.append(_figure(meaning, alone_cost(events, guarantee), headline=False))
     if unit.entities > 1 and parties(events) > 1 and not isinstance(guarantee, NotPrivate):
         meaning = f"one {holder} in {unit.entities} entities of this one sum"
@@ -284,8 +284,8 @@ def _main_noise(events: list[Event]) -> float | None:
 
 
 _AGAINST = (
-    "the server, every other participant, and anybody who ever sees the release, whatever else they know and however "
-    "long they compute"
+    "the server, every other participant, and anyone who ever sees the release, no matter what else they know "
+    "or how long they compute"
 )
 
 
@@ -301,7 +301,7 @@ def against(parties: int = 1) -> str:
         return _AGAINST
     return (
         f"{_AGAINST}, as long as at least {parties} entities in the sum draw their share of the noise as agreed and "
-        "keep it from whoever looks; the masks hold while X25519 does"
+        "keep it secret; the masks hold as long as X25519 does"
     )
 
 
@@ -438,21 +438,21 @@ def not_promised(
     """
     lines = []
     if seeded:
-        lines.append("NOTHING is promised: the noise was made from a seed and can be removed by anybody who knows it.")
+        lines.append("NOTHING is promised: the noise comes from a seed, and anyone who knows the seed can remove it.")
     if parties > 1:
         what = "More about this message alone than the larger ε above" if alone else "Anything about this message alone"
-        lines.append(f"{what}: it carries a share of the noise, whole with {parties} shares.")
+        lines.append(f"{what}: it carries only one share of the noise, which is complete with {parties} shares.")
     if unit.holder == "visit":
         lines.append(
             "A person with several visits is protected less: v visits cost v times the ε, and more where there is a δ."
         )
     return [
         *lines,
-        "That nothing can be learned about groups: what is true of many people is what the release is for.",
-        "Anything against those who hold the raw records: staff, administrators, or somebody who breaks in there.",
+        "That nothing can be learned about groups: the release is meant to show what is true of many people.",
+        "Protection from those who hold the raw records: staff, administrators, or an intruder there.",
         f"Anything about a {unit.holder} found in more than {_times(unit.entities)}, or in data outside this ledger.",
         "That later releases are free: each adds to the total above.",
-        "Equal accuracy for all: rare items and small groups drown in the noise first.",
+        "Equal accuracy for all: noise hides rare items and small groups first.",
         *(str(line) for line in about.get("not_promised", ())),
     ]
 

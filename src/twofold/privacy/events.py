@@ -78,7 +78,7 @@ class Event:
         known = _KINDS.setdefault(cls.kind, cls)
         if known.__qualname__ != cls.__qualname__:
             raise UnsupportedEvent(
-                "this kind of event is taken.", found=cls.kind, fix="give the class its own kind", parameter="kind"
+                "this kind of event exists.", found=cls.kind, fix="give the class its own kind", parameter="kind"
             )
 
     def __post_init__(self) -> None:
@@ -309,12 +309,12 @@ def event_from_dict(record: Mapping[str, Any]) -> Event:
     --------
     >>> event_from_dict({"kind": "magic/1"})
     Traceback (most recent call last):
-    twofold.errors.UnsupportedEvent: this kind of event is not known...
+    twofold.errors.UnsupportedEvent: this kind of event is unknown...
     """
     cls = _KINDS.get(str(record.get("kind")))
     if cls is None:
         raise UnsupportedEvent(
-            "this kind of event is not known.",
+            "this kind of event is unknown.",
             found=repr(record.get("kind")),
             expected=", ".join(sorted(_KINDS)),
             parameter="kind",
@@ -322,7 +322,7 @@ def event_from_dict(record: Mapping[str, Any]) -> Event:
     names = {field.name for field in fields(cls)}
     if set(record) != {"kind", *names}:
         raise UnsupportedEvent(
-            f"the record of a {cls.kind} event has other fields than it should.",
+            f"the record of a {cls.kind} event has the wrong fields.",
             found=", ".join(sorted(record)),
             expected=", ".join(sorted({"kind", *names})),
         )

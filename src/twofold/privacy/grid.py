@@ -116,12 +116,12 @@ def whole(values: ArrayLike) -> Integers:
     array([1, 2, 3])
     >>> whole([0.5])
     Traceback (most recent call last):
-    twofold.errors.BadPrivacyParameter: a mechanism takes whole numbers only...
+    twofold.errors.BadPrivacyParameter: a mechanism takes only whole numbers...
     """
     array = np.asarray(values)
     if array.dtype.kind not in "iu" and array.size:
         raise BadPrivacyParameter(
-            "a mechanism takes whole numbers only.",
+            "a mechanism takes only whole numbers.",
             found=f"an array of {array.dtype}",
             expected="integers",
             fix="Grid(exponent=-10).put(values) first",

@@ -109,7 +109,7 @@ class Keyed:
     def __init__(self, key: bytes) -> None:
         if not isinstance(key, bytes) or len(key) != KEY_BYTES:
             raise BadPrivacyParameter(
-                "a key is 32 random bytes, made by the ledger.", fix="leave rng out", parameter="key"
+                "a key must be 32 random bytes, made by the ledger.", fix="leave rng out", parameter="key"
             )
         self._key: bytes | None = key
         self._counter = 0
@@ -209,7 +209,7 @@ def source(rng: int | Source | None = None) -> Source:
         return Seeded(rng)
     if isinstance(rng, bool) or not all(hasattr(rng, name) for name in ("words", "bits", "seeded")):
         raise BadPrivacyParameter(
-            "noise does not come from this kind of generator.",
+            "this generator cannot be a source of noise.",
             found=type(rng).__name__,
             expected="nothing (the operating system), a whole number (a seed, not private) or a Source",
             parameter="rng",

@@ -60,7 +60,7 @@ class Unit:
     def __post_init__(self) -> None:
         if self.holder not in ("person", "visit"):
             raise UnitMissing(
-                "nobody said whose presence is hidden.",
+                "the unit is missing: whose presence is hidden.",
                 found=repr(self.holder),
                 expected="'person' or 'visit'",
                 parameter="unit",

@@ -136,7 +136,7 @@ class CanaryAttack:
     kind : {"gram", "sketch", "features"}
         The mechanism.
     public : ReleaseParameters
-        As `canary_public` makes it; with ``honest`` above 0 so many entities add their shares, one has the canaries.
+        As `canary_public` makes it; with ``honest`` above 0, that many entities add shares, and one has the canaries.
     height : float
         Value of every canary's entries.
     compared : bool

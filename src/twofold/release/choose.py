@@ -203,11 +203,11 @@ def mechanism(name: str, **options: Any) -> Mechanism:
     'sulq'
     >>> mechanism("magic")
     Traceback (most recent call last):
-    twofold.errors.BadParameter: this mechanism is not known...
+    twofold.errors.BadParameter: this mechanism is unknown...
     """
     if name not in _HOMES:
         raise BadParameter(
-            "this mechanism is not known.",
+            "this mechanism is unknown.",
             found=repr(name),
             expected=f"{', '.join(sorted((*PRIVATE, *BILINEAR, 'auto')))}; "
             f"not private, for comparison: {', '.join(NOT_PRIVATE)}",
@@ -221,14 +221,14 @@ def mechanism(name: str, **options: Any) -> Mechanism:
         if not (problem.name or "").startswith("studies"):
             raise
         raise MissingExtra(
-            "this {parameter} is for comparison only and not part of the package.",
+            "this {parameter} is for comparison only; it is not part of the package.",
             parameter="mechanism",
             found=repr(name),
             expected=", ".join(sorted((*PRIVATE, *BILINEAR, "auto"))),
-            fix="run it in the laboratory of the source repository, the folder studies/",
+            fix="run it from the folder studies/ of the source repository",
         ) from None
     try:
         made = getattr(home, kind)(**options)
     except TypeError:
-        raise BadParameter(f"mechanism {name!r} has no such option.", found=", ".join(options)) from None
+        raise BadParameter(f"mechanism {name!r} does not have this option.", found=", ".join(options)) from None
     return cast(Mechanism, made)

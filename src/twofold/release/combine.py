@@ -52,7 +52,7 @@ def added_up(messages: Iterable[Prototypes], public: ReleaseParameters) -> Weigh
         counted = plausible(message, public)
         total = counted if total is None else _sum(total, counted)
     if total is None:
-        raise BadParameter("no message came in.", fix="wait for at least one entity")
+        raise BadParameter("no message arrived.", fix="wait for at least one entity")
     return _rows(total, public)
 
 
@@ -71,7 +71,7 @@ def stacked(messages: Iterable[Prototypes], public: ReleaseParameters) -> Weight
     for message in kept:
         _check_message(message, public)
     if not kept:
-        raise BadParameter("no message came in.", fix="wait for at least one entity")
+        raise BadParameter("no message arrived.", fix="wait for at least one entity")
     return weighted_rows(sorted(kept, key=Prototypes.digest), public)
 
 
@@ -155,7 +155,7 @@ def _weights(sizes: Floats, noise: Floats | float, variance: float) -> Floats:
 def _sum(total: Prototypes, message: Prototypes) -> Prototypes:
     same = total.units == message.units and total.sums.shape == message.sums.shape
     if not same or (total.observed is None) != (message.observed is None):
-        raise BadShape("two messages were not made by the same public numbers.", fix="let both use the same plan")
+        raise BadShape("two messages were made with different public numbers.", fix="use the same plan on both sides")
     one, two = total.noise, message.noise
     added = Noise(
         law=one.law,
@@ -179,9 +179,9 @@ def _sum(total: Prototypes, message: Prototypes) -> Prototypes:
 def _check_number(before: int) -> None:
     if before >= MOST_MESSAGES:
         raise BadParameter(
-            "more messages came in than can be added up without overflow.",
+            "more messages arrived than can be added up without overflow.",
             expected=f"at most {MOST_MESSAGES:,} messages",
-            fix="add up groups of entities in federations of their own",
+            fix="split the entities into several federations",
         )
 
 
@@ -191,7 +191,7 @@ def _check_message(message: Prototypes, public: ReleaseParameters) -> None:
             "a message has another catalog.", found=f"{message.sums.shape[1]} items", expected=f"{public.n_items}"
         )
     if (message.observed is None) != (public.feedback == "counts"):
-        raise BadParameter("a message is about another kind of feedback.", expected=public.feedback)
+        raise BadParameter("a message holds another kind of feedback.", expected=public.feedback)
 
 
 #: A message speaks for at most this many times the users that the plan promises of an entity.

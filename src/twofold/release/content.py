@@ -98,10 +98,10 @@ class Prototypes:
 
     def __post_init__(self) -> None:
         if type(self.seeded) is not bool:
-            raise BadParameter("a message says whether its noise was seeded.", found=type(self.seeded).__name__)
+            raise BadParameter("a message must say whether its noise was seeded.", found=type(self.seeded).__name__)
         arrays = [self.sums, self.counts] + ([] if self.observed is None else [self.observed])
         if any(one.dtype != np.int64 for one in arrays):
-            raise BadNumber("a message holds whole numbers.", expected="int64 arrays")
+            raise BadNumber("a message must hold whole numbers.", expected="int64 arrays")
         fits = self.sums.ndim == 2 and self.counts.shape == self.sums.shape[:1]
         if not fits or (self.observed is not None and self.observed.shape != self.sums.shape):
             raise BadShape("the parts of a message do not fit together.", found=f"sums of shape {self.sums.shape}")
@@ -122,7 +122,7 @@ class Prototypes:
     def observation_counts(self) -> Floats:
         """Noisy numbers of observations per item; may be negative."""
         if self.observed is None:
-            raise BadParameter("counts have no observation counts: absent is zero.", fix="feedback='ratings'")
+            raise BadParameter("counts take no observation counts: absent is zero.", fix="feedback='ratings'")
         return np.asarray(self.observed * self.units.observed, dtype=np.float64)
 
     def arrays(self) -> dict[str, Integers]:
@@ -209,17 +209,17 @@ class BilinearSums:
 
     def __post_init__(self) -> None:
         if type(self.seeded) is not bool:
-            raise BadParameter("a message says whether its noise was seeded.", found=type(self.seeded).__name__)
+            raise BadParameter("a message must say whether its noise was seeded.", found=type(self.seeded).__name__)
         if not isinstance(self.numbers, np.ndarray) or self.numbers.dtype != np.int64:
-            raise BadNumber("a message holds whole numbers.", expected="an int64 array")
+            raise BadNumber("a message must hold whole numbers.", expected="an int64 array")
         if self.numbers.ndim != 1 or self.numbers.size == 0:
-            raise BadShape("a message is one row of numbers.", found=f"shape {self.numbers.shape}")
+            raise BadShape("a message must be one row of numbers.", found=f"shape {self.numbers.shape}")
         if self.law not in ("laplace", "gaussian", "none"):
-            raise BadParameter("the law of the noise is unknown.", found=repr(self.law))
+            raise BadParameter("the noise distribution is unknown.", found=repr(self.law))
         if not math.isfinite(self.deviation) or self.deviation < 0:
-            raise BadNumber("the noise of a message is a finite number from 0.", found=repr(self.deviation))
+            raise BadNumber("the noise of a message must be finite and at least 0.", found=repr(self.deviation))
         if isinstance(self.entities, bool) or not isinstance(self.entities, int) or self.entities < 1:
-            raise BadParameter("a message is of at least one entity.", found=repr(self.entities))
+            raise BadParameter("a message needs at least one entity.", found=repr(self.entities))
 
     def arrays(self) -> dict[str, Integers]:
         """What a message of it carries."""
@@ -246,13 +246,13 @@ def plain_sum(messages: Iterable[BilinearSums]) -> BilinearSums:
     for message in messages:
         total = message if total is None else _added(total, message)
     if total is None:
-        raise BadParameter("no message came in.", fix="wait for at least one entity")
+        raise BadParameter("no message arrived.", fix="wait for at least one entity")
     return total
 
 
 def _added(one: BilinearSums, two: BilinearSums) -> BilinearSums:
     if (one.mechanism, one.law, one.numbers.shape) != (two.mechanism, two.law, two.numbers.shape):
-        raise BadShape("two messages were not made by the same public numbers.", fix="let both use the same plan")
+        raise BadShape("two messages were made with different public numbers.", fix="use the same plan on both sides")
     return replace(
         one,
         numbers=one.numbers + two.numbers,
@@ -313,7 +313,7 @@ class Moments:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Masked:
-    """Masked numbers, uniform to whoever has none of the keys.
+    """Masked numbers, uniform to anyone without the keys.
 
     Parameters
     ----------

@@ -188,7 +188,7 @@ class SumSpec:
     farthest_noise : int
         Size that one entity's noise never reaches in practice.
     alone_epsilon : float
-        ε of one entity's message seen alone, should all others collude with the server; infinite where nothing holds.
+        ε of one entity's message seen alone, if all others collude with the server; infinite where nothing holds.
     """
 
     length: int
@@ -309,7 +309,7 @@ def _check(public: ReleaseParameters) -> None:
     check_whole("honest", public.honest, least=0)
     if public.features is not None and public.features.n_items != public.n_items:
         raise BadParameter(
-            "the table of features does not fit the catalog.",
+            "the table of features does not match the catalog.",
             found=f"{public.features.n_items:,} items",
             expected=f"{public.n_items:,} items",
             parameter="features",
@@ -325,12 +325,12 @@ def _check(public: ReleaseParameters) -> None:
         exact(getattr(public, name), name=name)  # NaN and infinity are refused
     if not public.lower <= public.centre <= public.bound or public.lower == public.bound:
         raise BadParameter(
-            "the values have no room.", expected="lower <= centre <= bound, and lower < bound", parameter="centre"
+            "the range of values is empty.", expected="lower <= centre <= bound, and lower < bound", parameter="centre"
         )
     if public.feedback == "counts" and public.centre != 0:
         raise BadParameter(
             "counts are not centred: absent is zero.",
-            found="another centre than 0",
+            found="a centre other than 0",
             fix=Set("centre", 0),
             parameter="centre",
         )
@@ -339,7 +339,7 @@ def _check(public: ReleaseParameters) -> None:
             positive(getattr(public, name), name=name)
     if not isinstance(public.unit, Unit):
         raise BadParameter(
-            "{parameter} says whose presence is hidden.", expected="Unit.person() or Unit.visit()", parameter="unit"
+            "{parameter} must say whose presence is hidden.", expected="Unit.person() or Unit.visit()", parameter="unit"
         )
 
 
@@ -370,10 +370,10 @@ def check_rows(rows: Any, public: ReleaseParameters) -> sp.csr_array:
     --------
     >>> check_rows(np.eye(2), ReleaseParameters(n_items=3, n_users=2, max_items=1, bound=1))
     Traceback (most recent call last):
-    twofold.errors.BadShape: the rows do not fit the catalog...
+    twofold.errors.BadShape: the rows do not match the catalog...
     """
     if getattr(rows, "ndim", 0) != 2 or rows.shape[1] != public.n_items:
-        raise BadShape("the rows do not fit the catalog.", expected=f"a matrix of {public.n_items} columns")
+        raise BadShape("the rows do not match the catalog.", expected=f"a matrix of {public.n_items} columns")
     if np.dtype(rows.dtype).kind not in "biuf":
         raise BadNumber("the rows are not real numbers.", found=f"dtype {rows.dtype}")
     matrix = summed(sp.csr_array(rows))

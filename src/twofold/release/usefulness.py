@@ -170,11 +170,11 @@ def _verdict(number: Range, patterns: Range, profile: Range, *, alone: bool) -> 
     if patterns.high >= 1 and not alone:
         return (
             "perhaps",
-            "single numbers drown; patterns may rise above the noise, the more alike the users of a prototype are",
+            "noise hides single numbers; patterns may show, the more alike the users of a prototype are",
         )
     if profile.high >= 1:
-        return "one profile", "the prototypes drown; at best, which items are frequent everywhere can be learned"
-    return "no", "even everything added up drowns in the noise; this buys privacy and no use"
+        return "one profile", "noise hides the prototypes; at best, the release shows which items are frequent"
+    return "no", "noise hides even the total; the release is private but useless"
 
 
 def noise_ratio(public: ReleaseParameters, *, noise: float, cells: int, entities: int = 1) -> float:

@@ -56,7 +56,7 @@ def headline(card: Card) -> str:
     A seeded release or one without a guarantee starts with NOT PRIVATE, whatever its parameters say.
     """
     if not card.private:
-        return "NOT PRIVATE. This release protects nobody. It must not leave a test."
+        return "NOT PRIVATE. This release protects nobody. Use it for tests only."
     several = card.releases > 1 or card.unit.get("entities", 1) > 1
     seen = "everything that left" if several else "what left"
     seen = seen if card.parties == 1 else f"the sum of {card.parties} such messages, but no message alone,"
@@ -116,8 +116,8 @@ def _useful(low: float, high: float) -> str:
     if low >= 1:
         return "Single numbers stand out."
     if high >= 1:
-        return "Single numbers stand out if the people of a group are alike."
-    return "Single numbers drown; only what many of them say together can be used."
+        return "Single numbers stand out if the people in a group are alike."
+    return "Noise hides single numbers; only many of them together are useful."
 
 
 def _rests(card: Card) -> Section:

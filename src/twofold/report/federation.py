@@ -173,7 +173,7 @@ class FederationRun:
         keys = [system.key for system in self.systems]
         if len(set(keys)) < len(keys) or not {BASE, PRIVATE} <= set(keys):
             raise BadParameter(
-                "a report compares two systems.",
+                "a report needs exactly one system alone and one private.",
                 parameter="systems",
                 found=", ".join(keys),
                 expected="alone and private, once",

@@ -83,7 +83,7 @@ def federation_page(run: FederationRun, *, title: str = "A federation in two rou
     """
     first, more = headline(run)
     if not run.private:
-        first = f"NOT PRIVATE: nothing here may leave a test. {first}"
+        first = f"NOT PRIVATE: use it for tests only. {first}"
     sections = (
         _two_rounds(run),
         Section("What was agreed", (Facts(caption="The plan, public and the same for all", rows=plan_words(run)),)),
@@ -162,8 +162,8 @@ def _alike(run: FederationRun) -> str:
 
 _NOISE_NOTE = (
     "Noise: its standard deviation, which is public and the same for all. Signal: the root mean square of the sums "
-    "beneath the noise, estimated from the messages alone, so a faint signal looks like none. Below 1, single numbers "
-    "drown in the noise and only sums over many messages are informative."
+    "beneath the noise, estimated from the messages alone, so a faint signal looks like none. Below 1, noise hides "
+    "single numbers, and only sums over many messages are informative."
 )
 _SUM_NOTE = (
     "Noise: its standard deviation in one number of the sum, which is public. Signal: the root mean square over items "

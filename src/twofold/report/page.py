@@ -197,7 +197,7 @@ def _check(parameter: str, columns: Sequence[object], rows: Sequence[Sequence[ob
     for row in rows:
         if len(row) != len(columns):
             raise BadShape(
-                "a row does not fit its table.",
+                "a row does not match its table.",
                 parameter=parameter,
                 found=f"{len(row)} cells",
                 expected=f"{len(columns)}",

@@ -109,7 +109,7 @@ class Keys:
     def __post_init__(self) -> None:
         parts = [getattr(self, name) for name in _PARTS]
         if not all(isinstance(part, bytes) and len(part) == SECRET_BYTES for part in parts):
-            raise BadParameter("secret keys are four strings of 32 bytes.", fix="make them with Keys.new()")
+            raise BadParameter("secret keys must be four strings of 32 bytes.", fix="make them with Keys.new()")
         if len(set(parts)) < len(parts):
             raise BadParameter("two of the four secrets are the same.", fix="make them with Keys.new()")
 
@@ -143,7 +143,7 @@ class Keys:
             record = None
         fields = exact_fields(record, ("version", *_PARTS), what="a file of secret keys")
         if type(fields["version"]) is not int or fields["version"] != _VERSION:
-            raise BadMessage("the keys are of another version.", expected=f"version {_VERSION}", parameter="version")
+            raise BadMessage("the keys have another version.", expected=f"version {_VERSION}", parameter="version")
         return cls(**{name: hex_bytes(fields, name, SECRET_BYTES) for name in _PARTS})
 
 
@@ -156,7 +156,7 @@ def check_roster(roster: Mapping[str, PublicKeys], *, least: int = 1) -> None:
     """
     if not isinstance(roster, Mapping) or len(roster) < least:
         raise BadPlan(
-            "there are too few entities in the roster.",
+            "the roster has too few entities.",
             expected=f"a table from names to public keys, of at least {least}",
             parameter="roster",
         )
@@ -164,7 +164,7 @@ def check_roster(roster: Mapping[str, PublicKeys], *, least: int = 1) -> None:
         check_entity_name(name)
         if not isinstance(keys, PublicKeys):
             raise BadPlan(
-                "the roster holds something else than public keys.",
+                "the roster holds something other than public keys.",
                 expected="PublicKeys under every name",
                 parameter="roster",
             )
@@ -174,8 +174,8 @@ def check_roster(roster: Mapping[str, PublicKeys], *, least: int = 1) -> None:
         raise BadPlan(
             "a public key occurs twice in the roster.",
             found="in the entries of " + ", ".join(owners),
-            expected="keys of its own for every entity",
-            fix="let them enrol again with new keys",
+            expected="different keys for every entity",
+            fix="ask them to enrol again with new keys",
             parameter="roster",
         )
 
@@ -215,7 +215,7 @@ def agree(private: X25519PrivateKey, public: bytes) -> bytes:
         return private.exchange(X25519PublicKey.from_public_bytes(public))
     except ValueError:
         raise BadMessage(
-            "a public key is of small order: it gives everybody the same secret.",
+            "a public key has small order: it gives everyone the same secret.",
             fix="enrol again with new keys",
             parameter="public",
         ) from None

@@ -128,7 +128,7 @@ def _checked(values: NDArray[np.int64], terms: Terms) -> NDArray[np.int64]:
     if int(values.max()) > terms.limit or int(values.min()) < -terms.limit:
         raise BadParameter(
             "a number is too large for a sum of all entities in the plan's modulus.",
-            expected=f"magnitudes up to {terms.limit}, the half of 2^{terms.bits} by {len(terms.roster)} entities",
+            expected=f"magnitudes up to {terms.limit}, half of 2^{terms.bits} divided by {len(terms.roster)} entities",
             fix="more bits in the plan",
             parameter="values",
         )

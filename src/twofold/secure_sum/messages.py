@@ -226,7 +226,7 @@ def open_box(
         opened = ChaCha20Poly1305(key).decrypt(_NONCE, box, _bound(sender, receiver, terms, commitment))
     except InvalidTag:
         raise BadMessage(
-            "sealed shares do not open: they were changed, or made for another entity or plan.",
+            "sealed shares do not open: they were changed or made for another entity or plan.",
             found=f"from {sender!r} for {receiver!r}",
             fix=f"ask {sender!r} to send its shares again",
             parameter="box",
@@ -265,7 +265,7 @@ def unpack(data: bytes, bits: int) -> NDArray[np.uint64]:
     """
     width = bits // 8
     if len(data) % width:
-        raise BadMessage("the numbers are cut off.", expected=f"{width} bytes for each", parameter="data")
+        raise BadMessage("the numbers are truncated.", expected=f"{width} bytes for each", parameter="data")
     whole = np.zeros((len(data) // width, 8), dtype=np.uint8)
     whole[:, :width] = np.frombuffer(data, dtype=np.uint8).reshape(-1, width)
     return whole.view("<u8").reshape(-1).astype(np.uint64, copy=False)

@@ -61,7 +61,7 @@ def check_shares(message: SharesMessage, terms: Terms) -> None:
         raise PlanMismatch("shares belong to another plan.", found=f"from {message.sender!r}", parameter="terms")
     if set(message.boxes) != set(terms.names) - {message.sender}:
         raise BadMessage(
-            "shares leave somebody out, or are for a stranger.",
+            "shares omit an entity, or are for an unknown one.",
             found=f"from {message.sender!r}",
             expected="sealed shares for everyone else in the roster",
             parameter="boxes",
@@ -191,13 +191,13 @@ def _check_already(already: UnmaskMessage | None, name: str, lists: bytes) -> No
         return
     if already.sender != name:
         raise BadMessage(
-            "the stored answer is another entity's.", found=f"from {already.sender!r}", parameter="already"
+            "the stored answer belongs to another entity.", found=f"from {already.sender!r}", parameter="already"
         )
     if already.lists != lists:
         raise PrivacyError(
-            "this entity has answered another list; a second one could lay single messages open.",
+            "this entity has answered another list; a second answer could reveal single messages.",
             expected="the lists that were answered before",
-            fix="send the stored answer again; for another list start a new plan with new keys",
+            fix="send the stored answer again; for another list, start a new plan with new keys",
             parameter="already",
         )
 

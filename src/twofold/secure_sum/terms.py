@@ -96,7 +96,7 @@ class Terms:
         self.known(name)
         if self.roster[name] != keys.public:
             raise PlanMismatch(
-                "the keys are not the ones the plan lists under this name.",
+                "the keys are not those that the plan lists under this name.",
                 found=f"name {name!r}, whose public keys differ",
                 expected="the keys this entity enrolled with",
                 fix="use the right key file, or ask for a plan with the right roster",
@@ -170,7 +170,7 @@ def _check_numbers(terms: Terms) -> None:
         )
     if terms.limit < 1:
         raise BadPlan(
-            "so many entities do not fit into so few bits.",
+            "too many entities for this number of bits.",
             found=f"bits {terms.bits}",
             fix="more bits",
             parameter="bits",
@@ -182,7 +182,7 @@ def _check_list(
 ) -> None:
     if isinstance(names, str) or not all(isinstance(one, str) for one in names):
         raise BadMessage(
-            f"the list of {what} holds something else than names.", expected="a list of names", parameter=name
+            f"the list of {what} holds something other than names.", expected="a list of names", parameter=name
         )
     if list(names) != sorted(set(names)):
         raise BadMessage(
@@ -191,7 +191,7 @@ def _check_list(
     strangers = [one for one in names if one not in allowed]
     if strangers:
         raise BadMessage(
-            f"the list of {what} names a stranger.", found=f"{strangers[0]!r:.60}", expected=within, parameter=name
+            f"the list of {what} has an unknown name.", found=f"{strangers[0]!r:.60}", expected=within, parameter=name
         )
 
 
@@ -217,7 +217,7 @@ def least_threshold(entities: int, colluders: int = 0) -> int:
 def honest_in_any_sum(
     *, entities: int, threshold: int, least_survivors: int, least_present: int, colluders: int = 0
 ) -> int:
-    """How many honest entities' numbers are in any sum that a server can lay open, even one that lies about the lists.
+    """Count the honest entities in any sum that a server can reveal, even if it is dishonest about the lists.
 
     A share of the noise must be large enough for this many.
 

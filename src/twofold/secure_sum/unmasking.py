@@ -68,7 +68,7 @@ def add_masked(
         seen.add(message.sender)
         total = message.numbers.copy() if total is None else np.add(total, message.numbers, out=total)
     if total is None:
-        raise TooFewMessages("there is no masked message to add.", parameter="messages")
+        raise TooFewMessages("there are no masked messages to add.", parameter="messages")
     return total & modulus_mask(terms.bits), tuple(sorted(seen))
 
 
@@ -146,12 +146,12 @@ def _read(remaining: NDArray[np.uint64], terms: Terms, survivors: Sequence[str])
     remaining &= modulus_mask(terms.bits)
     expected = [len(survivors), sum(terms.positions[name] for name in survivors)]
     if [int(number) for number in remaining[-CHECKS:]] != [number % 2**terms.bits for number in expected]:
-        wrong = "the check numbers of the sum are wrong: a message is garbage or carries a mask of another plan."
+        wrong = "the check numbers of the sum are wrong: a message is invalid or masked for another plan."
         raise _no_fit(wrong, "checks")
     shift = np.int64(64 - terms.bits)
     values = (remaining[:-CHECKS].view(np.int64) << shift) >> shift  # brings the sign up from bit `bits`
     if int(values.max()) > terms.limit * len(survivors) or int(values.min()) < -terms.limit * len(survivors):
-        raise _no_fit("the sum is larger than numbers within the limit can make it: a message is garbage.", "values")
+        raise _no_fit("the sum exceeds what numbers within the limit can give: a message is invalid.", "values")
     return values
 
 
@@ -168,7 +168,7 @@ def _check_masked(message: MaskedMessage, terms: Terms, present: Sequence[str], 
     sender = message.sender
     if sender not in present:
         raise BadMessage(
-            "a masked message comes from somebody who did not share.", found=f"from {sender!r}", parameter="sender"
+            "a masked message comes from an entity that did not share.", found=f"from {sender!r}", parameter="sender"
         )
     if message.bits != terms.bits:
         raise PlanMismatch(
@@ -211,9 +211,7 @@ def check_answer(
             "an answer does not come from a survivor.", found=f"from {message.sender!r}", parameter="sender"
         )
     if message.lists != terms.lists_digest(present, survivors):
-        raise PlanMismatch(
-            "an answer is to other lists or belongs to another plan.", found=f"from {name!r}", parameter="lists"
-        )
+        raise PlanMismatch("an answer is for other lists or another plan.", found=f"from {name!r}", parameter="lists")
     if set(message.seeds) != set(survivors) or set(message.keys) != set(present) - set(survivors):
         raise BadMessage(
             "an answer does not cover the lists.",
@@ -268,10 +266,10 @@ def _secret(
     if secret is None:
         raise BadMessage(
             "the answers do not fit together; nothing is unmasked.",
-            found=f"{len(pieces)} shares of the secret of {owner!r}, with more wrong ones than can be found"
+            found=f"{len(pieces)} shares of the secret of {owner!r}, with more wrong ones than can be identified"
             + ("" if not doubted else "; earlier wrong shares came from " + ", ".join(sorted(doubted))),
             expected=f"more right answers: {terms.threshold} and two more for each wrong one always suffice",
-            fix=f"wait for more answers; if none help, {owner!r} dealt wrong shares: start again without it",
+            fix=f"wait for more answers; if they do not help, {owner!r} dealt wrong shares: start again without it",
             parameter="answers",
         )
     return secret

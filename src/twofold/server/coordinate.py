@@ -302,7 +302,7 @@ class _Gathering:
             known.add(one.receipt)
             try:
                 if final:
-                    raise RoundClosed("the round is closed; this message came too late.")
+                    raise RoundClosed("the round is closed; this message arrived too late.")
                 message = self.step.up.decode(_unchanged(one), self.plan)
                 if message.entity in taken:
                     raise conflict(message.entity)
@@ -327,7 +327,7 @@ class _Gathering:
             return False
         if len(receipts) < rules.quorum:
             raise TooFewMessages(
-                "fewer messages came in time than {parameter} asks for; nothing is published.",
+                "fewer messages arrived in time than {parameter} requires; nothing is published.",
                 found=f"{len(receipts)}",
                 expected=f"at least {rules.quorum} of {rules.expected}",
                 fix=rules.advice,
@@ -393,7 +393,7 @@ def _unchanged(submission: Submission) -> bytes:
 def _undecided(submission: Submission, entity: str) -> Rejected:
     """Say that nobody here can tell which of several messages is the entity's."""
     error = ConflictingMessage(
-        "different messages under one name arrived together, and none is taken.",
+        "different messages arrived together under one name; none is accepted.",
         found=f"this one of {entity} has receipt {submission.receipt[:12]}.",
     )
     todo = f"Ask {entity} which receipt its ledger holds, and remove the other; the round waits meanwhile."
@@ -401,9 +401,7 @@ def _undecided(submission: Submission, entity: str) -> Rejected:
 
 
 def _full() -> RoundClosed:
-    return RoundClosed(
-        "the round is full.", found=f"{MOST_MESSAGES:,} messages; more could not be added up without overflow."
-    )
+    return RoundClosed("the round is full.", found=f"{MOST_MESSAGES:,} messages; more would overflow the sum.")
 
 
 def _reason(error: TwofoldError) -> str:

@@ -95,7 +95,7 @@ class Server:
             raise BadParameter("memory_limit is out of range.", found=f"{memory_limit}", expected="bytes, at least 1")
         if plan.secure is not None:
             raise PlanMismatch(
-                "the plan has a secure sum: its messages are masked, and mean something only with the answers.",
+                "the plan has a secure sum: its messages are masked and useless without the answers.",
                 fix="twofold coordinate, or SecureServer(plan)",
             )
         self.plan = plan
@@ -238,7 +238,7 @@ class Arrived:
                 "a message changed while the server worked on it.",
                 found=f"the message of {self.entity}",
                 expected=f"receipt {self.receipt[:12]}",
-                fix="start again with files that nobody writes to",
+                fix="start again with files that nobody is writing to",
             )
         return decode_release(data, plan)
 
@@ -286,7 +286,7 @@ def check_quorum(number: int, plan: Plan) -> None:
     >>> from twofold.federation.plan import CatalogKey
     >>> check_quorum(0, Plan(catalog=CatalogKey(hash="0" * 64, n_items=3), feedback="counts", bound=5, max_items=2))
     Traceback (most recent call last):
-    twofold.errors.TooFewMessages: fewer entities answered than the plan asks for...
+    twofold.errors.TooFewMessages: fewer entities answered than the plan requires...
     """
     check_number(number, plan.quorum, plan.expected_entities)
 
@@ -300,7 +300,7 @@ def check_number(number: int, quorum: int, expected: int) -> None:
     """
     if number < quorum:
         raise TooFewMessages(
-            "fewer entities answered than the plan asks for.",
+            "fewer entities answered than the plan requires.",
             found=f"{number}",
             expected=f"at least {quorum} of {expected}",
             fix="wait for more messages; nothing was published",
@@ -312,7 +312,7 @@ def conflict(entity: str) -> ConflictingMessage:
     return ConflictingMessage(
         "an entity sent two different messages.",
         found=f"two messages of {entity}",
-        expected="one message of each entity; the same bytes may come twice",
+        expected="one message from each entity; the same bytes may arrive twice",
         fix=f"ask {entity} which one its ledger holds, and leave the other out",
     )
 

@@ -46,7 +46,7 @@ class SecureServer:
     Privacy
     -------
     Sees sealed shares, masked numbers and, for each entity, one of the two secrets behind its masks: enough for the
-    sum of the survivors and for nothing else. A server that lies about the lists gains no more than
+    sum of the survivors and for nothing else. A server that is dishonest about the lists gains no more than
     `twofold.secure_sum.honest_in_any_sum` counts, and the noise is shared among that many.
 
     Paper
@@ -64,7 +64,7 @@ class SecureServer:
         secure = self.plan.secure
         assert secure is not None
         again: tuple[str | Set, ...] = (
-            "wait: those that come late still count",
+            "wait: late messages still count",
             "start again with a new plan and new keys: nothing was unmasked",
         )
         if step is KEYS:
@@ -176,8 +176,8 @@ class SecureServer:
             raise BadMessage(
                 "the masks of the message are for another list of entities.",
                 found=f"the message of {message.entity}",
-                expected="masks for those in the published list",
-                fix=f"let {message.entity} mask for the list that was published; its ledger holds one message a plan",
+                expected="masks for the published list",
+                fix=f"ask {message.entity} to mask for the published list; its ledger holds one message per plan",
             )
         return message
 

@@ -39,7 +39,7 @@ __all__ = ["FolderState", "MemoryState", "State", "StepState"]
 
 _STORED: Final = re.compile(r"([0-9a-f]{64})\.([a-z0-9]+)")
 _LARGEST_RECORD: Final = 64 * 1024 * 1024
-#: Refusals that are remembered; whoever sends more is only refused again.
+#: Refusals that are remembered; further ones are refused without being stored.
 MOST_REFUSED: Final = 10_000
 
 
@@ -84,7 +84,7 @@ class StepState(ABC):
         found = self.read(receipt)
         if receipt_of(found) != receipt:
             raise BadMessage(
-                "a stored message is not the one that was taken.",
+                "a stored message is not the one that was accepted.",
                 found=receipt[:12],
                 expected="the bytes whose receipt is its name",
                 fix="restore the folder from a copy",
@@ -231,9 +231,9 @@ class _StepFolder(StepState):
                 yield
         except Busy as error:
             raise TransportError(
-                "another coordinator works in this folder.",
+                "another coordinator is using this folder.",
                 found=str(error),
-                fix="let it finish or end it, or give this one a folder of its own",
+                fix="let it finish or end it, or give this one another folder",
             ) from None
 
     def _open(self) -> None:
@@ -250,7 +250,7 @@ class _StepFolder(StepState):
                 "this folder holds the round of another plan.",
                 found=self.folder.name,
                 expected=f"the plan with hash {self.plan.hash[:12]}",
-                fix="give every plan a folder of its own",
+                fix="give every plan its own folder",
             )
 
     def messages(self) -> dict[str, str]:
@@ -332,7 +332,7 @@ def _our_errors(folder: Path, job: Any) -> None:
         raise TransportError(
             "the coordinator's folder cannot be used.",
             found=f"{folder.name}: {error.strerror or type(error).__name__}",
-            fix="check that its parent exists, its rights and its free space",
+            fix="check that its parent exists, its permissions and its free space",
         ) from None
 
 

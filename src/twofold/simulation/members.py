@@ -102,8 +102,8 @@ def _open_ledger(member: Member) -> None:
         return
     if not member.may_make:  # it was there a moment ago, or this is a machine that does not see the folder
         raise LedgerBroken(
-            "the ledger is not here, and none may be made; nothing was drawn.",
-            fix="give a folder that every process of the executor can see",
+            "the ledger is missing, and none may be created; nothing was drawn.",
+            fix="give a folder that every process of the executor can access",
             parameter="ledger",
         )
     plan, priced = member.plan, member.seed is None and member.plan.spec.private
@@ -138,9 +138,9 @@ def ledger_paths(folder: str | PathLike[str], names: Mapping[Any, str], *, make:
             home.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise TransportError(
-            "the folder for the ledgers cannot be made.",
+            "the folder for the ledgers cannot be created.",
             found=type(error).__name__,
-            expected="a folder to write to",
+            expected="a writable folder",
             parameter="ledgers",
         ) from None
     return {label: home / f"{name}.ledger" for label, name in names.items()}
@@ -177,10 +177,10 @@ def settle_missing(paths: Iterable[Path | None], new_ledgers: bool | None) -> No
     found = f"{len(missing)} of {len(every)} ledgers are not in {missing[0].parent}"
     if new_ledgers is False:
         raise LedgerBroken(
-            "ledgers are missing, and none may be made; nothing was drawn.",
+            "ledgers are missing, and none may be created; nothing was drawn.",
             found=found,
             expected="the folder that holds these people's ledgers",
-            fix="name that folder; new_ledgers=True only for people about whom nothing was ever released",
+            fix="name that folder; new_ledgers=True only for people with no earlier release",
             parameter="new_ledgers",
         )
     warnings.warn(
@@ -247,7 +247,7 @@ def keyed_plan(plan: Plan, ledgers: Mapping[str, Path | None]) -> tuple[Plan, di
     roster = Roster(public)
     if plan.secure.roster and plan.secure.roster != roster.hash:
         raise PlanMismatch(
-            "the plan's list of keys is not that of these entities.",
+            "the plan's list of keys does not match these entities.",
             expected="secret keys beside the ledgers, or a plan without a list of keys",
             fix="secure=SecureSum(survivors=...) without roster: keys are then made here",
             parameter="secure.roster",

@@ -225,14 +225,14 @@ def _exchange(
     for step in steps:
         jobs = {name: (member, published, submitted) for name, member in members.items()}
         for name, deed in each(_PHASES[step.id], visit, jobs).items():
-            assert isinstance(deed, Send), "where everybody is waited for nobody is late"
+            assert isinstance(deed, Send), "all are waited for, so none is late"
             box.submit(deed.step, deed.data, entity=name)
             sent[name] += len(deed.data)
         with serving() if step is steps[-1] else nullcontext(_silent) as done:
             seen = coordinate(server, box, state=state, close=True)
             done(1)
         if seen.refused:
-            raise BadMessage("the server did not take a message.", found=seen.refused[0].reason)
+            raise BadMessage("the server did not accept a message.", found=seen.refused[0].reason)
         published[step.id], submitted = box.published(step), submitted | {step.id}
     return {step: data for step, data in published.items() if data is not None}, sent
 
@@ -296,7 +296,7 @@ def refuse_what_is_not_real(plan: Plan, rng: object, *, accounted: bool) -> None
         raise BadParameter(
             "{parameter} is not a seed.",
             found=f"a {type(rng).__name__}",
-            expected="a whole number from 0",
+            expected="a whole number of at least 0",
             parameter="rng",
         )
     if plan.simulation:
@@ -364,7 +364,7 @@ class Simulated:
         """Give the local model of one entity."""
         if entity not in self.models:
             raise DataError(
-                "there is no such entity.",
+                "the entity does not exist.",
                 found=f"{entity!r:.60}",
                 expected=f"one of {len(self.models):,} labels",
                 parameter="entity",
@@ -420,12 +420,12 @@ def plan_names(labels: Iterable[Any]) -> dict[Any, str]:
     {'north': 'north', 'south': 'south', 3: '3'}
     >>> plan_names(["North", "north"])
     Traceback (most recent call last):
-    twofold.errors.BadIdentifier: two entities have names that a file system may not tell apart...
+    twofold.errors.BadIdentifier: two entities have names that a file system may confuse...
     """
     names = {label: plan_name(label) for label in labels}
     if len({name.casefold() for name in names.values()}) < len(names):
         raise BadIdentifier(
-            "two entities have names that a file system may not tell apart.",
+            "two entities have names that a file system may confuse.",
             expected="names that differ in more than capital letters and type",
             fix="rename one in the entity column: its ledger is a file of that name",
         )

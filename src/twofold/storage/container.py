@@ -77,7 +77,7 @@ def parse_json(text: str) -> dict[str, Any]:
     {'a': [1, 2]}
     >>> parse_json('{"a": 1, "a": 2}')
     Traceback (most recent call last):
-    twofold.errors.BadMessage: the header is not sound JSON...
+    twofold.errors.BadMessage: the header is not valid JSON...
     """
     try:
         found = json.loads(
@@ -137,7 +137,7 @@ def _constant(text: str) -> float:
 
 
 def _unsound(found: str) -> BadMessage:
-    return BadMessage("the header is not sound JSON.", found=found, expected="one object, as twofold writes it")
+    return BadMessage("the header is not valid JSON.", found=found, expected="one object, as twofold writes it")
 
 
 #: Bytes; ours are a few thousand.
@@ -243,12 +243,12 @@ def open_container(data: bytes) -> Container:
     ({'a': 1}, Layout(dtype='I64', shape=(3,)))
     >>> open_container(b"PK" + bytes(100))
     Traceback (most recent call last):
-    twofold.errors.BadMessage: this is not a message of twofold...
+    twofold.errors.BadMessage: this is not a twofold message...
     """
     start = _header_end(data)
     if len(data) < start:
         raise BadMessage(
-            "the message is cut off.",
+            "the message is truncated.",
             found=f"{len(data):,} bytes",
             expected=f"more than {start:,}",
             fix="copy it again",
@@ -322,8 +322,8 @@ def check_seal(data: bytes, record: Mapping[str, Any]) -> None:
     if not is_sealed(data, record):
         raise BadMessage(
             "the message was damaged on the way.",
-            found="a checksum that does not fit: at least one byte was changed",
-            fix="copy it again from where it was made; its receipt tells whether it arrived whole",
+            found="a checksum that does not match: at least one byte was changed",
+            fix="copy it again from its source; its receipt shows whether it arrived complete",
             parameter="checksum",
         )
 
@@ -337,12 +337,12 @@ def field(record: Mapping[str, Any], name: str, kind: type[Any]) -> Any:
     'b'
     >>> field({"a": 1}, "a", bool)
     Traceback (most recent call last):
-    twofold.errors.BadMessage: a field of the message is missing or of another type...
+    twofold.errors.BadMessage: a field of the message is missing or of the wrong type...
     """
     found = record.get(name)
     if type(found) is not kind:
         raise BadMessage(
-            "a field of the message is missing or of another type.",
+            "a field of the message is missing or of the wrong type.",
             found=name,
             expected=f"{name} as {kind.__name__}",
             parameter=name,
@@ -361,7 +361,7 @@ def finite(record: Mapping[str, Any], name: str) -> float:
     found = record.get(name)
     if not isinstance(found, int | float) or isinstance(found, bool) or not math.isfinite(found):
         raise BadMessage(
-            "a field of the message is missing or of another type.", found=name, expected="a number", parameter=name
+            "a field of the message is missing or of the wrong type.", found=name, expected="a number", parameter=name
         )
     return float(found)
 
@@ -375,7 +375,7 @@ def as_bytes(data: object, limit: int) -> bytes:
     b'abc'
     """
     if not isinstance(data, bytes | bytearray | memoryview):
-        raise BadMessage("a message is bytes.", found=type(data).__name__)
+        raise BadMessage("a message must be bytes.", found=type(data).__name__)
     size = memoryview(data).nbytes
     if size > limit:
         raise BadMessage("the message is too large.", found=f"{size:,} bytes", expected=f"at most {limit:,}")
@@ -414,16 +414,16 @@ def _header_end(data: bytes) -> int:
     """Byte at which the arrays begin, if these can be the first bytes of a message."""
     length = int.from_bytes(data[:8], "little")
     if len(data) < 8:
-        raise BadMessage("the message is cut off.", found=f"{len(data)} bytes", fix="copy it again")
+        raise BadMessage("the message is truncated.", found=f"{len(data)} bytes", fix="copy it again")
     # Safetensors pads its header to eight bytes and begins it with a brace.
     if not 2 <= length <= LARGEST_HEADER or length % 8 or data[8:9] not in (b"", b"{"):
-        raise _foreign("bytes that do not begin as one")
+        raise _foreign("bytes that do not begin like one")
     return 8 + length
 
 
 def _record(metadata: object) -> dict[str, Any]:
     if not isinstance(metadata, dict) or set(metadata) != {_KEY} or not isinstance(metadata[_KEY], str):
-        raise _foreign("a file without our record")
+        raise _foreign("a file without a twofold record")
     return parse_json(metadata[_KEY])
 
 
@@ -435,7 +435,7 @@ def _span(name: str, given: object) -> tuple[Layout, int]:
     if not _whole_numbers(shape, 2) or not _whole_numbers(ends, 2) or len(ends) != 2:
         raise _entry(name)
     if not isinstance(dtype, str) or dtype not in _TYPES:
-        raise BadMessage("an array has a type we do not send.", found=printable(dtype, 20), expected=", ".join(_TYPES))
+        raise BadMessage("an array has an unknown type.", found=printable(dtype, 20), expected=", ".join(_TYPES))
     layout = Layout(dtype=dtype, shape=tuple(shape))
     if ends[1] - ends[0] != layout.size or ends[0] % _TYPES[dtype].itemsize:
         raise _entry(name)
@@ -469,12 +469,12 @@ def _text(layout: Layout) -> str:
 
 
 def _entry(name: str) -> BadMessage:
-    return BadMessage("an array's entry in the header is not sound.", found=f"array {printable(name, 20)}")
+    return BadMessage("the header entry of an array is not valid.", found=f"array {printable(name, 20)}")
 
 
 def _foreign(found: str) -> BadMessage:
     return BadMessage(
-        "this is not a message of twofold.", found=found, expected="a file that twofold release or factorize wrote"
+        "this is not a twofold message.", found=found, expected="a file that twofold release or factorize wrote"
     )
 
 

@@ -353,18 +353,18 @@ def unreadable(path: Path, error: OSError) -> TransportError:
     return TransportError(
         "a folder or file of the transport cannot be used.",
         found=f"{printable(path.name)}: {error.strerror or type(error).__name__}",
-        fix="check that the drive is there, its rights and its free space, then run the same again",
+        fix="check that the drive is there, its permissions and its free space, then run the same command again",
     )
 
 
 def _no_folder(folder: Path, error: OSError) -> TransportError:
     """Say what stands in the way."""
     if isinstance(error, FileExistsError):
-        found, fix = f"{folder.name}, which is a file", "name a folder, or take that file away"
+        found, fix = f"{folder.name}, which is a file", "name a folder, or remove that file"
     elif isinstance(error, NotADirectoryError):
         found, fix = f"{folder.name} under a file", "name a folder that is not in a file"
     else:
-        found, fix = f"{folder.name} in a folder that is not there", f"mkdir -p {folder.parent}, or correct the name"
+        found, fix = f"{folder.name} in a folder that does not exist", f"mkdir -p {folder.parent}, or correct the name"
     return TransportError("a folder cannot be used.", found=found, expected="a folder, or a new name in one", fix=fix)
 
 
@@ -373,7 +373,7 @@ def _cannot(done: str, path: Path, error: OSError) -> TransportError:
     return TransportError(
         f"the file could not be {done}.",
         found=f"{path.name}: {reason}",
-        fix="check the folder, its rights and its free space, then run the same command again",
+        fix="check the folder, its permissions and its free space, then run the same command again",
     )
 
 

@@ -1,4 +1,4 @@
-"""Data sets: one module each, with one function that makes a Federation.
+"""Data sets, one module each, with a function that makes a Federation.
 
 ::
 

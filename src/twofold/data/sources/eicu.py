@@ -47,7 +47,7 @@ RAW_LABS: Final[tuple[LabTable, ...]] = ("lab", "lab_100_patients")
 
 
 class StandInWarning(UserWarning):
-    """The lab table was not there and the hourly stand-in was read instead; its counts are about half as large."""
+    """The lab table is missing, so the hourly table was read instead; its counts are about half as large."""
 
 
 def load(
@@ -146,13 +146,13 @@ class Facts:
     stays_with_drugs: int
 
     def __str__(self) -> str:
-        """One line per fact."""
+        """Give one line per fact."""
         values = self.__dict__.items()
         return "\n".join(f"{name.replace('_', ' '):<28}{value:>8}" for name, value in values)
 
 
 def facts(folder: str | Path | None = None, *, labs: LabTable | None = None) -> Facts:
-    """Count what an eICU folder holds, to compare with what its publisher says.
+    """Count the contents of an eICU folder, to compare with the publisher's figures.
 
     Parameters
     ----------
@@ -244,7 +244,7 @@ def _matrix(rows: pl.DataFrame, shape: tuple[int, int], catalog: Catalog) -> spa
 
 
 def _notes(rows: pl.DataFrame) -> dict[object, Notes]:
-    """How many rows each entity had in the tables, and how many of them no item took."""
+    """Number of rows of each entity in the tables, and of those without an item."""
     unknown = pl.col("n").filter(pl.col("item").is_null()).sum().alias("unknown")
     found = rows.group_by("entity").agg(pl.col("n").sum().alias("rows"), unknown)
     return {name: Notes(rows=n, unknown_items_dropped=dropped) for name, n, dropped in found.iter_rows()}
@@ -302,7 +302,7 @@ def demo_catalog(folder: str | Path | None = None, *, min_people: int = 1, labs:
 
 
 def check_catalog(catalog: Catalog) -> None:
-    """Refuse a list that no row of eICU could match."""
+    """Refuse a list that no eICU row could match."""
     ids = catalog.items.to_polars()
     if ids.dtype != pl.String or not ids.str.contains("^(lab|drug):.").any():
         raise CatalogError(

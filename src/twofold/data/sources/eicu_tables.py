@@ -44,7 +44,7 @@ CATCH_ALL: Final = 18084
 
 
 def choose_labs(folder: Path, labs: LabTable | None) -> tuple[LabTable, bool]:
-    """Which table of labs to read, and whether it is a stand-in that nobody asked for."""
+    """Choose the table of labs, and say whether it is an unrequested substitute."""
     if labs is not None:
         if labs not in LAB_TABLES:
             raise DataError("{parameter} is unknown.", expected=" or ".join(map(repr, LAB_TABLES)), parameter="labs")
@@ -62,7 +62,7 @@ def read_stays(folder: Path) -> pl.DataFrame:
     stays = frame.select(stay=STAY, person=pl.col("uniquepid").cast(pl.String), hospital="hospitalid")
     if any(stays.null_count().row(0)) or stays["stay"].is_duplicated().any():
         raise UnreadableSource(
-            "the patient table is not whole.",
+            "the patient table is damaged.",
             found="stays that repeat, or have no person or hospital",
             expected="one line per unit stay, as published",
             fix="fetch or export the table again",

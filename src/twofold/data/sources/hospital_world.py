@@ -174,7 +174,7 @@ class HospitalsConfig:
         low, high = self.n_hospitals * self.smallest, self.n_hospitals * self.largest
         if not low <= self.n_patients <= high:
             raise BadParameter(
-                "the patients do not fit into the hospitals.",
+                "the number of patients does not fit the hospitals.",
                 found=f"n_patients={self.n_patients:,} for {self.n_hospitals:,} hospitals",
                 expected=f"{low:,} to {high:,} with hospitals of {self.smallest:,} to {self.largest:,}",
                 fix="change n_patients, n_hospitals, smallest or largest",
@@ -317,7 +317,7 @@ def _tilt(evenness: Floats, commonness: Floats, strength: float, rng: np.random.
 
 
 def _contrasts(n_systems: int, size: int, rng: np.random.Generator) -> Floats:
-    """Differences between systems that average to nothing, so that few systems do not shift the whole federation."""
+    """Differences between systems that average to zero, so that few systems do not shift the whole federation."""
     drawn = rng.standard_normal((n_systems, size))
     return np.asarray((drawn - drawn.mean(axis=0)) * np.sqrt(n_systems / max(n_systems - 1, 1)))
 
@@ -389,7 +389,7 @@ def make_profile(world: World, config: HospitalsConfig, rng: np.random.Generator
 
 
 def _class_habits(world: World, system: int, spread: float, rng: np.random.Generator) -> Floats:
-    """By how much a hospital uses each class more than the world does."""
+    """Use of each class by a hospital, relative to all hospitals."""
     size = world.class_rates.size
     drugs = np.arange(size) >= world.n_lab_classes
     shared = np.where(drugs, SYSTEM_DRUG_CLASS, SYSTEM_LAB_CLASS) * world.system_classes[system]

@@ -154,7 +154,7 @@ def _patient_ids(hospital: int, size: int) -> Identifiers:
 
 @dataclass(frozen=True, kw_only=True)
 class HospitalTruth:
-    """What lay behind one hospital's counts.
+    """The truth behind one hospital's counts.
 
     Attributes
     ----------
@@ -208,7 +208,7 @@ def sample_patients(
 def _block(
     world: World, profile: Profile, spread: float, rng: np.random.Generator
 ) -> tuple[sparse.csr_array, npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-    """One block of patients, always whole, so that what is kept of it does not depend on how much is kept."""
+    """Draw one whole block of patients, so that a patient does not depend on how many are kept."""
     conditions = _conditions(profile.condition_shares, rng)
     stay = np.exp(spread * rng.standard_normal((BLOCK, 1)) - spread**2 / 2)
     bursts = rng.gamma(BURSTS, 1 / BURSTS, size=(BLOCK, world.class_rates.size))

@@ -179,7 +179,7 @@ class Archive:
 
     @classmethod
     def find(cls, path: Path) -> Archive | None:
-        """The archive at or in `path`, or None where there is no publisher's layout."""
+        """The archive at or in `path`, or None if the layout is not the publisher's."""
         if path.is_file():
             return cls(path)
         if (path / "ratings.dat").is_file():
@@ -241,7 +241,7 @@ def _integers(fields: list[list[str]], name: str) -> pl.Series:
 
 @contextmanager
 def _our_errors(name: str) -> Iterator[None]:
-    """Turn what the system, zipfile or polars throw at damaged bytes into our error, without their text."""
+    """Turn errors of the system, zipfile or polars on damaged bytes into ours, without their text."""
     try:
         yield
     except (TwofoldError, KeyboardInterrupt, SystemExit, MemoryError):

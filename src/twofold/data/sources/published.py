@@ -1,4 +1,4 @@
-"""The published data sets: what each is called, who may use it, and where we look for it.
+"""The published data sets: their names, their licences and where twofold looks for them.
 
 Nothing is downloaded. A data set that is not there gets an error with its page, its licence and its folder.
 """
@@ -59,7 +59,7 @@ EICU: Final = Published(
 
 
 def find_folder(published: Published, folder: str | Path | None = None) -> Path:
-    """The folder (or single file) of a data set; MissingDataset if there is none.
+    """The folder (or single file) of a data set; raises MissingDataset if it is missing.
 
     >>> find_folder(MOVIELENS, "no-such-folder")
     Traceback (most recent call last):
@@ -84,7 +84,7 @@ def find_table(folder: Path, name: str) -> Path | None:
 
 
 def need_table(published: Published, folder: Path, name: str) -> Path:
-    """The table `name` of a folder; MissingDataset if it has none."""
+    """The table `name` of a folder; raises MissingDataset if it is missing."""
     found = find_table(folder, name)
     if found is None:
         raise _missing(published, f"{folder} without {name}.csv or {name}.csv.gz")

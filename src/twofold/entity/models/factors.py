@@ -190,7 +190,7 @@ class FactorScorer:
     def rebuild(cls, arrays: dict[str, NDArray[Any]], settings: dict[str, Any]) -> FactorScorer:
         """Make it again from `arrays` and `settings`."""
         if set(arrays) != {"factors", "usual"} or set(settings) != set(SETTINGS):
-            raise BadModel("the parts of a model of factors are not complete.", expected="factors, usual and settings")
+            raise BadModel("the parts of a factor model are incomplete.", expected="factors, usual and settings")
         return cls(arrays["factors"], cold_start=arrays["usual"], **settings)
 
 

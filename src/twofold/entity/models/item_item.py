@@ -158,12 +158,12 @@ class ItemItemScorer:
         parts = dict(arrays)
         means = parts.pop("means", None)
         if means is None or set(settings) != {"feedback", "shrinkage", "power"}:
-            raise BadModel("the parts of an item-item model are not complete.", expected="means, weights and settings")
+            raise BadModel("the parts of an item-item model are incomplete.", expected="means, weights and settings")
         if set(parts) == {"weights"}:
             return cls(DenseWeights(matrix=parts["weights"]), means=means, **settings)
         if set(parts) == {"basis", "left", "right"}:
             return cls(LowRankWeights(**parts), means=means, **settings)
-        raise BadModel("the weights of an item-item model are not complete.", expected="weights, or a basis")
+        raise BadModel("the weights of an item-item model are incomplete.", expected="weights, or a basis")
 
 
 def residual_rows(

@@ -88,7 +88,7 @@ class PatternScorer:
             raise BadShape("loadings, means and doubts do not have the same items.", parameter="loadings")
         if kind not in NAMES or not (noise > 0 and offset > 0) or (self.doubts < 0).any():
             raise BadModel(
-                "the settings of a model of patterns are not sound.", expected="variances above 0", parameter="settings"
+                "the settings of a pattern model are not valid.", expected="variances above 0", parameter="settings"
             )
         self.noise, self.offset, self._kind = float(noise), float(offset), kind
         for part in (self.loadings, self.means, self.doubts):
@@ -151,7 +151,7 @@ class PatternScorer:
         """Make it again from `arrays` and `settings`."""
         if set(arrays) != {"loadings", "means", "doubts"} or set(settings) != {"noise", "offset", "kind"}:
             raise BadModel(
-                "the parts of a model of patterns are not complete.",
+                "the parts of a pattern model are incomplete.",
                 expected="loadings, means, doubts and settings",
                 parameter="arrays",
             )

@@ -174,8 +174,8 @@ def _inverse(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _no_inverse() -> BadNumber:
     return BadNumber(
-        "item-item weights cannot be solved for: a matrix is not positive definite.",
-        expected="numbers that are finite and not too far apart in size",
+        "cannot solve for the item-item weights: a matrix is not positive definite.",
+        expected="finite numbers of similar size",
         parameter="gram",
     )
 

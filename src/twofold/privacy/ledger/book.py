@@ -272,11 +272,11 @@ def _start(files: Files, body: Mapping[str, Any]) -> None:
     """Write head, then ledger: a ledger without its head was tampered with, whatever its length."""
     if files.book.exists():
         raise LedgerBroken(
-            "there is a ledger already.", found=files.book.name, fix="open it, or choose another name", parameter="path"
+            "the ledger already exists.", found=files.book.name, fix="open it, or choose another name", parameter="path"
         )
     if files.head.exists() and read_head(files.head).length > 1:
         raise LedgerBroken(
-            "the ledger file is missing, its head is not.", expected=files.book.name, fix=RESTORE, parameter="ledger"
+            "only the head of this ledger is left.", expected=files.book.name, fix=RESTORE, parameter="ledger"
         )
     record = seal(number=0, previous=START, body=body)
     line = encode(record)
@@ -286,7 +286,7 @@ def _start(files: Files, body: Mapping[str, Any]) -> None:
 
 def _missing(files: Files) -> LedgerBroken:
     return LedgerBroken(
-        "there is no ledger here.",
+        "the ledger does not exist.",
         found=f"no file {files.book.name}",
         fix="check the name first: a second ledger for the same people would double their budget. For a data set that "
         f"has none: twofold ledger new {files.book.name} --dataset NAME --epsilon E --unit person",
@@ -329,7 +329,7 @@ def verify(files: Files, *, head: str | None = None) -> Verdict:
         files.fetch(entry)
     if head is not None and not any(_named(record, head) for record in chain.records):
         raise LedgerBroken(
-            "the noted hash is not in this ledger: records were replaced or an older copy was restored.",
+            "the given hash is not in this ledger: records were replaced or an older copy was restored.",
             expected=f"a record with hash {head}",
             fix=RESTORE,
             parameter="head",
@@ -367,10 +367,10 @@ def _impossible(record: Record) -> LedgerBroken:
 
 def _notes(how: Standing, state: LedgerState, keys: Keys) -> Iterator[str]:
     if how is not Standing.CLEAN:
-        yield f"{how.value}; the next write repairs it and records the repair where bytes were torn"
+        yield f"{how.value}; the next write repairs it and records any torn bytes"
     for entry in state.open:
         yield (
-            f"record {entry.number} is reserved and not committed: a process is drawing, or died; it counts as spent"
+            f"record {entry.number} is reserved and not committed: a process is drawing or has died; it counts as spent"
             + ("; asking for the same release with the same data resumes it" if keys.whole(entry) else "")
         )
     lost = sum(entry.status == "lost" for entry in state.entries)

@@ -69,7 +69,7 @@ class Files:
 
     def __post_init__(self) -> None:
         if not self.book.name or self.book.is_dir():
-            raise LedgerBroken("a ledger is a file.", found="a folder", expected="a path such as st-anna.ledger")
+            raise LedgerBroken("a ledger must be a file.", found="a folder", expected="a path such as st-anna.ledger")
 
     def owns(self, path: Path) -> bool:
         """Whether a path is one of the ledger's own files, which nothing else may write."""
@@ -172,7 +172,7 @@ def guarded(files: Files, doing: str) -> Iterator[None]:
             f"the ledger could not be written: {_reason(error)}.",
             found=f"{files.book.name}: {error.strerror or error}",
             expected="a folder on a local disk that this user may write to, with room left",
-            fix=f"free the disk or correct its permissions, then ask again; {doing}",
+            fix=f"free space or correct the permissions, then ask again; {doing}",
             parameter="disk",
         ) from error
 
@@ -489,7 +489,7 @@ def _refuse_unknown(records: tuple[Record, ...]) -> None:
             refuse_newer(record.body.get("format"), "first record")
         if record.kind not in KINDS:
             raise LedgerBroken(
-                "this ledger holds a kind of record that this version of twofold does not know.",
+                "this ledger holds a kind of record that this version of twofold does not support.",
                 found=repr(record.kind),
                 expected=", ".join(KINDS),
                 fix="use the version of twofold that wrote it, or a newer one",

@@ -115,14 +115,14 @@ def check_names(*, plan: str, data: str, version: str) -> None:
     for name, value in (("plan", plan), ("data", data)):
         if not is_hash(value):
             raise BadPrivacyParameter(
-                f"the {name} is named by its SHA-256, so that nothing readable enters the ledger.",
+                f"the {name} must be given as a SHA-256, so that nothing readable enters the ledger.",
                 found=_shape(value),
                 expected="64 hexadecimal digits",
                 parameter=name,
             )
     if not isinstance(version, str) or not version.strip() or not version.isprintable() or len(version) > _LONGEST:
         raise BadPrivacyParameter(
-            "the version of the data is a short public text.",
+            "the version of the data must be a short public text.",
             found=_shape(version),
             expected=f"1 to {_LONGEST} printable characters",
             fix='version="2", chosen without looking at the data',
@@ -160,10 +160,10 @@ def check(request: Request, state: LedgerState, *, name: str) -> None:
     """Refuse a release that the ledger cannot pay for or cannot add to what it holds."""
     if any(unit.as_dict() != state.unit for unit in (request.unit, *(event.unit for event in request.events))):
         raise UnitMissing(
-            "this release protects another unit than its ledger; their costs cannot be added.",
+            "this release and its ledger protect different units; their costs cannot be added.",
             found=str(request.unit.as_dict()),
             expected=str(dict(state.unit)),
-            fix="keep a ledger for each unit, or make the plan say the unit of the ledger",
+            fix="keep one ledger per unit, or use the ledger's unit in the plan",
             parameter="unit",
         )
     cost = cost_of(request.charge)

@@ -241,7 +241,7 @@ def cost_of(guarantee: Guarantee) -> Cost:
     if isinstance(guarantee, NotPrivate):
         return Cost(epsilon=math.inf, delta=Fraction(1))
     raise BadPrivacyParameter(
-        "the ledger counts in ε and δ.",
+        "the ledger needs a cost in ε and δ.",
         found=type(guarantee).__name__,
         expected="PureDP, ApproxDP or NotPrivate",
         fix="convert with .to_approx(delta)",
@@ -295,8 +295,8 @@ class StaleRelease(UserWarning):
     def __init__(self, needs: str = "a new public version: release(version=...)") -> None:
         super().__init__(
             "the data changed since this release; the stored bytes are handed out again and nothing is spent. "
-            f"A release of the data as they are now needs {needs}. "
-            "Keep this message inside: that private data changed is private."
+            f"A release of the current data needs {needs}. "
+            "Keep this message inside: the fact that data changed is private."
         )
 
 

@@ -58,7 +58,7 @@ def writing(reader: Reader, *, wait: float) -> Iterator[Writer]:
             raise LedgerBroken(
                 "another process is writing to this ledger; nothing was drawn.",
                 found=str(error),
-                fix="wait for it to finish, or end it; the lock frees itself when its holder ends",
+                fix="wait for it to finish, or end it; the lock is released when its holder ends",
                 parameter="lock",
             ) from None
     writer = Writer(reader)
@@ -139,7 +139,7 @@ class Writer:
             self.append({"kind": "commit", **body, **({"resumed": True} if resumed else {})})
         elif known.digest != fingerprint:
             raise LedgerBroken(
-                "this reservation was settled otherwise; these bytes may not be sent.",
+                "this reservation was settled with another result; these bytes may not be sent.",
                 found=f"record {entry.number}: {known.status}",
                 expected="the bytes that the ledger recorded for it",
                 parameter="digest",
@@ -230,7 +230,7 @@ class Reader:
             state = fold(chain.records, known=seen.state)
         except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
             raise LedgerBroken(
-                "a record does not say what its kind must say.", found=repr(error), fix=RESTORE, parameter="record"
+                "a record lacks a field that its kind needs.", found=repr(error), fix=RESTORE, parameter="record"
             ) from None
         self._seen = _Checked(seen.content, seen.chain, state)
         return state

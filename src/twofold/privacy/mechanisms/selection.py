@@ -240,7 +240,7 @@ def check_scores(scores: Integers, picks: int) -> None:
     """
     if scores.ndim != 1:
         raise BadPrivacyParameter(
-            "scores are one list.", found=f"an array of {scores.ndim} dimensions", parameter="scores"
+            "scores must be one list.", found=f"an array of {scores.ndim} dimensions", parameter="scores"
         )
     if scores.size < picks:
         raise BadPrivacyParameter(

@@ -133,7 +133,7 @@ class PrivateThreshold:
         likely = Fraction(_opening(self.scale, self.threshold, 128)[1], 1 << 128)
         if cells * likely > MOST_EXPECTED:
             raise BadPrivacyParameter(
-                "the threshold is so low that empty cells would open in great numbers.",
+                "the threshold is so low that many empty cells would open.",
                 found=f"threshold {self.threshold} for {cells} cells",
                 fix=f"raise it to at least {least_threshold(cells=cells, epsilon=1 / self.scale)}",
                 parameter="threshold",
@@ -176,7 +176,7 @@ def _occupied(codes: ArrayLike, counts: ArrayLike, cells: int) -> tuple[Integers
     where, held = where[order], held[order] if held.size == where.size else held
     if held.size != where.size or (np.diff(where) <= 0).any() or (where < 0).any() or (where >= cells).any():
         raise BadPrivacyParameter(
-            "occupied cells are listed once each, with one count each, inside the partition.",
+            "each occupied cell must be listed once, with one count, inside the partition.",
             expected="codes from 0 to cells - 1 without repeats",
         )
     return where, held

@@ -135,7 +135,7 @@ class PrivateKMeansConfig:
         if self.l1_bound is None and self.max_items is None:
             raise BadPrivacyParameter("the size of a row is not bounded.", fix="give max_items, or l1_bound")
         if self.delta and self.trials > 1:
-            raise BadPrivacyParameter("with a δ there is one trial.", found=f"trials={self.trials}", fix="trials=1")
+            raise BadPrivacyParameter("a δ allows one trial only.", found=f"trials={self.trials}", fix="trials=1")
 
     @property
     def budget(self) -> PureDP:

@@ -80,7 +80,7 @@ class Recovery:
         if self.method == "auto":
             object.__setattr__(self, "method", self._best_method())
         if self.method == "select-first" and self.keep is None:
-            raise BadPrivacyParameter("selecting first needs a number of entries to keep.", fix="keep=...")
+            raise BadPrivacyParameter("selection needs a number of entries to keep.", fix="keep=...")
         if self.method == "gaussian" and (self.delta == 0 or self.l2_squared is None):
             raise BadPrivacyParameter("Gaussian noise needs a δ and an l2 bound.", fix="delta=1e-6, l2_squared=...")
 
@@ -200,7 +200,7 @@ def sparse_recovery(sums: ArrayLike, recovery: Recovery, *, rng: int | Source | 
     """
     exact, noise = whole(sums), source(rng)
     if exact.ndim != 2 or exact.shape[0] < 1 or exact.shape[1] < 1:
-        raise BadShape("sums are one line per cluster.", found=f"{exact.ndim} dimensions", expected="2 dimensions")
+        raise BadShape("sums need one row per cluster.", found=f"{exact.ndim} dimensions", expected="2 dimensions")
     event = recovery.event(*exact.shape, seeded=noise.seeded)
     if recovery.method != "select-first":
         noisy = recovery.noise.release(exact, rng=noise).value
@@ -230,7 +230,7 @@ def noisy_counts(
     """
     known = whole(labels)
     if known.ndim != 1 or ((known < 0) | (known >= n_clusters)).any():
-        raise BadShape("labels are one list of cluster numbers.", expected=f"0 to {n_clusters - 1}")
+        raise BadShape("labels must be one list of cluster numbers.", expected=f"0 to {n_clusters - 1}")
     counts = np.bincount(known, minlength=n_clusters)
     return DiscreteLaplace(epsilon=epsilon, sensitivity=1, unit=unit).release(counts, rng=rng)
 

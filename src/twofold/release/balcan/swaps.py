@@ -114,7 +114,7 @@ def localswap(
     """
     where, spots = _in_ball(points, "points"), _in_ball(candidates, "candidates")
     if where.shape[1] != spots.shape[1]:
-        raise BadShape("points and candidates have other dimensions.", expected=f"{spots.shape[1]} coordinates")
+        raise BadShape("points and candidates have different dimensions.", expected=f"{spots.shape[1]} coordinates")
     most = len(spots) if most_candidates is None else whole_number("most_candidates", most_candidates, least=len(spots))
     pick, noise = _mechanism(epsilon, swaps, unit), source(rng)
     event = localswap_event(
@@ -205,7 +205,7 @@ def public_start(candidates: ArrayLike, weights: ArrayLike, n_clusters: int, *, 
     """
     spots, known = _in_ball(candidates, "candidates").astype(np.float64), whole(weights)
     if len(spots) < n_clusters or known.shape != (len(spots),):
-        raise BadShape("there are fewer candidates than clusters, or other weights than candidates.")
+        raise BadShape("candidates are fewer than clusters, or do not match their weights.")
     mass = known if known.any() else np.ones_like(known)
     found = kmeans(
         spots[mass > 0], n_clusters, weights=mass[mass > 0], n_init=_STARTS, rng=seed, dtype=np.float64, threads=1
@@ -269,10 +269,10 @@ def _nearest(where: Floats, centers: Floats) -> _Nearest:
 def _in_ball(values: ArrayLike, name: str) -> Integers:
     array = whole(values)
     if array.ndim != 2 or array.shape[1] < 1 or (name != "points" and len(array) < 1):
-        raise BadShape(f"{name} are one line each.", found=f"{array.ndim} dimensions", expected="2 dimensions")
+        raise BadShape(f"{name} need one row each.", found=f"{array.ndim} dimensions", expected="2 dimensions")
     if len(array) > _MOST_POINTS:
-        raise BadShape("there are too many points for exact losses.", expected=f"at most {_MOST_POINTS}")
+        raise BadShape("too many points for exact losses.", expected=f"at most {_MOST_POINTS}")
     # A coordinate is held to the radius first: the square of a larger one could wrap around 64 bits.
     if (np.abs(array) > RADIUS).any() or ((array**2).sum(axis=1) > RADIUS**2).any():
-        raise BadPrivacyParameter(f"some of the {name} lie outside the ball.", fix="clip_to_ball(points)")
+        raise BadPrivacyParameter(f"some of the {name} are outside the ball.", fix="clip_to_ball(points)")
     return array

@@ -27,7 +27,7 @@ __all__ = ["Candidates", "candidate", "candidate_event", "cell_codes", "partitio
 # The root cube has side 4·RADIUS, so that it contains the ball wherever it is shifted by up to RADIUS.
 SIDE_BITS = (4 * RADIUS).bit_length() - 1
 DEEPEST = SIDE_BITS - 1
-# `PrivateThreshold` refuses to open more than 4,096 empty cells on average; with λ <= 1 so many parents never ask.
+# `PrivateThreshold` refuses to open more than 4,096 empty cells on average; with λ <= 1 that many parents never ask.
 MOST_CELLS = 4096
 
 
@@ -285,12 +285,12 @@ def _tally(codes: Integers, partition: int) -> tuple[Integers, Integers]:
 def _rule(epsilon: Number, depth: int, threshold: int, dimension: int, unit: Unit) -> PrivateThreshold:
     whole_number("depth", depth)
     if depth > DEEPEST:
-        raise BadPrivacyParameter("the tree is deeper than the grid is fine.", expected=f"depth up to {DEEPEST}")
+        raise BadPrivacyParameter("the tree is too deep for its grid.", expected=f"depth up to {DEEPEST}")
     share = positive(epsilon, name="epsilon") / depth
     rule = PrivateThreshold(epsilon=share, threshold=threshold, unit=unit)
     if threshold < least_threshold(cells=2**dimension, epsilon=share, expected=1):
         raise BadPrivacyParameter(
-            "the threshold is so low that empty cells would breed from level to level.",
+            "the threshold is so low that empty cells would multiply from level to level.",
             found=f"threshold {threshold}",
             fix=f"threshold={least_threshold(cells=2**dimension, epsilon=share)}",
         )
@@ -299,22 +299,22 @@ def _rule(epsilon: Number, depth: int, threshold: int, dimension: int, unit: Uni
 
 def _check_most(most_cells: int) -> None:
     if whole_number("most_cells", most_cells) > MOST_CELLS:
-        raise BadPrivacyParameter("so many open cells are not kept.", expected=f"at most {MOST_CELLS}")
+        raise BadPrivacyParameter("too many open cells.", expected=f"at most {MOST_CELLS}")
 
 
 def _inside(points: ArrayLike) -> Integers:
     where = whole(points)
     if where.ndim != 2 or not 1 <= where.shape[1] <= 40:
-        raise BadShape("points are one line per user, with 1 to 40 coordinates.", found=f"{where.ndim} dimensions")
+        raise BadShape("points need one row per user, with 1 to 40 coordinates.", found=f"{where.ndim} dimensions")
     if ((where**2).sum(axis=1) > RADIUS**2).any():
-        raise BadPrivacyParameter("a point lies outside the ball.", fix="clip_to_ball(points)")
+        raise BadPrivacyParameter("a point is outside the ball.", fix="clip_to_ball(points)")
     return where
 
 
 def _corner(shift: ArrayLike | None, dimension: int) -> Integers:
     moved = np.zeros(dimension, dtype=np.int64) if shift is None else whole(shift)
     if moved.shape != (dimension,) or (np.abs(moved) > RADIUS).any():
-        raise BadPrivacyParameter("a shift has one coordinate per dimension, none beyond the radius.")
+        raise BadPrivacyParameter("a shift needs one coordinate per dimension, each within the radius.")
     return moved - 2 * RADIUS
 
 

@@ -249,7 +249,7 @@ def _check_cap(cap: float, largest: float) -> None:
             "the largest norm of a row does not fit the bounds of its values.",
             found=f"{cap:g} for entries of size up to {largest:g}",
             expected=f"within a factor of {_CAP_RANGE:,} of the largest entry",
-            fix="leave l2_cap out, or mend the bounds",
+            fix="leave l2_cap out, or correct the bounds",
         )
 
 
@@ -305,7 +305,7 @@ def largest_entry(public: ReleaseParameters) -> float:
 
 def _columns(public: ReleaseParameters, kind: Kind) -> int:
     if kind not in KINDS:
-        raise BadParameter("this kind of pairs is not known.", found=repr(kind), expected=", ".join(KINDS))
+        raise BadParameter("this kind of pairs is unknown.", found=repr(kind), expected=", ".join(KINDS))
     if kind == "features" and public.features is None:
         raise BadParameter(
             "the mechanism 'features' needs a public table of what the items are.",

@@ -132,26 +132,26 @@ def _kind(message: BilinearSums) -> Kind:
     found = next((kind for kind in KINDS if kind == message.mechanism), None)
     if found is None:
         raise BadParameter(
-            "a message holds no bilinear statistic.", found=repr(message.mechanism), expected=", ".join(KINDS)
+            "a message does not hold a bilinear statistic.", found=repr(message.mechanism), expected=", ".join(KINDS)
         )
     return found
 
 
 def _check(messages: Sequence[BilinearSums]) -> None:
     if not messages:
-        raise BadParameter("no message came in.", fix="wait for at least one entity")
+        raise BadParameter("no message arrived.", fix="wait for at least one entity")
 
 
 def _check_fit(message: BilinearSums, layout: BilinearLayout) -> None:
     if message.mechanism != layout.kind or message.numbers.size != layout.length:
         raise BadShape(
-            "a message was not made by these public numbers.",
+            "a message was made with other public numbers.",
             found=f"{message.mechanism}, {message.numbers.size:,} numbers",
             expected=f"{layout.kind}, {layout.length:,} numbers",
-            fix="let all use the same plan",
+            fix="use the same plan everywhere",
         )
     if message.law not in ("none", "gaussian" if layout.l2 else "laplace"):
-        raise BadParameter("a message has another law of noise.", found=message.law)
+        raise BadParameter("a message has another noise distribution.", found=message.law)
 
 
 # Standard deviations, as for prototypes.
@@ -251,7 +251,7 @@ class Bilinear:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise BadParameter("this kind of pairs is not known.", found=repr(self.kind), expected=", ".join(KINDS))
+            raise BadParameter("this kind of pairs is unknown.", found=repr(self.kind), expected=", ".join(KINDS))
 
     @property
     def name(self) -> str:
