@@ -177,6 +177,7 @@ def read_again(found: Found, limit: int) -> bytes:
             "a message changed after it was found.",
             found=printable(found.path.name),
             fix="look again; a file is taken once it rests",
+            parameter="receipt",
         )
     return data
 

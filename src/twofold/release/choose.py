@@ -230,5 +230,9 @@ def mechanism(name: str, **options: Any) -> Mechanism:
     try:
         made = getattr(home, kind)(**options)
     except TypeError:
-        raise BadParameter(f"mechanism {name!r} has no such option.", found=", ".join(options)) from None
+        raise BadParameter(
+            f"mechanism {name!r} has no such option.",
+            found=", ".join(options),
+            parameter="options",
+        ) from None
     return cast(Mechanism, made)

@@ -52,7 +52,11 @@ def added_up(messages: Iterable[Prototypes], public: ReleaseParameters) -> Weigh
         counted = plausible(message, public)
         total = counted if total is None else _sum(total, counted)
     if total is None:
-        raise BadParameter("no message came in.", fix="wait for at least one entity")
+        raise BadParameter(
+            "no message came in.",
+            fix="wait for at least one entity",
+            parameter="messages",
+        )
     return _rows(total, public)
 
 
@@ -71,7 +75,11 @@ def stacked(messages: Iterable[Prototypes], public: ReleaseParameters) -> Weight
     for message in kept:
         _check_message(message, public)
     if not kept:
-        raise BadParameter("no message came in.", fix="wait for at least one entity")
+        raise BadParameter(
+            "no message came in.",
+            fix="wait for at least one entity",
+            parameter="messages",
+        )
     return weighted_rows(sorted(kept, key=Prototypes.digest), public)
 
 
@@ -182,6 +190,7 @@ def _check_number(before: int) -> None:
             "more messages came in than can be added up without overflow.",
             expected=f"at most {MOST_MESSAGES:,} messages",
             fix="add up groups of entities in federations of their own",
+            parameter="messages",
         )
 
 
@@ -191,7 +200,11 @@ def _check_message(message: Prototypes, public: ReleaseParameters) -> None:
             "a message has another catalog.", found=f"{message.sums.shape[1]} items", expected=f"{public.n_items}"
         )
     if (message.observed is None) != (public.feedback == "counts"):
-        raise BadParameter("a message is about another kind of feedback.", expected=public.feedback)
+        raise BadParameter(
+            "a message is about another kind of feedback.",
+            expected=public.feedback,
+            parameter="feedback",
+        )
 
 
 #: A message speaks for at most this many times the users that the plan promises of an entity.

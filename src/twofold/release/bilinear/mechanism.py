@@ -132,14 +132,21 @@ def _kind(message: BilinearSums) -> Kind:
     found = next((kind for kind in KINDS if kind == message.mechanism), None)
     if found is None:
         raise BadParameter(
-            "a message holds no bilinear statistic.", found=repr(message.mechanism), expected=", ".join(KINDS)
+            "a message holds no bilinear statistic.",
+            found=repr(message.mechanism),
+            expected=", ".join(KINDS),
+            parameter="mechanism",
         )
     return found
 
 
 def _check(messages: Sequence[BilinearSums]) -> None:
     if not messages:
-        raise BadParameter("no message came in.", fix="wait for at least one entity")
+        raise BadParameter(
+            "no message came in.",
+            fix="wait for at least one entity",
+            parameter="messages",
+        )
 
 
 def _check_fit(message: BilinearSums, layout: BilinearLayout) -> None:
@@ -151,7 +158,11 @@ def _check_fit(message: BilinearSums, layout: BilinearLayout) -> None:
             fix="let all use the same plan",
         )
     if message.law not in ("none", "gaussian" if layout.l2 else "laplace"):
-        raise BadParameter("a message has another law of noise.", found=message.law)
+        raise BadParameter(
+            "a message has another law of noise.",
+            found=message.law,
+            parameter="law",
+        )
 
 
 # Standard deviations, as for prototypes.
