@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from twofold.errors import BadMessage, ProtocolError, TooFewMessages, TwofoldError
+from tests.refused import refused
+from twofold.errors import BadMessage, PlanMismatch, TooFewMessages, TwofoldError
 from twofold.federation.key_messages import (
     body_limit,
     decode_answer,
@@ -71,11 +72,11 @@ def test_equal_content_gives_equal_bytes():
 @pytest.mark.parametrize("kind", EVERY)
 def test_another_plan_another_kind_and_damage(kind: str):
     data, decode = EVERY[kind]
-    with pytest.raises(ProtocolError, match="another plan"):
+    with refused(PlanMismatch, "plan", found="name is federation, here other"):
         decode(data, OTHER)
     for other, (_, wrong) in EVERY.items():
         if other != kind:
-            with pytest.raises(BadMessage, match="another step"):
+            with refused(BadMessage, "schema"):
                 wrong(data, PLAN)
     size = open_container(data).size
     for at in np.random.default_rng(0).integers(0, size, 60):
@@ -90,46 +91,46 @@ def test_another_plan_another_kind_and_damage(kind: str):
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
+    ("content", "parameter", "found", "expected"),
     [
-        (b"\xff", "no text"),
-        (b"[]", "JSON"),
-        ({}, "another form"),
-        ({"present": list(NAMES)}, "another form"),
-        ({"present": list(NAMES), "survivors": list(NAMES), "shares": []}, "another form"),
-        ({"present": list(NAMES), "survivors": "site-0"}, "another form"),
-        ({"present": list(NAMES), "survivors": [["site-0"]]}, "something else than names"),
-        ({"present": list(NAMES), "survivors": list(NAMES[::-1])}, "out of order"),
-        ({"present": list(NAMES), "survivors": ["site-0", "site-1", "site-1"]}, "repeats"),
-        ({"present": list(NAMES), "survivors": ["site-0", "site-1", "stranger"]}, "stranger"),
-        ({"present": [*NAMES, "stranger"], "survivors": list(NAMES)}, "stranger"),
+        (b"\xff", "body", None, None),
+        (b"[]", "header", None, None),
+        ({}, "present", None, None),
+        ({"present": list(NAMES)}, "present", None, None),
+        ({"present": list(NAMES), "survivors": list(NAMES), "shares": []}, "present", None, None),
+        ({"present": list(NAMES), "survivors": "site-0"}, "survivors", None, "list of survivors"),
+        ({"present": list(NAMES), "survivors": [["site-0"]]}, "survivors", None, "list of names"),
+        ({"present": list(NAMES), "survivors": list(NAMES[::-1])}, "survivors", None, "sorted"),
+        ({"present": list(NAMES), "survivors": ["site-0", "site-1", "site-1"]}, "survivors", None, "sorted"),
+        ({"present": list(NAMES), "survivors": ["site-0", "site-1", "stranger"]}, "survivors", "'stranger'", None),
+        ({"present": [*NAMES, "stranger"], "survivors": list(NAMES)}, "present", "'stranger'", None),
     ],
 )
-def test_hostile_lists(content: Any, words: str):
-    with pytest.raises(BadMessage, match=words):
+def test_hostile_lists(content: Any, parameter: str, found: str | None, expected: str | None):
+    with refused(BadMessage, parameter, found=found, expected=expected):
         decode_survivors(body(SURVIVORS, content), PLAN)
 
 
 def test_below_the_floor_nothing_decodes():
-    with pytest.raises(TooFewMessages, match="too few"):
+    with refused(TooFewMessages, "survivors", found="2", expected="3"):
         decode_survivors(encode_survivors(NAMES, NAMES[:2], PLAN), PLAN)
-    with pytest.raises(TooFewMessages, match="too few"):
+    with refused(TooFewMessages, "present", found="3", expected="4"):
         decode_participants(encode_participants({name: SENT[name] for name in NAMES[:3]}, PLAN), PLAN)
 
 
 def test_a_sender_has_one_name():
     data = body(SHARES, SENT["site-0"].to_record(), entity="site-1")
-    with pytest.raises(BadMessage, match="two names"):
+    with refused(BadMessage, "entity", found="site-1 and site-0"):
         decode_shares(data, PLAN)
 
 
 def test_the_shares_of_another_plan_are_not_put_on_a_roll():
     strange = share_secrets(KEYS["site-0"], "site-0", secure_terms(OTHER))
-    with pytest.raises(ProtocolError, match="another plan"):
+    with refused(PlanMismatch, "terms", found="site-0"):
         decode_participants(encode_participants(SENT | {"site-0": strange}, PLAN), PLAN)
     boxes = {name: box for name, box in SENT["site-0"].boxes.items() if name != "site-3"}
     fewer = dataclasses.replace(SENT["site-0"], boxes=boxes)
-    with pytest.raises(BadMessage, match="leave somebody out"):
+    with refused(BadMessage, "boxes", found="site-0"):
         decode_shares(encode_shares(fewer, PLAN), PLAN)
 
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from twofold.errors import BadMessage, NotForRealUse, PlanMismatch, TwofoldError
-from twofold.federation.messages import decode_release, encode_release, message_limit, read_header
+from tests.refused import refused
+from twofold.errors import BadMessage, BadPlan, NotForRealUse, PlanMismatch
+from twofold.federation.messages import RELEASE, decode_release, encode_release, message_limit, read_header
 from twofold.federation.plan import LARGEST_NUMBER, CatalogKey, Plan
 from twofold.release.content import Prototypes
 from twofold.storage.container import open_container, pack_sealed, unpack
@@ -78,33 +79,33 @@ def test_the_header_can_be_read_before_the_rest_is_there():
 
 def test_another_plan_is_named_by_its_fields():
     other = PLAN.with_(rank=4, epsilon=2)
-    with pytest.raises(PlanMismatch, match="epsilon is 2, here 1; rank is 4, here 5"):
+    with refused(PlanMismatch, "plan", found="epsilon is 2, here 1; rank is 4, here 5"):
         decode_release(message_of(other), PLAN)
 
 
 def test_another_catalog_is_said_to_be_one():
     other = PLAN.with_(catalog=CatalogKey(hash="b" * 64, n_items=5))
-    with pytest.raises(PlanMismatch, match="another catalog"):
+    with refused(PlanMismatch, "catalog", found="b" * 12, expected="a" * 12):
         decode_release(message_of(other), PLAN)
 
 
 @pytest.mark.parametrize(
-    ("schema", "words"),
+    ("schema", "found", "fact"),
     [
-        ("twofold.prototypes/2", "version 2.*update twofold"),
-        ("twofold.factors/1", "another step"),
-        ("twofold.dreams/1", "unknown kind"),
-        ("\x1b[2J", "unknown kind"),
+        ("twofold.prototypes/2", "version 2", "pip install --upgrade twofold"),
+        ("twofold.factors/1", "item factors", "release"),
+        ("twofold.dreams/1", "twofold.dreams/1", RELEASE),
+        ("\x1b[2J", "?[2J", RELEASE),
     ],
 )
-def test_another_version_round_or_kind(schema, words):
-    with pytest.raises(BadMessage, match=f"(?s){words}"):
+def test_another_version_round_or_kind(schema, found, fact):
+    with refused(BadMessage, "schema", fact, found=found):
         decode_release(edited(message_of(PLAN), schema=schema), PLAN)
 
 
 def test_unknown_fields_are_ignored_and_unknown_arrays_refused():
     assert decode_release(edited(message_of(PLAN), later="x", also={"a": [1]}), PLAN).entity == "st-anna"
-    with pytest.raises(BadMessage, match="other arrays"):
+    with refused(BadMessage, "arrays", found="counts, more, sums", expected="counts, sums"):
         decode_release(edited(message_of(PLAN), {"more": np.ones(2)}), PLAN)
 
 
@@ -176,22 +177,22 @@ def test_ten_thousand_of_the_largest_numbers_add_up():
 
 
 def test_ratings_need_their_observation_counts():
-    with pytest.raises(BadMessage, match="other arrays"):
+    with refused(BadMessage, "arrays", found="counts, sums", expected="counts, observed, sums"):
         decode_release(edited(message_of(RATINGS), {"observed": None}), RATINGS)
 
 
 def test_only_named_entities_may_send():
     closed = PLAN.with_(entities=("st-bern", "st-anna"), n_entities=2)
     assert decode_release(message_of(closed), closed).entity == "st-anna"
-    with pytest.raises(PlanMismatch, match="does not name"):
+    with refused(PlanMismatch, "entity", found="st-claire"):
         encode_release(content_of(closed), entity="st-claire", plan=closed)
 
 
 def test_seeded_or_noiseless_messages_are_for_simulations():
     seeded = content_of(PLAN, rng=1)
-    with pytest.raises(NotForRealUse, match="seed"):
+    with refused(NotForRealUse, "seeded"):
         encode_release(seeded, entity="st-anna", plan=PLAN)
-    with pytest.raises(NotForRealUse, match="without noise"):
+    with refused(NotForRealUse, "mechanism", found="exact"):
         decode_release(edited(message_of(PLAN), mechanism="exact"), PLAN)
     assert decode_release(message_of(PRETEND, rng=1), PRETEND).content.seeded
     honest = encode_release(replace(content_of(PRETEND)), entity="st-anna", plan=PRETEND)
@@ -203,14 +204,14 @@ def test_private_data_decide_the_rows_of_an_exact_message_within_bounds():
     assert decode_release(message_of(plan), plan).content.n_prototypes == 4
     assert plan.spec.rows is None
     none = {"sums": np.zeros((0, 5), dtype=np.int64), "counts": np.zeros(0, dtype=np.int64)}
-    with pytest.raises(BadMessage, match="out of range"):
+    with refused(BadMessage, "counts", expected="1 to 1,000,000"):
         decode_release(edited(message_of(plan), none), plan)
 
 
 def test_what_is_too_large_is_refused_before_it_is_parsed():
-    with pytest.raises(BadMessage, match="too large"):
+    with refused(BadMessage, "size", expected=f"at most {message_limit(PLAN):,}"):
         decode_release(message_of(PLAN) + bytes(message_limit(PLAN)), PLAN)
-    with pytest.raises(BadMessage, match="a message is bytes"):
+    with refused(BadMessage, "data", found="str"):
         decode_release("text", PLAN)  # type: ignore[arg-type]
 
 
@@ -219,7 +220,7 @@ def test_a_plan_with_many_names_still_fits_the_header():
     plan = PLAN.with_(entities=names, n_entities=2_000)
     content = content_of(plan)
     assert decode_release(encode_release(content, entity=names[5], plan=plan), plan).entity == names[5]
-    with pytest.raises(TwofoldError, match="too long for the header"):
+    with refused(BadPlan, "entities", expected="40,000"):
         PLAN.with_(entities=tuple(f"{'x' * 58}{number:04}" for number in range(1_000)))
 
 

@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 
+from tests.refused import refused
 from twofold.errors import TransportError
 from twofold.federation import inbox as scan
 from twofold.federation import inbox as walk
@@ -182,7 +183,7 @@ def test_bytes_that_changed_after_they_were_found_are_not_handed_out(tmp_path, l
     (tmp_path / "x").write_bytes(message())
     (one,) = look.messages()
     (tmp_path / "x").write_bytes(message())
-    with pytest.raises(TransportError, match="changed after"):
+    with refused(TransportError, "receipt", found="x"):
         read_again(one, LIMIT)
     (tmp_path / "x").unlink()
     with pytest.raises(TransportError):
@@ -204,7 +205,7 @@ def test_a_resting_file_is_hashed_once(tmp_path, look, message, monkeypatch):
 
 def test_a_missing_folder_is_an_error_of_ours(tmp_path, look):
     shutil.rmtree(tmp_path)
-    with pytest.raises(TransportError, match="cannot be used"):
+    with refused(TransportError, "path", found=tmp_path.name):
         look.messages()
 
 

@@ -79,11 +79,11 @@ def test_short_or_repeated_secrets_are_refused() -> None:
 @pytest.mark.parametrize("key", SMALL_ORDER, ids=lambda key: key.hex()[:8])
 def test_keys_of_small_order_are_refused(key: bytes) -> None:
     sound = Keys.new().public
-    with pytest.raises(BadMessage, match="small order"):
+    with refused(BadMessage, "public", "small order"):
         PublicKeys(mask=key, seal=sound.seal)
-    with pytest.raises(BadMessage, match="small order"):
+    with refused(BadMessage, "public", "small order"):
         PublicKeys(mask=sound.mask, seal=key)
-    with pytest.raises(BadMessage, match="small order"):
+    with refused(BadMessage, "public", "small order"):
         agree(private_of(b"7" * 32), key)
 
 
@@ -91,7 +91,7 @@ def test_a_second_spelling_of_a_key_is_refused() -> None:
     sound = Keys.new().public
     high = bytes([*sound.mask[:-1], sound.mask[-1] | 0x80])
     for key in (high, (2**255 - 19 + 9).to_bytes(32, "little")):
-        with pytest.raises(BadMessage, match="canonical"):
+        with refused(BadMessage, "public", expected="2^255 - 19"):
             PublicKeys(mask=key, seal=sound.seal)
 
 
@@ -99,7 +99,7 @@ def test_wrong_sizes_and_twice_the_same_key_are_refused() -> None:
     sound = Keys.new().public
     with refused(BadMessage, "seal"):
         PublicKeys(mask=sound.mask, seal=sound.mask)
-    with pytest.raises(BadMessage, match="32 bytes"):
+    with refused(BadMessage, "public", "32 bytes", expected="X25519"):
         PublicKeys(mask=sound.mask[:31], seal=sound.seal)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.refused import refused
 from twofold.errors import TransportError
 from twofold.federation.messages import decode_release, receipt
 from twofold.federation.plan import Plan
@@ -55,6 +56,6 @@ def test_a_full_disk_is_an_error_of_ours_and_leaves_nothing(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(files, "_write_new", no_room)
-    with pytest.raises(TransportError, match="No space left"):
+    with refused(TransportError, "path", found=os.strerror(errno.ENOSPC)):
         Server(plan, memory_limit=1, scratch=tmp_path).factorize([make_message(plan, 0)])
     assert not list(tmp_path.iterdir())

@@ -7,6 +7,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from tests.refused import refused
 from twofold.data.catalog import Catalog
 from twofold.errors import BadIdentifier, DataError, DuplicateEntries, EmptyTable, MissingColumn, UnknownItems
 from twofold.simulation import read_federation
@@ -60,7 +61,7 @@ def test_odd_rows_are_refused(change: dict[str, list[object]], error: type[Excep
 
 
 def test_columns_are_named_once_and_exist() -> None:
-    with pytest.raises(DataError, match="two purposes"):
+    with refused(DataError, "entity", found="user, user, item, value"):
         read_federation(pl.DataFrame(ROWS), CATALOG, entity="user")
     with pytest.raises(MissingColumn):
         read_federation(pl.DataFrame(ROWS), CATALOG)

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from tests.refused import refused
 from twofold.data.catalog import Catalog, Identifiers
 from twofold.data.ratings import Ratings
 from twofold.entity.participate import Send
-from twofold.errors import BudgetExceeded, NotForRealUse, PlanMismatch, TwofoldError
+from twofold.errors import BudgetExceeded, NotForRealUse, PlanMismatch, UnreadableSource
 from twofold.federation.mailbox import ANSWERS, KEYS, MASKED, InProcess, StepId
 from twofold.federation.plan import Plan
 from twofold.federation.secure import SecureSum
@@ -126,7 +127,7 @@ def test_a_plan_with_a_list_of_keys_needs_those_keys(tmp_path: Path):
     keyed, keys = keyed_plan(given, paths)
     assert (keyed.hash, keys["a"]) == (given.hash, tmp_path / "a.keys")
     (tmp_path / "a.keys").unlink()
-    with pytest.raises(TwofoldError, match="no file of secret keys"):
+    with refused(UnreadableSource, "keys", found="a.keys"):
         keyed_plan(given, paths)
     assert not (tmp_path / "a.keys").exists()
     new_keys(tmp_path / "a.keys", "a")

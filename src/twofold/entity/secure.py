@@ -52,6 +52,7 @@ class Masks:
                 "the numbers of this entity are too large for the plan's modulus; nothing is sent.",
                 expected=f"far fewer than {ROOM:,} times the users that the plan promises (n_users)",
                 fix="a plan with a larger n_users, and new keys",
+                parameter="n_users",
             ) from None
         packed = np.frombuffer(pack(hidden.numbers, hidden.bits), dtype=np.uint8)
         return Masked(
@@ -102,12 +103,14 @@ class SecurePart:
             raise PlanMismatch(
                 "the plan has a secure sum, and the entity's secret keys are missing.",
                 fix=f'Entity(..., keys="{name}.keys"), or --keys {name}.keys',
+                parameter="keys",
             )
         if isinstance(keys, Keys) and not plan.simulation:
             raise NotForRealUse(
                 "keys in memory do not remember which list they answered; nothing was shared.",
                 expected="the file of secret keys",
                 fix=f'new_keys("{name}.keys", "{name}"), the plan with these, then Entity(..., keys="{name}.keys")',
+                parameter="keys",
             )
         self.store = KeyStore(keys)
         self.terms.own(self.store.keys, name)
@@ -125,6 +128,7 @@ class SecurePart:
             raise NotReady(
                 "the list of those who shared keys is missing; nothing was drawn.",
                 fix="share() first; then release(participants) with what the server published",
+                parameter="participants",
             )
         self.store.bind(self.plan.hash, self.version)
         listed = self._participants(participants)
@@ -134,6 +138,7 @@ class SecurePart:
             raise PlanMismatch(
                 "the server's list does not hold this entity's own shares; nothing was drawn.",
                 fix="send the shares again, and ask the server why they are not in its list",
+                parameter="participants",
             )
         self.store.keep_participants(self.terms.present_digest(listed.present).hex())
         return Masks(name=self.name, keys=self.store.keys, terms=self.terms, participants=listed)
@@ -148,7 +153,7 @@ class SecurePart:
         self.store.bind(self.plan.hash, self.version)
         lists, listed = self._survived(survivors), self._participants(participants)
         if lists.present != listed.present:
-            raise PlanMismatch("the two lists from the server do not belong together.")
+            raise PlanMismatch("the two lists from the server do not belong together.", parameter="survivors")
         self.store.keep_participants(self.terms.present_digest(listed.present).hex())
         before = self.store.answered()
         made = answer(

@@ -194,6 +194,7 @@ def encode_factors(factors: ItemFactors, plan: Plan) -> bytes:
             "the item factors belong to another plan or catalog.",
             found=f"plan {factors.plan[:12]}, catalog {factors.catalog[:12]}",
             expected=f"plan {plan.hash[:12]}, catalog {plan.catalog.hash[:12]}",
+            parameter="plan",
         )
     record = common_record(FACTORS, plan) | {
         "users": float(factors.users),
@@ -270,7 +271,9 @@ def factors_limit(plan: Plan) -> int:
 
 def _check_private(private: bool, plan: Plan) -> bool:
     if private and plan.simulation:
-        raise BadMessage("the item factors of a simulation claim to be private.", fix="twofold factorize again")
+        raise BadMessage(
+            "the item factors of a simulation claim to be private.", fix="twofold factorize again", parameter="private"
+        )
     if not private and not plan.simulation:
         raise NotForRealUse(
             "the item factors say that they are not private.",
@@ -325,7 +328,9 @@ def _check_values(arrays: Mapping[str, NDArray[Any]], plan: Plan) -> None:
     for name, limit in limits.items():
         if name in arrays and float(np.abs(arrays[name]).max(initial=0.0)) > limit:
             raise BadMessage(
-                f"the {name} of the message is too large somewhere.", expected=f"numbers within {limit:.3g}"
+                f"the {name} of the message is too large somewhere.",
+                expected=f"numbers within {limit:.3g}",
+                parameter=name,
             )
     _check_moments(arrays["moments"])
 

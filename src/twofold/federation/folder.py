@@ -77,7 +77,9 @@ class EntityFolder:
         path = self.outbox / f"{entity}.{mark[:16]}.{step.up.suffix}"
         new = not os.path.lexists(path)
         if not put_once(path, content):
-            raise TransportError("another file has the message's name.", found=path.name, fix="take it away")
+            raise TransportError(
+                "another file has the message's name.", found=path.name, fix="take it away", parameter="outbox"
+            )
         return Submitted(receipt=mark, new=new)
 
     def fetch(self, step: Step) -> bytes | NothingYet:
@@ -94,6 +96,7 @@ class EntityFolder:
                 found=", ".join(one.path.name for one in found[:4]),
                 expected="the one that the server published",
                 fix="ask the server for its receipt, and remove the others",
+                parameter="inbox",
             )
         if not found:
             return NothingYet(rejected=tuple(one for one in scanner.rejected if not _is_mark(self.plan, one.name)))
@@ -203,6 +206,7 @@ class ServerFolder:
                 found=_words(error),
                 expected=f"a {step.down.suffix} message of plan {self.plan.hash[:12]}, in a plain file",
                 fix=f"check who may write into the folder, remove {kept.name}, then run the same command again",
+                parameter="published",
             ) from None
         return content
 
@@ -217,7 +221,10 @@ class ServerFolder:
         self._shown.add(path.name)
         if not put_once(path, content):
             raise TransportError(
-                "the published file was changed.", found=path.name, fix="remove it; it will be written again"
+                "the published file was changed.",
+                found=path.name,
+                fix="remove it; it will be written again",
+                parameter="outbox",
             )
 
 

@@ -177,6 +177,7 @@ def read_again(found: Found, limit: int) -> bytes:
             "a message changed after it was found.",
             found=printable(found.path.name),
             fix="check again; a file is read once it stops changing",
+            parameter="receipt",
         )
     return data
 

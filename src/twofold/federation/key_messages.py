@@ -179,20 +179,25 @@ def _decode(data: bytes, plan: Plan, schema: str) -> tuple[Mapping[str, Any], di
     try:
         return container.record, parse_json(arrays["body"].tobytes().decode())
     except UnicodeDecodeError:
-        raise BadMessage("the body of the message is not text.") from None
+        raise BadMessage("the body of the message is not text.", parameter="body") from None
 
 
 def _listed(body: Mapping[str, Any], name: str) -> list[Any]:
     found = body.get(name)
     fields = {"shares"} if name == "shares" else {"present", "survivors"}
     if set(body) != fields or not isinstance(found, list):
-        raise BadMessage("the body of the message has the wrong form.", expected=f"a list of {name}")
+        raise BadMessage("the body of the message has the wrong form.", expected=f"a list of {name}", parameter=name)
     return found
 
 
 def _same(entity: str, sender: str) -> str:
     if entity != sender:
-        raise BadMessage("the message has two different names.", found=f"{entity} and {sender}", expected="one sender")
+        raise BadMessage(
+            "the message has two different names.",
+            found=f"{entity} and {sender}",
+            expected="one sender",
+            parameter="entity",
+        )
     return entity
 
 
@@ -223,6 +228,7 @@ def modulus_bits(plan: Plan) -> int:
             "the sums of this plan do not fit into 64 bits.",
             found=f"{bits} bits",
             fix="lower n_users or max_items, or raise epsilon",
+            parameter="n_users",
         )
     return bits
 
@@ -237,12 +243,17 @@ def secure_terms(plan: Plan) -> Terms:
         The plan has no secure sum, or the list of keys is not at hand.
     """
     if plan.secure is None:
-        raise PlanMismatch("the plan has no secure sum.", fix="Plan(..., secure=SecureSum(survivors=...))")
+        raise PlanMismatch(
+            "the plan has no secure sum.",
+            fix="Plan(..., secure=SecureSum(survivors=...))",
+            parameter="secure",
+        )
     if plan.secure.keys is None:
         raise PlanMismatch(
             "the list of public keys is missing.",
             expected=f"the list with hash {plan.secure.roster[:12]}" if plan.secure.roster else "enrolled keys",
             fix="put the list of keys where the plan file expects it; twofold plan new --public-key makes one",
+            parameter="secure.roster",
         )
     return Terms(
         context=bytes.fromhex(plan.hash),

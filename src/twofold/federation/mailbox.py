@@ -244,7 +244,12 @@ def as_bytes(data: object) -> bytes:
     twofold.errors.BadMessage: a transport carries bytes...
     """
     if not isinstance(data, bytes):
-        raise BadMessage("a transport carries bytes.", found=f"a {type(data).__name__}", fix="message.data")
+        raise BadMessage(
+            "a transport carries bytes.",
+            found=f"a {type(data).__name__}",
+            fix="message.data",
+            parameter="data",
+        )
     return data
 
 
@@ -252,7 +257,9 @@ def check_sender(data: bytes, entity: str) -> None:
     """Refuse a message under another name than the one in its header, or one that is not whole."""
     header = read_header(data)
     if header.entity != check_entity_name(entity):
-        raise BadMessage("the message has another name.", found=header.entity or "none", expected=entity)
+        raise BadMessage(
+            "the message has another name.", found=header.entity or "none", expected=entity, parameter="entity"
+        )
     if header.size != len(data):
         raise BadMessage("the message is not complete.", found=f"{len(data):,} bytes", expected=f"{header.size:,}")
 
@@ -329,4 +336,5 @@ def conflict(entity: str) -> ConflictingMessage:
         found=f"two different messages of {entity}",
         expected="one message per plan, with the same bytes each time it is sent",
         fix="send what the ledger stored: Entity.release() gives it again",
+        parameter="entity",
     )

@@ -155,6 +155,7 @@ def check_header(record: Mapping[str, Any], plan: Plan, *, schema: str) -> None:
             found=f"catalog {record['catalog_hash'][:12]}",
             expected=f"catalog {plan.catalog.hash[:12]}, {plan.n_items:,} items",
             fix="give every side the same item list, in the same order, and the plan made from it",
+            parameter="catalog",
         )
     if differing := plan.differences(theirs):
         raise PlanMismatch(
@@ -162,6 +163,7 @@ def check_header(record: Mapping[str, Any], plan: Plan, *, schema: str) -> None:
             found="; ".join(_difference(name, theirs, plan.as_dict()) for name in differing[:5]),
             expected=f"the plan with hash {plan.hash[:12]}",
             fix="give every side the same plan file; twofold plan show prints its hash",
+            parameter="plan",
         )
     if _hash(record, "plan_hash") != plan.hash:
         raise BadMessage("the plan in the message does not match the hash beside it.")
@@ -172,7 +174,10 @@ def check_entity(record: Mapping[str, Any], plan: Plan) -> str:
     name = _entity(record)
     if plan.entities and name not in plan.entities:
         raise PlanMismatch(
-            "the message comes from an entity that the plan does not name.", found=name, expected="a name in the plan"
+            "the message comes from an entity that the plan does not name.",
+            found=name,
+            expected="a name in the plan",
+            parameter="entity",
         )
     return name
 
@@ -207,14 +212,22 @@ def _difference(name: str, theirs: Mapping[str, Any], ours: Mapping[str, Any]) -
 def _other_schema(found: str, wanted: str | None) -> BadMessage:
     parts, ours = _SCHEMA.fullmatch(found), (wanted or RELEASE).partition("/")[0]
     if not parts or parts[1] not in _ROUNDS:
-        return BadMessage("the message is of an unknown kind.", found=printable(found, 40), expected=wanted or "ours")
+        return BadMessage(
+            "the message is of an unknown kind.",
+            found=printable(found, 40),
+            expected=wanted or "ours",
+            parameter="schema",
+        )
     if wanted and parts[1] != ours:
-        return BadMessage("the message belongs to another step.", found=_ROUNDS[parts[1]], expected=_ROUNDS[ours])
+        return BadMessage(
+            "the message belongs to another step.", found=_ROUNDS[parts[1]], expected=_ROUNDS[ours], parameter="schema"
+        )
     return BadMessage(
         "the message has another version.",
         found=f"version {parts[2]} of {parts[1]}",
         expected=f"version 1, which twofold {__version__} reads",
         fix="update twofold: pip install --upgrade twofold",
+        parameter="schema",
     )
 
 
@@ -337,12 +350,14 @@ def _check_real(record: Mapping[str, Any], plan: Plan) -> None:
             "the noise of the message can be repeated from a seed, so it is not private.",
             expected="noise from the operating system",
             fix="let the entity release without a seed; seeds are for plans with simulation = true",
+            parameter="seeded",
         )
     if field(record, "mechanism", str) in NOT_PRIVATE:
         raise NotForRealUse(
             "the message was made without noise, so it is not private.",
             found=f"mechanism {record['mechanism']}",
             expected="a mechanism with a proof",
+            parameter="mechanism",
         )
 
 
@@ -396,7 +411,11 @@ def _layouts(container: Container, plan: Plan) -> dict[str, Layout]:
     if rows is None:
         rows = container.layouts["counts"].shape[0] if "counts" in container.layouts else 0
         if not 1 <= rows <= spec.most_rows:
-            raise BadMessage("the number of prototypes is out of range.", expected=f"1 to {spec.most_rows:,}")
+            raise BadMessage(
+                "the number of prototypes is out of range.",
+                expected=f"1 to {spec.most_rows:,}",
+                parameter="counts",
+            )
     return {one.name: Layout(dtype="I64", shape=one.sized(rows)) for one in spec.arrays}
 
 
@@ -416,6 +435,7 @@ def _content(
             raise BadMessage(
                 "the masks of the message were made with another list or another modulus.",
                 expected=f"numbers modulo 2^{_bits(plan)}, masked for the entities that shared keys",
+                parameter="bits",
             )
         return Masked(present=present, bits=_bits(plan), packed=arrays["masked"], **made)
     for array in arrays.values():
@@ -444,4 +464,5 @@ def _check_size(array: Integers) -> None:
         raise BadMessage(
             "a number in the message is so large that sums over all entities could overflow.",
             expected=f"whole numbers within {LARGEST_NUMBER:.1e}",
+            parameter="numbers",
         )

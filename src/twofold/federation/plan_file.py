@@ -127,6 +127,7 @@ def _refuse_other(table: str, target: Path, file: Path) -> None:
         f"the name of the plan's {_TABLES[table]} is already used by another file.",
         found=target.name,
         fix="write the plan under another name, as plan.toml",
+        parameter=table,
     )
 
 
@@ -164,6 +165,7 @@ def _check_hash(what: str, path: Path, found: str, due: str) -> None:
             found=f"{path.name}, hash {found[:12]}",
             expected=f"hash {due[:12]}",
             fix="put the agreed file there",
+            parameter="hash",
         )
 
 
@@ -184,6 +186,7 @@ def read_toml(path: str | PathLike[str]) -> dict[str, Any]:
             "the plan could not be read.",
             found=f"{file.name}: {error.strerror}",
             fix="twofold plan new writes one",
+            parameter="path",
         ) from None
     if len(content) > _LARGEST:
         raise UnreadableSource("the plan is too large.", found=file.name, expected=f"at most {_LARGEST:,} bytes")
@@ -192,7 +195,10 @@ def read_toml(path: str | PathLike[str]) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         reason = str(error)[:120] if isinstance(error, tomllib.TOMLDecodeError) else "not UTF-8, or nested too deeply"
         raise UnreadableSource(
-            "the plan is not TOML.", found=f"{file.name}: {reason}", expected="lines such as max_items = 60"
+            "the plan is not TOML.",
+            found=f"{file.name}: {reason}",
+            expected="lines such as max_items = 60",
+            parameter="path",
         ) from None
 
 

@@ -119,6 +119,7 @@ def load_features(path: str | PathLike[str]) -> Features:
             found=f"{Path(path).name}: {error.summary}" + (f" {error.found}" if error.found else ""),
             expected=error.expected or "what twofold plan new wrote beside the plan",
             fix="copy it again from the author of the plan",
+            parameter="features",
         ) from None
 
 

@@ -230,5 +230,7 @@ def mechanism(name: str, **options: Any) -> Mechanism:
     try:
         made = getattr(home, kind)(**options)
     except TypeError:
-        raise BadParameter(f"mechanism {name!r} does not have this option.", found=", ".join(options)) from None
+        raise BadParameter(
+            f"mechanism {name!r} does not have this option.", found=", ".join(options), parameter="options"
+        ) from None
     return cast(Mechanism, made)

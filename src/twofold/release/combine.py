@@ -52,7 +52,7 @@ def added_up(messages: Iterable[Prototypes], public: ReleaseParameters) -> Weigh
         counted = plausible(message, public)
         total = counted if total is None else _sum(total, counted)
     if total is None:
-        raise BadParameter("no message arrived.", fix="wait for at least one entity")
+        raise BadParameter("no message arrived.", fix="wait for at least one entity", parameter="messages")
     return _rows(total, public)
 
 
@@ -71,7 +71,7 @@ def stacked(messages: Iterable[Prototypes], public: ReleaseParameters) -> Weight
     for message in kept:
         _check_message(message, public)
     if not kept:
-        raise BadParameter("no message arrived.", fix="wait for at least one entity")
+        raise BadParameter("no message arrived.", fix="wait for at least one entity", parameter="messages")
     return weighted_rows(sorted(kept, key=Prototypes.digest), public)
 
 
@@ -182,6 +182,7 @@ def _check_number(before: int) -> None:
             "more messages arrived than can be added up without overflow.",
             expected=f"at most {MOST_MESSAGES:,} messages",
             fix="split the entities into several federations",
+            parameter="messages",
         )
 
 
@@ -191,7 +192,7 @@ def _check_message(message: Prototypes, public: ReleaseParameters) -> None:
             "a message has another catalog.", found=f"{message.sums.shape[1]} items", expected=f"{public.n_items}"
         )
     if (message.observed is None) != (public.feedback == "counts"):
-        raise BadParameter("a message holds another kind of feedback.", expected=public.feedback)
+        raise BadParameter("a message holds another kind of feedback.", expected=public.feedback, parameter="feedback")
 
 
 #: A message speaks for at most this many times the users that the plan promises of an entity.

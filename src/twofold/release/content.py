@@ -98,7 +98,9 @@ class Prototypes:
 
     def __post_init__(self) -> None:
         if type(self.seeded) is not bool:
-            raise BadParameter("a message must say whether its noise was seeded.", found=type(self.seeded).__name__)
+            raise BadParameter(
+                "a message must say whether its noise was seeded.", found=type(self.seeded).__name__, parameter="seeded"
+            )
         arrays = [self.sums, self.counts] + ([] if self.observed is None else [self.observed])
         if any(one.dtype != np.int64 for one in arrays):
             raise BadNumber("a message must hold whole numbers.", expected="int64 arrays")
@@ -209,7 +211,9 @@ class BilinearSums:
 
     def __post_init__(self) -> None:
         if type(self.seeded) is not bool:
-            raise BadParameter("a message must say whether its noise was seeded.", found=type(self.seeded).__name__)
+            raise BadParameter(
+                "a message must say whether its noise was seeded.", found=type(self.seeded).__name__, parameter="seeded"
+            )
         if not isinstance(self.numbers, np.ndarray) or self.numbers.dtype != np.int64:
             raise BadNumber("a message must hold whole numbers.", expected="an int64 array")
         if self.numbers.ndim != 1 or self.numbers.size == 0:
@@ -246,7 +250,7 @@ def plain_sum(messages: Iterable[BilinearSums]) -> BilinearSums:
     for message in messages:
         total = message if total is None else _added(total, message)
     if total is None:
-        raise BadParameter("no message arrived.", fix="wait for at least one entity")
+        raise BadParameter("no message arrived.", fix="wait for at least one entity", parameter="messages")
     return total
 
 

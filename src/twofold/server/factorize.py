@@ -97,6 +97,7 @@ class Server:
             raise PlanMismatch(
                 "the plan has a secure sum: its messages are masked and useless without the answers.",
                 fix="twofold coordinate, or SecureServer(plan)",
+                parameter="secure",
             )
         self.plan = plan
         self.memory_limit = memory_limit
@@ -239,6 +240,7 @@ class Arrived:
                 found=f"the message of {self.entity}",
                 expected=f"receipt {self.receipt[:12]}",
                 fix="start again with files that nobody is writing to",
+                parameter="messages",
             )
         return decode_release(data, plan)
 
@@ -304,6 +306,7 @@ def check_number(number: int, quorum: int, expected: int) -> None:
             found=f"{number}",
             expected=f"at least {quorum} of {expected}",
             fix="wait for more messages; nothing was published",
+            parameter="quorum",
         )
 
 
@@ -314,6 +317,7 @@ def conflict(entity: str) -> ConflictingMessage:
         found=f"two messages of {entity}",
         expected="one message from each entity; the same bytes may arrive twice",
         fix=f"ask {entity} which one its ledger holds, and leave the other out",
+        parameter="entity",
     )
 
 

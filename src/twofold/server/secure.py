@@ -178,6 +178,7 @@ class SecureServer:
                 found=f"the message of {message.entity}",
                 expected="masks for the published list",
                 fix=f"ask {message.entity} to mask for the published list; its ledger holds one message per plan",
+                parameter="present",
             )
         return message
 
@@ -215,7 +216,10 @@ class SecureServer:
 
         total, senders = add_masked(each(), self.terms, listed.present)
         if senders != named.survivors:
-            raise BadMessage("the messages are not those of the published list of survivors.")
+            raise BadMessage(
+                "the messages are not those of the published list of survivors.",
+                parameter="survivors",
+            )
         found: Mapping[str, UnmaskMessage] = {name: one.content for name, one in _each("answers", answers).items()}
         opened = unmask(total, found, self.terms, listed.shares, listed.present, named.survivors)
         spec = self.plan.spec
@@ -259,7 +263,11 @@ def _each(what: str, messages: Iterable[Sent]) -> dict[str, Sent]:
     found: dict[str, Sent] = {}
     for one in messages:
         if found.setdefault(one.entity, one) != one:
-            raise ConflictingMessage(f"an entity sent two different {what}.", found=one.entity)
+            raise ConflictingMessage(
+                f"an entity sent two different {what}.",
+                found=one.entity,
+                parameter=what.split()[-1],
+            )
     return found
 
 

@@ -88,6 +88,7 @@ class StepState(ABC):
                 found=receipt[:12],
                 expected="the bytes whose receipt is its name",
                 fix="restore the folder from a copy",
+                parameter="receipt",
             )
         return found
 
@@ -234,6 +235,7 @@ class _StepFolder(StepState):
                 "another coordinator is using this folder.",
                 found=str(error),
                 fix="let it finish or end it, or give this one another folder",
+                parameter="folder",
             ) from None
 
     def _open(self) -> None:
@@ -251,6 +253,7 @@ class _StepFolder(StepState):
                 found=self.folder.name,
                 expected=f"the plan with hash {self.plan.hash[:12]}",
                 fix="give every plan its own folder",
+                parameter="plan",
             )
 
     def messages(self) -> dict[str, str]:

@@ -428,5 +428,6 @@ def plan_names(labels: Iterable[Any]) -> dict[Any, str]:
             "two entities have names that a file system may confuse.",
             expected="names that differ in more than capital letters and type",
             fix="rename one in the entity column: its ledger is a file of that name",
+            parameter="entity",
         )
     return names

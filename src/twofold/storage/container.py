@@ -137,7 +137,9 @@ def _constant(text: str) -> float:
 
 
 def _unsound(found: str) -> BadMessage:
-    return BadMessage("the header is not valid JSON.", found=found, expected="one object, as twofold writes it")
+    return BadMessage(
+        "the header is not valid JSON.", found=found, expected="one object, as twofold writes it", parameter="header"
+    )
 
 
 #: Bytes; ours are a few thousand.
@@ -280,7 +282,12 @@ def unpack(data: bytes, container: Container, expected: Mapping[str, Layout]) ->
     """
     if set(container.layouts) != set(expected):
         names = ", ".join(sorted(printable(name, 20) for name in container.layouts)[:6])
-        raise BadMessage("the message holds other arrays.", found=names or "none", expected=", ".join(sorted(expected)))
+        raise BadMessage(
+            "the message holds other arrays.",
+            found=names or "none",
+            expected=", ".join(sorted(expected)),
+            parameter="arrays",
+        )
     for name, layout in expected.items():
         if container.layouts[name] != layout:
             raise BadMessage(
@@ -292,7 +299,11 @@ def unpack(data: bytes, container: Container, expected: Mapping[str, Layout]) ->
     if len(data) != container.size:
         problem = "is cut off" if len(data) < container.size else "has bytes after its end"
         raise BadMessage(
-            f"the message {problem}.", found=f"{len(data):,} bytes", expected=f"{container.size:,}", fix="copy it again"
+            f"the message {problem}.",
+            found=f"{len(data):,} bytes",
+            expected=f"{container.size:,}",
+            fix="copy it again",
+            parameter="size",
         )
     return {name: _view(data, container.places[name], layout) for name, layout in expected.items()}
 
@@ -375,10 +386,15 @@ def as_bytes(data: object, limit: int) -> bytes:
     b'abc'
     """
     if not isinstance(data, bytes | bytearray | memoryview):
-        raise BadMessage("a message must be bytes.", found=type(data).__name__)
+        raise BadMessage("a message must be bytes.", found=type(data).__name__, parameter="data")
     size = memoryview(data).nbytes
     if size > limit:
-        raise BadMessage("the message is too large.", found=f"{size:,} bytes", expected=f"at most {limit:,}")
+        raise BadMessage(
+            "the message is too large.",
+            found=f"{size:,} bytes",
+            expected=f"at most {limit:,}",
+            parameter="size",
+        )
     return bytes(data)
 
 

@@ -354,6 +354,7 @@ def unreadable(path: Path, error: OSError) -> TransportError:
         "a folder or file of the transport cannot be used.",
         found=f"{printable(path.name)}: {error.strerror or type(error).__name__}",
         fix="check that the drive is there, its permissions and its free space, then run the same command again",
+        parameter="path",
     )
 
 
@@ -365,7 +366,8 @@ def _no_folder(folder: Path, error: OSError) -> TransportError:
         found, fix = f"{folder.name} under a file", "name a folder that is not in a file"
     else:
         found, fix = f"{folder.name} in a folder that does not exist", f"mkdir -p {folder.parent}, or correct the name"
-    return TransportError("a folder cannot be used.", found=found, expected="a folder, or a new name in one", fix=fix)
+    expected = "a folder, or a new name in one"
+    return TransportError("a folder cannot be used.", found=found, expected=expected, fix=fix, parameter="folder")
 
 
 def _cannot(done: str, path: Path, error: OSError) -> TransportError:
@@ -374,6 +376,7 @@ def _cannot(done: str, path: Path, error: OSError) -> TransportError:
         f"the file could not be {done}.",
         found=f"{path.name}: {reason}",
         fix="check the folder, its permissions and its free space, then run the same command again",
+        parameter="path",
     )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from tests.refused import refused
 from twofold.errors import BadNumber, BadParameter, BadShape, TwofoldError
 from twofold.features import Features
 from twofold.privacy.accountant import price
@@ -151,7 +152,7 @@ def test_features_without_a_table_are_refused_before_anything_is_drawn() -> None
         lambda: mechanism("features").spec(public).event,
         lambda: mechanism("features").release(people(3, public), public, rng=Untouched()),  # type: ignore[arg-type]
     ):
-        with pytest.raises(BadParameter, match="public table"):
+        with refused(BadParameter, "features", "'features'", found="none"):
             step()
 
 
@@ -171,6 +172,6 @@ def test_a_bad_number_is_the_centre_and_changes_no_other_row(name: str, public: 
 def test_options_are_checked() -> None:
     with pytest.raises(BadParameter):
         Bilinear(kind="cells")  # type: ignore[arg-type]
-    with pytest.raises(BadParameter, match="option"):
+    with refused(BadParameter, "options", "'gram'", found="magic"):
         mechanism("gram", magic=1)
     assert mechanism("gram", base_share="1/4").spec(COUNTS).event != mechanism("gram").spec(COUNTS).event

@@ -133,9 +133,15 @@ class PrivateKMeansConfig:
                 expected="dimension up to 20, depth up to 8, most_candidates up to 4096",
             )
         if self.l1_bound is None and self.max_items is None:
-            raise BadPrivacyParameter("the size of a row is not bounded.", fix="give max_items, or l1_bound")
+            raise BadPrivacyParameter(
+                "the size of a row is not bounded.",
+                fix="give max_items, or l1_bound",
+                parameter="max_items",
+            )
         if self.delta and self.trials > 1:
-            raise BadPrivacyParameter("a δ allows one trial only.", found=f"trials={self.trials}", fix="trials=1")
+            raise BadPrivacyParameter(
+                "a δ allows one trial only.", found=f"trials={self.trials}", fix="trials=1", parameter="trials"
+            )
 
     @property
     def budget(self) -> PureDP:

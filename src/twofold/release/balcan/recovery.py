@@ -82,7 +82,11 @@ class Recovery:
         if self.method == "select-first" and self.keep is None:
             raise BadPrivacyParameter("selection needs a number of entries to keep.", fix="keep=...")
         if self.method == "gaussian" and (self.delta == 0 or self.l2_squared is None):
-            raise BadPrivacyParameter("Gaussian noise needs a δ and an l2 bound.", fix="delta=1e-6, l2_squared=...")
+            raise BadPrivacyParameter(
+                "Gaussian noise needs a δ and an l2 bound.",
+                fix="delta=1e-6, l2_squared=...",
+                parameter="delta",
+            )
 
     def _best_method(self) -> str:
         plain = recovery_method(keep=self.keep, entry=self.entry, l1=self.l1)

@@ -274,5 +274,7 @@ def _in_ball(values: ArrayLike, name: str) -> Integers:
         raise BadShape("too many points for exact losses.", expected=f"at most {_MOST_POINTS}")
     # A coordinate is held to the radius first: the square of a larger one could wrap around 64 bits.
     if (np.abs(array) > RADIUS).any() or ((array**2).sum(axis=1) > RADIUS**2).any():
-        raise BadPrivacyParameter(f"some of the {name} are outside the ball.", fix="clip_to_ball(points)")
+        raise BadPrivacyParameter(
+            f"some of the {name} are outside the ball.", fix="clip_to_ball(points)", parameter=name
+        )
     return array

@@ -293,6 +293,7 @@ def _rule(epsilon: Number, depth: int, threshold: int, dimension: int, unit: Uni
             "the threshold is so low that empty cells would multiply from level to level.",
             found=f"threshold {threshold}",
             fix=f"threshold={least_threshold(cells=2**dimension, epsilon=share)}",
+            parameter="threshold",
         )
     return rule
 
@@ -314,7 +315,9 @@ def _inside(points: ArrayLike) -> Integers:
 def _corner(shift: ArrayLike | None, dimension: int) -> Integers:
     moved = np.zeros(dimension, dtype=np.int64) if shift is None else whole(shift)
     if moved.shape != (dimension,) or (np.abs(moved) > RADIUS).any():
-        raise BadPrivacyParameter("a shift needs one coordinate per dimension, each within the radius.")
+        raise BadPrivacyParameter(
+            "a shift needs one coordinate per dimension, each within the radius.", parameter="shift"
+        )
     return moved - 2 * RADIUS
 
 

@@ -250,6 +250,7 @@ def _check_cap(cap: float, largest: float) -> None:
             found=f"{cap:g} for entries of size up to {largest:g}",
             expected=f"within a factor of {_CAP_RANGE:,} of the largest entry",
             fix="leave l2_cap out, or correct the bounds",
+            parameter="l2_cap",
         )
 
 
@@ -305,13 +306,16 @@ def largest_entry(public: ReleaseParameters) -> float:
 
 def _columns(public: ReleaseParameters, kind: Kind) -> int:
     if kind not in KINDS:
-        raise BadParameter("this kind of pairs is unknown.", found=repr(kind), expected=", ".join(KINDS))
+        raise BadParameter(
+            "this kind of pairs is unknown.", found=repr(kind), expected=", ".join(KINDS), parameter="kind"
+        )
     if kind == "features" and public.features is None:
         raise BadParameter(
             "the mechanism 'features' needs a public table of what the items are.",
             found="none",
             expected="one row of whole numbers per item of the catalog",
             fix="give the plan a table of features, or use mechanism 'gram' or 'sketch'",
+            parameter="features",
         )
     if kind == "features" and public.features is not None:
         columns = public.features.n_features
@@ -324,6 +328,7 @@ def _columns(public: ReleaseParameters, kind: Kind) -> int:
             found=f"{numbers:,} numbers",
             expected=f"at most {MOST_NUMBERS:,}",
             fix="use mechanism 'features' or 'sketch' with fewer prototypes",
+            parameter="mechanism",
         )
     return columns
 

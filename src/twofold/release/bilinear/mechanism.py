@@ -132,14 +132,17 @@ def _kind(message: BilinearSums) -> Kind:
     found = next((kind for kind in KINDS if kind == message.mechanism), None)
     if found is None:
         raise BadParameter(
-            "a message does not hold a bilinear statistic.", found=repr(message.mechanism), expected=", ".join(KINDS)
+            "a message does not hold a bilinear statistic.",
+            found=repr(message.mechanism),
+            expected=", ".join(KINDS),
+            parameter="mechanism",
         )
     return found
 
 
 def _check(messages: Sequence[BilinearSums]) -> None:
     if not messages:
-        raise BadParameter("no message arrived.", fix="wait for at least one entity")
+        raise BadParameter("no message arrived.", fix="wait for at least one entity", parameter="messages")
 
 
 def _check_fit(message: BilinearSums, layout: BilinearLayout) -> None:
@@ -151,7 +154,7 @@ def _check_fit(message: BilinearSums, layout: BilinearLayout) -> None:
             fix="use the same plan everywhere",
         )
     if message.law not in ("none", "gaussian" if layout.l2 else "laplace"):
-        raise BadParameter("a message has another noise distribution.", found=message.law)
+        raise BadParameter("a message has another noise distribution.", found=message.law, parameter="law")
 
 
 # Standard deviations, as for prototypes.
