@@ -13,7 +13,7 @@ PrivateThreshold       which cells of a partition are full                    pu
 =====================  =====================================================  ===================
 
 All are exact in law: `lazy` bounds exponentials in integer arithmetic and compares random bits with such bounds,
-`symmetric` and `selection` are the engines.
+`SymmetricNoise` and `selection` are the engines.
 """
 
 from twofold.privacy.events import Released

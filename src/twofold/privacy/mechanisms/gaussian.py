@@ -32,9 +32,9 @@ from twofold import checks
 from twofold.errors import BadPrivacyParameter
 from twofold.privacy.budget import ZCDP, ApproxDP, Number, positive
 from twofold.privacy.events import DiscreteGaussianEvent, DiscreteGaussianShareEvent, Released
-from twofold.privacy.grid import Grid, Integers, whole
-from twofold.privacy.mechanisms.lazy import SymmetricNoise, exp_minus
-from twofold.privacy.rng import Source, source
+from twofold.privacy.grid import Grid, Integers
+from twofold.privacy.mechanisms.lazy import SymmetricNoise, add_noise, exp_minus
+from twofold.privacy.rng import Source
 from twofold.privacy.unit import Unit
 
 __all__ = ["DiscreteGaussian", "DiscreteGaussianShare", "rho_of_sum"]
@@ -125,10 +125,7 @@ class DiscreteGaussian:
 
     def release(self, values: ArrayLike, *, rng: int | Source | None = None) -> Released[Integers]:
         """Add noise to integers; with a seed the release is marked not private."""
-        integers, noise = whole(values), source(rng)
-        event = self.event(integers.size, seeded=noise.seeded)
-        drawn = self._noise().draw(integers.size, noise).reshape(integers.shape)
-        return Released(value=integers + drawn, event=event)
+        return add_noise(values, rng, event=self.event, draw=self._noise().draw)
 
     def _noise(self) -> SymmetricNoise:
         return SymmetricNoise(quadratic=1 / (2 * self.variance))
@@ -206,10 +203,7 @@ class DiscreteGaussianShare:
 
     def release(self, values: ArrayLike, *, rng: int | Source | None = None) -> Released[Integers]:
         """Add this party's share of the noise; to be sent into secure aggregation only."""
-        integers, noise = whole(values), source(rng)
-        event = self.event(integers.size, seeded=noise.seeded)
-        drawn = self._noise().draw(integers.size, noise).reshape(integers.shape)
-        return Released(value=integers + drawn, event=event)
+        return add_noise(values, rng, event=self.event, draw=self._noise().draw)
 
     def _noise(self) -> SymmetricNoise:
         return SymmetricNoise(quadratic=1 / (2 * self.share_variance))

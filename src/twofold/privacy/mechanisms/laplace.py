@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,12 +33,13 @@ from numpy.typing import ArrayLike, NDArray
 from twofold.errors import BadPrivacyParameter
 from twofold.privacy.budget import Number, PureDP, positive
 from twofold.privacy.events import DiscreteLaplaceEvent, DiscreteLaplaceShareEvent, Released
-from twofold.privacy.grid import Grid, Integers, whole
+from twofold.privacy.grid import Grid, Integers
 from twofold.privacy.mechanisms.lazy import (
     LARGEST_SCALE,
     Bounds,
     LazyTable,
     SymmetricNoise,
+    add_noise,
     bernoulli,
     exp_filter,
     exp_minus,
@@ -46,7 +47,7 @@ from twofold.privacy.mechanisms.lazy import (
     minus_log,
     product,
 )
-from twofold.privacy.rng import Source, source
+from twofold.privacy.rng import Source
 from twofold.privacy.unit import Unit
 
 __all__ = ["DiscreteLaplace", "DiscreteLaplaceShare"]
@@ -120,10 +121,7 @@ class DiscreteLaplace:
 
     def release(self, values: ArrayLike, *, rng: int | Source | None = None) -> Released[Integers]:
         """Add noise to integers; with a seed the release is marked not private."""
-        integers, noise = whole(values), source(rng)
-        event = self.event(integers.size, seeded=noise.seeded)
-        drawn = self._noise().draw(integers.size, noise).reshape(integers.shape)
-        return Released(value=integers + drawn, event=event)
+        return add_noise(values, rng, event=self.event, draw=self._noise().draw)
 
     def _noise(self) -> SymmetricNoise:
         return SymmetricNoise(linear=1 / self.scale)
@@ -198,10 +196,7 @@ class DiscreteLaplaceShare:
 
     def release(self, values: ArrayLike, *, rng: int | Source | None = None) -> Released[Integers]:
         """Add this party's share of the noise; to be sent into secure aggregation only."""
-        integers, noise = whole(values), source(rng)
-        event = self.event(integers.size, seeded=noise.seeded)
-        drawn = draw_shares(self.scale, self.parties, integers.size, noise).reshape(integers.shape)
-        return Released(value=integers + drawn, event=event)
+        return add_noise(values, rng, event=self.event, draw=partial(draw_shares, self.scale, self.parties))
 
 
 def draw_shares(scale: Fraction, parties: int, count: int, noise: Source) -> Integers:

@@ -47,11 +47,12 @@ from fractions import Fraction
 from functools import cached_property, lru_cache, partial
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from twofold.errors import BadPrivacyParameter
-from twofold.privacy.grid import Integers
-from twofold.privacy.rng import Source, Words
+from twofold.privacy.events import Event, Released
+from twofold.privacy.grid import Integers, whole
+from twofold.privacy.rng import Source, Words, source
 
 __all__ = [
     "BAND",
@@ -61,6 +62,7 @@ __all__ = [
     "Cumulative",
     "LazyTable",
     "SymmetricNoise",
+    "add_noise",
     "bernoulli",
     "decide",
     "exp_filter",
@@ -454,3 +456,36 @@ def _cumulative(slope: Fraction, bend: Fraction, bits: int) -> tuple[list[int], 
     # P(H <= h) = 1 - P(H > h), so it is also at most one
     cumulative_high = [min(1 << bits, -((-high << bits) // total_low)) for high in highs]
     return cumulative_low, cumulative_high
+
+
+def add_noise(
+    values: ArrayLike,
+    rng: int | Source | None,
+    *,
+    event: Callable[..., Event],
+    draw: Callable[[int, Source], Integers],
+) -> Released[Integers]:
+    """Add noise to integers; with a seed the release is marked not private.
+
+    Parameters
+    ----------
+    values : array of whole numbers
+        What is protected.
+    rng : int, Source or None
+        The operating system by default.
+    event : callable
+        Describes a release of that many values, before anything is drawn.
+    draw : callable
+        Draws that many independent numbers.
+
+    Examples
+    --------
+    >>> from twofold.privacy.mechanisms.laplace import DiscreteLaplace
+    >>> from twofold.privacy.unit import Unit
+    >>> noise = DiscreteLaplace(epsilon=10**6, sensitivity=1, unit=Unit.person())
+    >>> add_noise([3, 4], None, event=noise.event, draw=lambda count, _: np.zeros(count, dtype=np.int64)).value
+    array([3, 4])
+    """
+    integers, noise = whole(values), source(rng)
+    described = event(integers.size, seeded=noise.seeded)
+    return Released(value=integers + draw(integers.size, noise).reshape(integers.shape), event=described)
