@@ -204,6 +204,7 @@ def draw_shares(scale: Fraction, parties: int, count: int, noise: Source) -> Int
 
     Examples
     --------
+    >>> from twofold.privacy.rng import source
     >>> draw_shares(Fraction(5), 3, 4, source(0)).shape
     (4,)
     """
