@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from studies.case import load_case
+from tests.refused import refused
 from twofold.errors import BadParameter, MissingDataset
 
 
@@ -45,7 +46,7 @@ def test_what_is_missing_is_named(source: str, folder: str, tmp_path: Path, monk
 
 
 def test_an_unknown_source_is_refused() -> None:
-    with pytest.raises(BadParameter, match="movielens-recorded"):
+    with refused(BadParameter, None, found="'netflix'", expected="movielens-recorded"):
         load_case({"source": "netflix"}, 0)
 
 
