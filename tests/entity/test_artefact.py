@@ -105,10 +105,8 @@ def test_a_cut_file_and_a_longer_one_say_so(make_model: MakeModel, tmp_path: Pat
     data, path = encode_model(make_model()), tmp_path / "one.model"
     for size in (0, 5, 8, 100, 3000, len(data) - 1):
         path.write_bytes(data[:size])
-        with pytest.raises(BadModel) as caught:
+        with refused(BadModel, None, "one.model", "twofold personalize", found=f"{size:,} bytes"):
             Model.load(path)
-        assert "one.model" in str(caught.value)
-        assert "copy the file again" in str(caught.value)
     path.write_bytes(data + b"\0")
     with refused(BadModel, None, "one.model", found=f"{len(data) + 1:,} bytes", expected=f"{len(data):,} bytes"):
         Model.load(path)

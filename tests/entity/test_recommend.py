@@ -51,11 +51,9 @@ def test_what_is_no_number_is_refused(value: object) -> None:
 
 
 def test_unknown_items_are_counted_and_never_named() -> None:
-    with pytest.raises(CatalogError) as caught:
+    with refused(CatalogError, "history", found="2 of 3", expected="3") as caught:
         read({"heparin": 1, "secret-drug": 1, 7: 1})
-    assert "2 of 3 items" in str(caught.value)
     assert "secret-drug" not in str(caught.value)
-    assert "3" in str(caught.value)
 
 
 def test_a_filter_gives_columns_and_an_empty_one_none() -> None:

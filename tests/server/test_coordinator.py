@@ -385,7 +385,7 @@ def test_damaged_factors_are_not_published(
     (box.folder / "out").unlink()
     stored = tmp_path / "state" / "items.round2"
     stored.write_bytes(stored.read_bytes()[:-9])
-    with refused(BadMessage, "size"):
+    with refused(BadMessage, "size", found=f"{stored.stat().st_size:,} bytes"):
         coordinator.step()
     assert box.published() is None
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.refused import refused
 from twofold.errors import MissingExtra
 from twofold.release.choose import NOT_PRIVATE, mechanism
 from twofold.release.contract import ReleaseParameters
@@ -32,11 +33,8 @@ def test_a_worker_process_finds_them() -> None:
 def test_without_the_laboratory_the_error_is_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "studies", None)
     monkeypatch.delitem(sys.modules, "studies.not_private", raising=False)
-    with pytest.raises(MissingExtra) as error:
+    with refused(MissingExtra, "mechanism", "studies/", found="'kmeans'"):
         mechanism("kmeans")
-    assert error.value.parameter == "mechanism"
-    assert error.value.found == "'kmeans'"
-    assert "studies" in str(error.value)
 
 
 def test_the_package_names_the_laboratory_in_one_place_and_does_without_it() -> None:

@@ -24,6 +24,7 @@ from studies.data.calibration import (
     nmf_factors,
     recorded_errors,
 )
+from tests.refused import refused
 from twofold.data.federation import Federation
 from twofold.data.sources import hospitals
 from twofold.data.sources.hospitals import Simulation, load, simulate
@@ -137,5 +138,5 @@ def test_noted_figures_are_the_measured_ones(data_folder: Path) -> None:
 
 
 def test_incomplete_demo_is_named(tmp_path: Path) -> None:
-    with pytest.raises(MissingDataset, match="physionet"):
+    with refused(MissingDataset, None, "physionet.org", expected="patient.csv.gz"):
         measure_demo(tmp_path)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
 from studies.case import SOURCES
 from studies.pages.experiment_words import AXES, METRICS
 from studies.paper.figures import FIGURES, SIZES, figure
 from studies.paper.measuring import SYSTEMS
 from studies.store import Cell
 from studies.systems import system
+from tests.refused import refused
 from twofold.errors import BadParameter
 
 
@@ -26,11 +25,11 @@ def test_the_asked_for_figures_are_there() -> None:
 
 
 def test_an_unknown_figure_names_the_known_ones() -> None:
-    with pytest.raises(BadParameter, match="movielens-rank"):
+    with refused(BadParameter, None, found="'fig7'", expected="movielens-rank"):
         figure("fig7")
-    with pytest.raises(BadParameter, match="python -m studies reproduce fig1a"):
+    with refused(BadParameter, None, "python -m studies reproduce fig1a", found="'Fig1a'"):
         figure("Fig1a")
-    with pytest.raises(BadParameter, match="quick or paper"):
+    with refused(BadParameter, None, found="'huge'", expected="quick or paper"):
         figure("fig1a").cells("huge")
 
 

@@ -15,6 +15,7 @@ from studies.paper.results import SCHEMA
 from studies.paper.run import run_figures
 from studies.runner import run_cells
 from studies.store import Cell
+from tests.refused import refused
 from twofold.errors import BadParameter, MissingDataset
 
 
@@ -73,9 +74,9 @@ def test_missing_data_is_an_error_alone_and_a_note_among_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TWOFOLD_DATA", str(tmp_path / "nothing"))
-    with pytest.raises(MissingDataset, match=r"eicu-crd-2\.0"):
+    with refused(MissingDataset, "eicu-crd-2.0"):
         run(tmp_path, "eicu-full")
-    with pytest.raises(MissingDataset, match="GroupLens usage licence"):
+    with refused(MissingDataset, "movielens-1m", "GroupLens"):
         run(tmp_path, "cost")
     monkeypatch.setattr(runner, "run_cell", _without_movielens)
     one, other = run(tmp_path, "cost", "fig1b")
@@ -107,6 +108,6 @@ def test_seeds_are_checked(tmp_path: Path) -> None:
     with pytest.raises(BadParameter) as error:
         run(tmp_path, "cost", seeds=0)
     assert error.value.parameter == "seeds"
-    with pytest.raises(BadParameter, match="this size"):
+    with refused(BadParameter, None, found="'tiny'", expected="quick or paper"):
         run_figures([figure("cost")], size="tiny", folder=tmp_path)
     assert list(tmp_path.iterdir()) == []

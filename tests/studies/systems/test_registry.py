@@ -10,6 +10,7 @@ from scipy import sparse
 
 from studies.systems import NAMES, Fitted, System, system
 from studies.systems.peers import Peer
+from tests.refused import refused
 from twofold.data.federation import Federation
 from twofold.data.ratings import Ratings
 from twofold.data.sources import hospitals
@@ -115,5 +116,5 @@ def test_options_reach_the_group_they_belong_to() -> None:
 
 def test_a_missing_peer_says_what_to_install(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("studies.systems.peers.installed", lambda _: False)
-    with pytest.raises(TwofoldError, match="not installed"):
+    with refused(TwofoldError, None, "implicit", "twofold[bench]"):
         Peer(library="implicit").fit(federation, feedback="counts", seed=0)
