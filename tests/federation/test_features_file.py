@@ -62,7 +62,7 @@ def test_a_plan_reads_the_table_it_names_and_refuses_another(tmp_path):
     again = read_plan(tmp_path / "plan.toml")
     assert (again, again.features_table) == (plan, TABLE)
     save_features(Features(matrix=TABLE.matrix + 1, names=TABLE.names), tmp_path / "plan.features")
-    with pytest.raises(TwofoldError, match="another table of features"):
+    with pytest.raises(TwofoldError, match=r"plan\.features, hash "):
         read_plan(tmp_path / "plan.toml")
     (tmp_path / "plan.features").unlink()
     assert read_plan(tmp_path / "plan.toml").features_table is None

@@ -92,13 +92,13 @@ def test_another_plan_another_kind_and_damage(kind: str):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"\xff", "no text"),
+        (b"\xff", "not text"),
         (b"[]", "JSON"),
-        ({}, "another form"),
-        ({"present": list(NAMES)}, "another form"),
-        ({"present": list(NAMES), "survivors": list(NAMES), "shares": []}, "another form"),
-        ({"present": list(NAMES), "survivors": "site-0"}, "another form"),
-        ({"present": list(NAMES), "survivors": [["site-0"]]}, "something else than names"),
+        ({}, "a list of present"),
+        ({"present": list(NAMES)}, "a list of present"),
+        ({"present": list(NAMES), "survivors": list(NAMES), "shares": []}, "a list of present"),
+        ({"present": list(NAMES), "survivors": "site-0"}, "a list of survivors"),
+        ({"present": list(NAMES), "survivors": [["site-0"]]}, "the list of survivors"),
         ({"present": list(NAMES), "survivors": list(NAMES[::-1])}, "out of order"),
         ({"present": list(NAMES), "survivors": ["site-0", "site-1", "site-1"]}, "repeats"),
         ({"present": list(NAMES), "survivors": ["site-0", "site-1", "stranger"]}, "stranger"),
@@ -119,7 +119,7 @@ def test_below_the_floor_nothing_decodes():
 
 def test_a_sender_has_one_name():
     data = body(SHARES, SENT["site-0"].to_record(), entity="site-1")
-    with pytest.raises(BadMessage, match="two names"):
+    with pytest.raises(BadMessage, match="site-1 and site-0"):
         decode_shares(data, PLAN)
 
 
@@ -129,7 +129,7 @@ def test_the_shares_of_another_plan_are_not_put_on_a_roll():
         decode_participants(encode_participants(SENT | {"site-0": strange}, PLAN), PLAN)
     boxes = {name: box for name, box in SENT["site-0"].boxes.items() if name != "site-3"}
     fewer = dataclasses.replace(SENT["site-0"], boxes=boxes)
-    with pytest.raises(BadMessage, match="leave somebody out"):
+    with pytest.raises(BadMessage, match="from 'site-0'"):
         decode_shares(encode_shares(fewer, PLAN), PLAN)
 
 

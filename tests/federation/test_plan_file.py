@@ -78,12 +78,12 @@ def test_a_time_of_toml_is_a_deadline(file):
         ("rank = 20\n", "", "missing rank"),
         ("seed = 0\n", "", "missing seed"),
         ("n_items = 40", "", "missing catalog.n_items"),
-        ('schema = "twofold.plan/1"', 'schema = "twofold.plan/7"', "(?s)another format.*twofold.plan/7"),
-        ('schema = "twofold.plan/1"\n', "", "another format"),
+        ('schema = "twofold.plan/1"', 'schema = "twofold.plan/7"', "Found: schema twofold.plan/7"),
+        ('schema = "twofold.plan/1"\n', "", "Found: schema None"),
         ("max_items = 6", "max_items = 400", "larger than the catalog"),
         ("bound = 5.0", "bound = nan", "bound is out of range"),
         ("simulation = false", 'simulation = "no"', "(?s)simulation.*true or false"),
-        ("entities = []", "entities = 3", "entities is a list"),
+        ("entities = []", "entities = 3", "(?s)entities.*Found: int"),
         ("[unit]\n", "[units]\n", "(?s)units\n.*perhaps unit"),
     ],
 )
@@ -98,7 +98,7 @@ def test_fields_are_refused_by_name(file, old, new, words):
 def test_tables_written_as_text(file):
     text = file.read_text()
     file.write_text('unit = "person"\n' + text[: text.index("[unit]")])
-    with pytest.raises(BadPlan, match="unit is a table"):
+    with pytest.raises(BadPlan, match="unit = 'person'"):
         read_plan(file)
 
 
@@ -154,12 +154,12 @@ def test_older_tables_of_the_same_plan_file_are_written_over_and_nothing_else(tm
     newer.write(tmp_path / "w.toml")
     assert Plan.read(tmp_path / "w.toml").secure.keys == newer.secure.keys
     (tmp_path / "v.roster").write_text("who is on call this week")
-    with pytest.raises(BadPlan, match="list of keys is taken"):
+    with pytest.raises(BadPlan, match=r"Found: v\.roster"):
         newer.write(tmp_path / "v.toml")
     assert (tmp_path / "v.roster").read_text() == "who is on call this week"
     assert not (tmp_path / "v.toml").exists()
     assert not (tmp_path / "v.features").exists()
-    with pytest.raises(BadPlan, match="is taken"):
+    with pytest.raises(BadPlan, match=r"Found: u\.roster"):
         newer.write(tmp_path / "u.roster")
     assert not (tmp_path / "u.roster").exists()
 

@@ -178,7 +178,9 @@ def test_of_two_found_in_one_look_neither_is_taken_until_one_is_gone(
     assert (seen.arrived, len(seen.refused), seen.closed) == (1, 2, False)
     reasons = [one.reason for one in coordinator.refused()]
     assert sorted(one.name for one in coordinator.refused()) == ["first", "other"]
-    assert all(one.startswith("ConflictingMessage") and "site-0" in one and "none is taken" in one for one in reasons)
+    assert all(
+        one.startswith("ConflictingMessage") and "site-0" in one and "none is accepted" in one for one in reasons
+    )
     assert any(receipt(messages[0])[:12] in one for one in reasons)
     again = Coordinator(plan, box, state=tmp_path / "state", clock=clock)
     assert again.step() == seen  # nothing was remembered of either

@@ -217,13 +217,13 @@ def test_garbage_another_modulus_and_foreign_masks(group: Group) -> None:
     good = decode_release(messages[0], group.plan).content
     noise = np.random.default_rng(1).integers(0, 256, good.packed.shape).astype(np.uint8)
     garbage = encode_release(dataclasses.replace(good, packed=noise), entity="site-0", plan=group.plan)
-    with pytest.raises(BadMessage, match="garbage"):
+    with pytest.raises(BadMessage, match="check numbers"):
         group.server.total([garbage, *messages[1:]], answers, participants=participants, survivors=survivors)
     other = Group()
     foreign = decode_release(other.masked("site-0", other.participants()), other.plan).content
     swapped = dataclasses.replace(foreign, present=good.present)
     data = encode_release(swapped, entity="site-0", plan=group.plan)
-    with pytest.raises(BadMessage, match="mask of another plan"):
+    with pytest.raises(BadMessage, match="check numbers"):
         group.server.total([data, *messages[1:]], answers, participants=participants, survivors=survivors)
 
 
@@ -238,7 +238,7 @@ def test_an_overflow_is_seen(group: Group) -> None:
     packed = numbers.view(np.uint8).reshape(-1, 8)[:, : terms.bits // 8].copy()
     packed[-2:] = content.packed[-2:]  # the check numbers are right
     far = encode_release(dataclasses.replace(content, packed=packed), entity="site-0", plan=group.plan)
-    with pytest.raises(BadMessage, match="larger than numbers within the limit"):
+    with pytest.raises(BadMessage, match="numbers within the limit"):
         group.server.total(
             [far, *messages[1:]],
             group.answers(NAMES[:4], participants, NAMES[:4]),
@@ -248,7 +248,7 @@ def test_an_overflow_is_seen(group: Group) -> None:
 
 
 def test_keys_swapped_between_two_entities(group: Group) -> None:
-    with pytest.raises(PlanMismatch, match="not the ones the plan lists"):
+    with pytest.raises(PlanMismatch, match="name 'site-0'"):
         group.masked("site-0", group.participants(), key="site-1")
 
 

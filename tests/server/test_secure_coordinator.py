@@ -237,7 +237,7 @@ def test_a_message_of_garbage_stops_the_sum_and_says_so(group: Group) -> None:
     group.look()
     group.answer()
     for _ in range(2):
-        with pytest.raises(BadMessage, match=r"garbage[\s\S]*new plan and new keys"):
+        with pytest.raises(BadMessage, match=r"check numbers[\s\S]*new plan and new keys"):
             group.look()
     assert group.published(ANSWERS) is None
 

@@ -193,7 +193,7 @@ def test_a_tree_that_grows_too_wide_ends() -> None:
 
 
 def test_a_threshold_that_lets_empty_cells_breed_is_refused() -> None:
-    with pytest.raises(BadPrivacyParameter, match="breed"):
+    with pytest.raises(BadPrivacyParameter, match="threshold=29"):
         private_partition(some_points(50, 6), epsilon=1, depth=5, threshold=5, unit=PERSON)
 
 

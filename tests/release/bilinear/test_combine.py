@@ -161,7 +161,7 @@ def test_what_does_not_fit_is_refused() -> None:
         combine_bilinear([gram], COUNTS.with_(n_items=21, features=None))
     with pytest.raises(BadShape):
         combine_bilinear([gram], RATINGS)
-    with pytest.raises(BadParameter, match="law"):
+    with pytest.raises(BadParameter, match="Found: gaussian"):
         combine_bilinear([gram], COUNTS.with_(delta=0))
     with pytest.raises(BadParameter, match="bilinear"):
         combine_bilinear([dataclasses.replace(gram, mechanism="balcan")], COUNTS)
