@@ -1,1 +1,1 @@
-"""The laboratory: the figures of the paper, comparisons, and variants never offered as private. Not in the wheel."""
+"""The laboratory: figures of the paper, comparisons, and variants that are not private. Not in the wheel."""

@@ -1,4 +1,4 @@
-"""The laboratory's one command line: ``python -m studies COMMAND``, each with ``--help``."""
+"""The command line of the laboratory: ``python -m studies COMMAND``, each with ``--help``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COMMANDS: Final = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; give the exit code.
+    """Run one command; return the exit code.
 
     Examples
     --------

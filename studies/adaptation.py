@@ -1,4 +1,4 @@
-"""What joining is worth: an entity alone, with the shared model, with its own model drawn to it, and with pooled data.
+"""The gain of joining: an entity alone, with the shared model, with its own model pulled to it, or with pooled data.
 
 MovieLens needs TWOFOLD_DATA. Prototypes are exact k-means here, without noise: the question is what sharing can give,
 not what privacy costs. Five entries of every user are held out; figures are means over seeds with their standard error.
@@ -103,7 +103,7 @@ def measure(
     bound: float,
     predict: Score | None = None,
 ) -> Measured:
-    """Judge scores of users given their training entries; `predict` where ratings are predicted by other numbers."""
+    """Judge scores of users given their training entries; `predict` if ratings are predicted by other numbers."""
     parts = []
     for start in range(0, train.shape[0], BLOCK):
         history, held = train[start : start + BLOCK], test[start : start + BLOCK]
@@ -167,7 +167,7 @@ class Setting:
     rank: int = 20
 
     def case(self, scale: float) -> dict[str, Any]:
-        """What `load_case` is given; only hospitals have a scale."""
+        """Arguments of `load_case`; only hospitals have a scale."""
         more = {"entity": self.entity} if self.entity else {"scale": scale}
         return {"source": self.source, **more, "held": "five", "lower": self.lower, "bound": self.bound}
 
@@ -214,7 +214,7 @@ def smallest(case: Case) -> list[str]:
 
 
 def shared_factors(case: Case, setting: Setting) -> ItemFactors:
-    """What a server sends back when every entity's message holds its exact k-means prototypes: not private."""
+    """The server's factors if every entity's message holds exact k-means prototypes: not private."""
     plan = setting.plan(case)
     made, public = mechanism("kmeans"), plan.parameters
     messages = (made.release(rows, public, rng=number).value for number, rows in enumerate(case.rows.values()))
@@ -240,7 +240,7 @@ MOST_MEASURED = 1_000
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """Figures of every way on one split, for all users and for those of the smallest entities, and what was chosen."""
+    """Figures of every system on one split, for all users and those of the smallest entities, and the choices."""
 
     overall: dict[str, dict[str, float]]
     smallest: dict[str, dict[str, float]]
@@ -316,7 +316,7 @@ def _entity(
 
 
 def popular(rows: sparse.csr_array, feedback: str) -> tuple[np.ndarray, np.ndarray]:
-    """How much each item is used at an entity, and what it is rated on average."""
+    """Use and mean rating of each item at an entity."""
     items = rows.shape[1]
     if feedback == "counts":
         sums = np.bincount(rows.indices, rows.data, items)

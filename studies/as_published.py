@@ -1,4 +1,4 @@
-"""NOT PRIVATE: what the paper prints and what its recorded runs did, so that anyone can see the figures' make-up.
+"""NOT PRIVATE: what the paper prints and what its recorded runs did, to show how the figures came about.
 
 Experiments only. Nothing here keeps the promise it states, and every event says so. Written from the audit's account
 of the paper's text and of the recorded runs, as a model of their behaviour, not as a copy of any program. The sound
@@ -62,7 +62,7 @@ class PrintedConstants:
 
 @dataclass(frozen=True, kw_only=True)
 class AsRecorded:
-    """What a recorded run made of its data.
+    """The result of a recorded run.
 
     Attributes
     ----------
@@ -208,7 +208,7 @@ def prototypes_as_recorded(
 
 @dataclass(frozen=True)
 class _Recover:
-    """The center of a cluster as the runs made it."""
+    """The center of a cluster as in the recorded runs."""
 
     epsilon: float
     reach: float

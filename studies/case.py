@@ -59,12 +59,12 @@ class Case:
 
     @cached_property
     def rows(self) -> Matrices:
-        """What is fitted, entity by entity, as float32."""
+        """Training entries, entity by entity, as float32."""
         return _matrices(self.train)
 
     @cached_property
     def held(self) -> Matrices:
-        """What is held out, entity by entity, as float32."""
+        """Held-out entries, entity by entity, as float32."""
         if self.test is None:
             raise BadParameter("this data set holds nothing out.")
         return _matrices(self.test)
@@ -76,7 +76,7 @@ class Case:
 
 
 def load_case(data: Mapping[str, Any], seed: int) -> Case:
-    """Load, draw or simulate a data set and split it; MissingDataset where it is not there.
+    """Load, draw or simulate a data set and split it; raises MissingDataset if it is missing.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def load_case(data: Mapping[str, Any], seed: int) -> Case:
 
 
 def _movielens_recorded(_seed: int) -> Case:
-    """The very entries that the recorded runs held out; the seed changes nothing of it."""
+    """Exactly the entries that the recorded runs held out, whatever the seed."""
     split = recorded_movielens()
     return Case(train=split.train, test=split.test)
 
@@ -133,12 +133,12 @@ def _jester(seed: int, *, n_entities: int = 50, **split: Any) -> Case:
 
 
 def _eicu_demo(seed: int, *, row: eicu.Row = "stay", entity: eicu.Entity = "hospital", **split: Any) -> Case:
-    """The open demo; its hourly table of labs is what it has of all patients."""
+    """The open demo; only its hourly table of labs covers all patients."""
     return _split(eicu.load(find_folder(EICU), row=row, entity=entity, labs="lab_hourly"), seed, **split)
 
 
 def _eicu_full(seed: int) -> Case:
-    """The credentialed tables, where somebody put them; the columns are those of the open demo."""
+    """The credentialed tables, if present; the columns are those of the open demo."""
     named = replace(EICU, title="eICU Collaborative Research Database 2.0, the full release", folder="eicu-crd-2.0")
     named = replace(named, page="https://physionet.org/content/eicu-crd/2.0/", licence=_FULL_LICENCE)
     with warnings.catch_warnings():

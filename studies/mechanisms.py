@@ -55,7 +55,7 @@ _NORM = 10.0
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Mixture:
-    """One mixture with the loss of the best centres known."""
+    """One mixture, with the loss of the best known centres."""
 
     rows: Floats
     n_clusters: int
@@ -219,7 +219,7 @@ class Entrant:
 
     @property
     def promise(self) -> str:
-        """What is promised."""
+        """The guarantee."""
         return "none" if not self.private else "ε" if self.delta == "0" else f"(ε, {self.delta})"
 
 
@@ -292,7 +292,7 @@ _K = 10
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One line of the table: who, under which promise, a cell per ε, seconds and megabytes."""
+    """One row of the table: mechanism, guarantee, a cell per ε, seconds and megabytes."""
 
     data: str
     who: str
@@ -318,7 +318,7 @@ def run(size: str) -> list[Row]:
 
 
 def _cell(shape: tuple[int, int], seeds: int, place: int) -> Cell:
-    """One entrant on the mixtures of one shape; what comes after the last stands for the peers."""
+    """Measure one entrant on the mixtures of one shape; those after the last are the peers."""
     known = entrants()
     system = known[place].who if place < len(known) else "peers"
     data = {"source": "mixture", "n_users": shape[0], "n_items": shape[1], "n_clusters": _K}

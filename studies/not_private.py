@@ -26,7 +26,7 @@ _NONE = Noise(law="none", values=0.0, observed=0.0, counts=0.0)
 
 @dataclass(frozen=True, kw_only=True)
 class _WithoutNoise:
-    """What the three have in common: an event that costs infinity, and messages that say so."""
+    """The common part of the three: an event that costs infinity, and messages that say so."""
 
     name: ClassVar[str]
 
@@ -53,7 +53,7 @@ class _WithoutNoise:
         return None
 
     def combine(self, messages: Iterable[Prototypes], public: ReleaseParameters) -> WeightedRows:
-        """Put the rows under one another."""
+        """Stack the rows."""
         return stacked(messages, public)
 
     def _released(
@@ -118,7 +118,7 @@ class KMeans(_WithoutNoise):
     name: ClassVar[str] = "kmeans"
 
     def _rows(self, public: ReleaseParameters) -> int | None:
-        """As many as the plan asks for."""
+        """The plan's number of prototypes."""
         return public.n_prototypes
 
     def release(self, rows: Any, public: ReleaseParameters, *, rng: int | Source | None = None) -> Released[Prototypes]:
@@ -134,7 +134,7 @@ class KMeans(_WithoutNoise):
 
 @dataclass(frozen=True, kw_only=True)
 class RandomUsers(_WithoutNoise):
-    """As many random users as prototypes were asked for; all of them when there are fewer.
+    """One random user per requested prototype; all users if there are fewer.
 
     Privacy
     -------
@@ -159,7 +159,7 @@ class RandomUsers(_WithoutNoise):
 
 
 def _one_each(rows: sp.csr_array, public: ReleaseParameters, plan: RecordPlan) -> Statistic:
-    """Every user in a cell of their own; at least one cell, which is then empty."""
+    """One cell per user; at least one cell, which may be empty."""
     number = rows.shape[0]
     return statistic(rows, public, plan, _given(np.arange(number, dtype=np.int64)), cells=max(1, number))
 

@@ -1,4 +1,4 @@
-"""Run cells: only those that are not there yet, each kept as soon as it is done, several at once if asked for."""
+"""Run the missing cells, keep each as soon as it is done, and run several at once if requested."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Tell = Callable[[str, int, int], object]
 
 @dataclass(frozen=True, kw_only=True)
 class Ran:
-    """What cells gave, by key, and the first cell of every unit whose data set is missing, with what is missing."""
+    """Results of cells by key, and the first cell of every unit with a missing data set, with its name."""
 
     found: dict[str, Found] = field(default_factory=dict)
     missing: list[tuple[Cell, MissingDataset]] = field(default_factory=list)
@@ -40,7 +40,7 @@ def run_cells(
     name: str = "",
     tell: Tell = lambda _name, _done, _total: None,
 ) -> Ran:
-    """Run what the store does not have.
+    """Run the cells that the store does not have.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def _alone(cells: Sequence[Cell], work: Work, store: Store | None) -> list[tuple
 
 @contextmanager
 def progress() -> Iterator[Tell]:
-    """A bar per name, on a terminal only and gone when done; call what it gives with name, done, and total."""
+    """Show a bar per name, on a terminal only, removed when done; call the result with name, done and total."""
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bars:
         tasks = {}

@@ -75,7 +75,7 @@ def load(path: str) -> Any:
 
 
 class Names:
-    """What is called the same in both layouts."""
+    """Names that both layouts share."""
 
     measure = "twofold.evaluate.measure:measure"
     ledger = "twofold.privacy.ledger:Ledger"
@@ -110,7 +110,7 @@ class Old(Names):
     event = staticmethod(lambda plan, seeded: plan.release_mechanism.price(plan.parameters, seeded=seeded))
 
     def spec(self, plan: Any, content: Any) -> Figures:
-        """All that public numbers decide about a release, a function per figure; `content` is that of a message."""
+        """Everything that public numbers decide about a release, one function per figure; `content` is a message's."""
         left = load("twofold.protocol.leaving:leaving")(plan).as_dict()
         wanted = load("twofold.protocol.expected:expected")(plan)
         same = ("mechanism", "private", "arrays", "bytes", "most_bytes", "units", "noise", "alone", "honest")
@@ -467,7 +467,7 @@ def verdict(where: str, old: Record, new: Record, reasons: set[str]) -> tuple[st
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run ``record FILE`` or ``compare FILE`` in a process of its own with one thread; give the exit code."""
+    """Run ``record FILE`` or ``compare FILE`` in a separate process with one thread; return the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     parser = argparse.ArgumentParser(prog="same", description="Record every number, or compare with a record.")
     parser.add_argument("what", choices=("record", "compare"))

@@ -1,4 +1,4 @@
-"""The shape of the code: how many files, how full they are, and which modules are slices of another's thought.
+"""The shape of the code: number and size of files, and modules that belong to another one.
 
 Lines of *code* hold at least one token that is neither comment nor docstring. *Median* and *longest* are over modules:
 all files but `__init__` and `__main__`. An *importer* of a module is another file of src/twofold with an import
@@ -50,7 +50,7 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """Sizes of each folder, and what else is said about the package.
+    """Sizes of each folder, and other figures of the package.
 
     Attributes
     ----------
@@ -132,7 +132,7 @@ def _read(path: Path, folder: Path) -> _File:
 
 
 def _code_lines(text: str, tree: ast.Module) -> set[int]:
-    """Lines with a token on them that is no comment, without docstrings."""
+    """Lines of code: without comments and docstrings."""
     found: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type not in _LAYOUT:
@@ -181,7 +181,7 @@ def _importers(files: Mapping[str, _File]) -> dict[str, set[str]]:
 
 
 def _passed_on(package: _File, files: Mapping[str, _File]) -> dict[str, str]:
-    """Names that a package's `__init__` takes from its own modules, with the module they come from."""
+    """Names that a package's `__init__` imports from its modules, with the module of each."""
     return {what: module for module, what in _imports(package, files) if module.startswith(f"{package.name}.")}
 
 
@@ -200,7 +200,7 @@ def _imports(one: _File, files: Mapping[str, _File]) -> Iterator[tuple[str, str]
 
 
 def _base(one: _File, node: ast.ImportFrom) -> str:
-    """What stands between `from` and `import`, with leading dots resolved."""
+    """The module between `from` and `import`, with leading dots resolved."""
     if not node.level:
         return node.module or ""
     parents = one.name.split(".")

@@ -1,4 +1,4 @@
-"""Cells, the smallest pieces of work, and the folder that keeps what they gave: one small file each, written whole."""
+"""Cells, the smallest pieces of work, and the folder of their results: one small file each."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Found = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """What to run: one system on one data set with one seed. Studies that need the same cell share it.
+    """One run: one system on one data set with one seed. Studies that need the same cell share it.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class Store:
 
     @classmethod
     def open(cls, folder: Path, study: str, size: str) -> Store:
-        """Make the folder, or go on with one that was begun; one with other results is refused."""
+        """Create the folder, or continue with one that was begun; refuse one with other results."""
         wanted = {"format": FORMAT, "study": study, "size": size, "twofold": __version__}
         path = folder / _NAME
         try:
@@ -114,16 +114,16 @@ class Store:
         return cls(folder)
 
     def get(self, cell: Cell) -> Found | None:
-        """What a finished cell gave, or None; a file that cannot be read counts as not finished."""
+        """The result of a finished cell, or None; an unreadable file counts as not finished."""
         found = _read(self._path(cell))
         return found if found and found.get("cell") == json.loads(json.dumps(cell.record())) else None
 
     def put(self, cell: Cell, found: Found) -> None:
-        """Keep what a cell gave."""
+        """Store the result of a cell."""
         write_whole(self._path(cell), json.dumps({"cell": cell.record(), **found}, indent=1).encode())
 
     def all(self) -> Iterator[Found]:
-        """What every finished cell gave, each with its record under "cell"."""
+        """The result of every finished cell, with its record under "cell"."""
         found = (_read(path) for path in sorted((self.folder / "cells").glob("*.json")))
         return (one for one in found if one and "cell" in one)
 

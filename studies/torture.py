@@ -39,11 +39,11 @@ EPSILON = Fraction(1, 10)
 EVENT = ThresholdEvent(unit=Unit.person(), scale=Fraction(10), threshold=5)
 #: More steps than one release takes, so that some children come through.
 STEPS = 52
-#: Every so many versions one is drawn with noise of its own, as a program does that knows nothing of keys.
+#: At this interval, a version is drawn with its own noise, as by a program that does not know keys.
 OWN_NOISE = 4
 #: How often the data change after a child died before it had sent anything.
 CHANGES = 0.1
-#: A new ledger after so many kills: every opening reads the whole file.
+#: Kills before a new ledger: every opening reads the whole file.
 KILLS_PER_LEDGER = 25
 
 
@@ -67,7 +67,7 @@ class Tally:
 
     @property
     def failures(self) -> int:
-        """Everything that must not happen."""
+        """The events that must not happen."""
         return self.double_spends + self.lost_releases + self.changed_releases + self.reused_keys
 
 
@@ -94,7 +94,7 @@ def torture(folder: Path, *, kills: int, seed: int = 0) -> Tally:
 
 @dataclass
 class _World:
-    """What was seen outside the ledger: draws made, and bytes handed out, per version of the data.
+    """Observations outside the ledger: draws made and bytes handed out, per version of the data.
 
     `changes` counts how often the data of a version changed, `noise` says for which version and change a digest was
     drawn: draws show their noise bare, so that a key used for two data sets gives the same digest twice.
@@ -177,7 +177,7 @@ def _own_noise(version: str) -> bool:
 
 
 def _work(path: Path, version: str, change: int, kill: tuple[str, int], share: float, pipe: int) -> None:
-    """Be the process that dies: create the ledger if need be, ask for a release, tell the world."""
+    """Run the process that dies: create the ledger if needed, ask for a release, report it."""
     code = 1
     try:
         _arm(kill, share, pipe)
@@ -241,7 +241,7 @@ def _half_write(left: list[int], share: float, die: Callable[[str], None]) -> Ca
 
 
 def _check(path: Path, version: str, world: _World, tally: Tally, seen: bytes) -> bytes:
-    """Reopen after a kill and compare the ledger with the world; give the file as it is now."""
+    """Reopen after a kill and compare the ledger with the observations; return the current file."""
     ledger = Ledger(path)
     ledger.verify()  # chain, head and the digests of all stored releases
     content = path.read_bytes()

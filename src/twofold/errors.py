@@ -1,4 +1,4 @@
-"""Every error twofold raises on purpose, and how each one talks.
+"""Every error that twofold raises on purpose, and how it is worded.
 
 ::
 
@@ -75,7 +75,7 @@ E = TypeVar("E", bound="TwofoldError")
 
 @dataclass(frozen=True)
 class Set:
-    """Advice to give a parameter a value; each surface says it in its own way.
+    """Advice to give a parameter a value; each surface words it in its own way.
 
     Examples
     --------
@@ -111,7 +111,7 @@ Fix = str | Set | Run | tuple[str | Set | Run, ...]
 
 
 class Surface:
-    """How a place where people read errors names parameters, settings and commands. This one is Python's."""
+    """How one place where people read errors names parameters, settings and commands. This one is for Python."""
 
     def name(self, parameter: str) -> str:
         """Name a parameter."""
@@ -135,7 +135,7 @@ class Surface:
 
 
 class TwofoldError(Exception):
-    """The root of all our errors.
+    """The root of all twofold errors.
 
     Parameters
     ----------
@@ -197,7 +197,7 @@ class TwofoldError(Exception):
         return summary if self.parameter is None else summary.replace("{parameter}", surface.name(self.parameter))
 
     def render(self, surface: Surface) -> str:
-        """Write the whole message in the words of a surface, one part a line."""
+        """Write the whole message in the words of a surface, one part per line."""
         lines = [self.summary_for(surface)]
         fix = None if self.parts["fix"] is None else surface.fix(self.parts["fix"])
         parts = (("Found", self.found), ("Expected", self.expected), ("Do", fix))
@@ -205,7 +205,7 @@ class TwofoldError(Exception):
         return "\n".join([*lines, f"  More: {surface.command(Run(f'errors {self.anchor()}'))}"])
 
     def as_(self, kind: type[E], **changes: Any) -> E:
-        """Give the same parts, or some of them changed, as an error of another type."""
+        """Give the same parts, with any changes, as an error of another type."""
         return kind(**(self.parts | changes))
 
     def as_dict(self) -> dict[str, str | None]:
@@ -214,11 +214,11 @@ class TwofoldError(Exception):
         return texts | {"fix": self.fix, "parameter": self.parameter}
 
     def __str__(self) -> str:
-        """The message as Python's users read it; KeyError would show its repr."""
+        """Give the message as plain text; KeyError would show its repr."""
         return self.render(PYTHON)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Rebuild from the parts, so that errors cross process borders whole."""
+        """Rebuild from the parts, so that errors survive pickling."""
         return (_rebuild, (type(self), self.parts))
 
     @classmethod
@@ -235,7 +235,7 @@ def _rebuild(kind: type[TwofoldError], parts: dict[str, Any]) -> TwofoldError:
 
 
 class DataError(TwofoldError, ValueError):
-    """Something about a table, a catalog or a file on disk."""
+    """A fault of a table, a catalog or a file on disk."""
 
 
 class MissingColumn(DataError):
@@ -259,11 +259,11 @@ class UnknownItems(DataError):
 
 
 class EmptyTable(DataError):
-    """There is no row to work with."""
+    """The table has no rows."""
 
 
 class UnreadableSource(DataError):
-    """A file, frame or database is missing, damaged, cut off or of another kind."""
+    """A file, frame or database is missing, damaged, truncated or of the wrong kind."""
 
 
 class CatalogError(DataError):
@@ -275,11 +275,11 @@ class BadBound(DataError):
 
 
 class UnknownUser(DataError, KeyError):
-    """Somebody asked for a user who is not in the table."""
+    """The requested user is not in the table."""
 
 
 class MissingDataset(DataError):
-    """A published data set is not where it was looked for."""
+    """A published data set was not found."""
 
 
 class MissingExtra(TwofoldError, ImportError):
@@ -295,11 +295,11 @@ class BudgetExceeded(PrivacyError):
 
 
 class UnitMissing(PrivacyError):
-    """Nobody said whose presence is hidden."""
+    """The unit is missing: whose presence is hidden."""
 
 
 class UnsupportedEvent(PrivacyError):
-    """The accountant does not know this event and refuses to guess."""
+    """The accountant cannot price this event and refuses to guess."""
 
 
 class LedgerBroken(PrivacyError):
@@ -315,7 +315,7 @@ class BadPrivacyParameter(PrivacyError, ValueError):
 
 
 class NumericError(TwofoldError, ValueError):
-    """An input a numeric kernel cannot take."""
+    """An input that a numeric kernel cannot take."""
 
 
 class BadShape(NumericError):
@@ -323,7 +323,7 @@ class BadShape(NumericError):
 
 
 class BadNumber(NumericError):
-    """NaN, infinity, or a negative number where none may be."""
+    """NaN, infinity, or a negative number where none is allowed."""
 
 
 class BadParameter(NumericError):
@@ -335,7 +335,7 @@ class NotForRealUse(PrivacyError):
 
 
 class SilentSpending(PrivacyError):
-    """A fit that would spend a budget again without anyone having said so."""
+    """A fit that would spend a budget again without anyone's consent."""
 
 
 class ProtocolError(TwofoldError):
@@ -351,7 +351,7 @@ class PlanMismatch(ProtocolError):
 
 
 class BadMessage(ProtocolError, ValueError):
-    """Bytes that are not a whole, sound message of ours."""
+    """Bytes that are not a complete, valid twofold message."""
 
 
 class ConflictingMessage(ProtocolError):
@@ -359,7 +359,7 @@ class ConflictingMessage(ProtocolError):
 
 
 class TooFewMessages(ProtocolError):
-    """Fewer entities answered than the plan asks for."""
+    """Fewer entities answered than the plan requires."""
 
 
 class FactorsChanged(ProtocolError):
@@ -367,11 +367,11 @@ class FactorsChanged(ProtocolError):
 
 
 class BadModel(ProtocolError, ValueError):
-    """A file that is not a whole, sound model of ours."""
+    """A file that is not a complete, valid twofold model."""
 
 
 class TransportError(TwofoldError):
-    """Bytes could not be carried."""
+    """Bytes could not be transferred."""
 
 
 class NotReady(TransportError):
@@ -379,8 +379,8 @@ class NotReady(TransportError):
 
 
 class RoundClosed(TransportError):
-    """The item factors are published; no further message is taken."""
+    """The item factors are published; no further message is accepted."""
 
 
 class NotFitted(TwofoldError, ValueError, AttributeError):
-    """Asked for something that only a fitted model has."""
+    """The request needs a fitted model."""

@@ -1,1 +1,1 @@
-"""Data only studies need: published sets, synthetic data, calibration of the simulator."""
+"""Data for studies only: published sets, synthetic data, calibration of the simulator."""

@@ -1,4 +1,4 @@
-"""How close simulated hospitals come to what is known of eICU: the facts, how they are measured, one table."""
+"""Compare simulated hospitals with eICU: the facts, how they are measured, one table."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def curve(counts: sparse.csr_array) -> Floats:
 
 
 def between_hospitals(counts: sparse.csr_array, hospital: Ints, *, least: int = 8) -> float:
-    """Share of the variance of "has an entry" that lies between hospitals (one-way intraclass correlation).
+    """Share of the variance of "has an entry" between hospitals (one-way intraclass correlation).
 
     Averaged over items between 5% and 95% of patients, weighted by their variance. Unbiased for small hospitals, so
     it can be compared between the demo (12 stays per hospital) and a full-size federation.
@@ -234,7 +234,7 @@ def _places(scores: Floats, known: npt.NDArray[np.bool_], items: Ints) -> Ints:
 
 
 def _ndcg(places: Ints) -> float:
-    """As `twofold.evaluate.ranking.ndcg` defines it, which lies above this layer: the first two places weigh alike."""
+    """As in `twofold.evaluate.ranking.ndcg`, which is above this layer: the first two places weigh the same."""
     gains = np.where(places < CUTOFF, _discount(places), 0.0)
     return float(gains.sum(axis=1).mean() / _discount(np.arange(places.shape[1])).sum())
 
@@ -250,7 +250,7 @@ RANK: Final = 5  # the best of 3, 5, 10, 20 for both kinds of table at the demo'
 
 @dataclass(frozen=True, kw_only=True)
 class DemoFacts:
-    """What can be measured both on the eICU demo and on simulated hospitals.
+    """Facts that can be measured on the eICU demo and on simulated hospitals.
 
     Attributes
     ----------
@@ -263,7 +263,7 @@ class DemoFacts:
     item_10, item_30, item_100 : float
         Share of stays that have the 10th, 30th, 100th most common item.
     between_labs, between_drugs : float
-        Share of the variance of "has an entry" that lies between hospitals.
+        Share of the variance of "has an entry" between hospitals.
     no_pharmacy : float
         Share of hospitals without one drug.
     popularity_ndcg, model_ndcg : float
@@ -324,7 +324,7 @@ def measure_demo(folder: Path) -> DemoFacts:
 
 
 def shared_facts(counts: sparse.csr_array, **others: float) -> DemoFacts:
-    """Fill in the facts that one table of counts tells, beside the others."""
+    """Add the facts that follow from one table of counts."""
     spread, common = tails(counts.data), np.append(curve(counts), np.zeros(100))
     sums = np.sort(np.asarray(counts.sum(axis=0)))[::-1]
     return DemoFacts(
@@ -403,7 +403,7 @@ FACTS: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class CalibrationRow:
-    """One fact: what it should be, who says so, what the simulation has."""
+    """One fact: its target, the source of the target, and the value in the simulation."""
 
     fact: str
     target: str
@@ -412,7 +412,7 @@ class CalibrationRow:
 
 
 def calibration(federation: Federation, *, demo: DemoFacts = NOTED, nmf: bool = False) -> list[CalibrationRow]:
-    """Compare simulated hospitals with what is known of eICU.
+    """Compare simulated hospitals with the known facts of eICU.
 
     Parameters
     ----------

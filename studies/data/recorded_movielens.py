@@ -1,4 +1,4 @@
-"""MovieLens 1M as the recorded runs had it: their columns and the very entries that they held out."""
+"""MovieLens 1M as in the recorded runs: their columns and the entries that they held out."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def recorded_draw(users: NDArray[Any], *, seed: int = SEED) -> NDArray[np.bool_]
 
 
 def rated_columns(federation: Federation) -> Federation:
-    """Leave out the items that nobody in the federation has an entry for.
+    """Leave out the items without an entry in the federation.
 
     Paper
     -----

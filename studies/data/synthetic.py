@@ -29,7 +29,7 @@ LARGEST_RATE: Final = 1e7
 
 @dataclass(frozen=True, kw_only=True)
 class PoissonConfig:
-    """What to draw.
+    """Settings of a draw.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class PoissonConfig:
         "printed": U and V standard normal, as the text says. "recorded": every row of U and V then scaled to length
         1, as in the recorded experiments.
     max_rate : float, default 10_000
-        Cap of the Poisson rate. The recorded form never reaches it (its rates lie between 1/e and e). The printed form
+        Cap of the Poisson rate. The recorded form never reaches it (its rates are between 1/e and e). The printed form
         needs it: the exponent has variance `rank`, so at rank 100 one rate in 10^9 exceeds e^60, which no count can
         hold. At the default, about 18% of the rates of the printed form at rank 100 are capped; capped cells keep no
         more of U and V than "large".
@@ -158,7 +158,7 @@ def _factors(n_rows: int, config: PoissonConfig, rng: np.random.Generator) -> Fa
 
 
 def _rates(exponents: Factors, max_rate: float) -> Factors:
-    """Capped before exp, so that nothing overflows on the way; in place."""
+    """Cap before exp, so that nothing overflows; in place."""
     return np.exp(np.minimum(exponents, np.log(max_rate), out=exponents), out=exponents)
 
 

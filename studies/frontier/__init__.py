@@ -1,1 +1,1 @@
-"""The frontier: when private federation is worth it, and when not."""
+"""The frontier: when private federation pays, and when not."""

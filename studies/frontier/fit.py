@@ -1,4 +1,4 @@
-"""One split with everything that is fitted to it and how good it is: alone once, then with whatever a server sent."""
+"""Fit and measure one split: alone once, then with the factors of each server."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def places(scores: Floats, history: sparse.csr_array, held: sparse.csr_array) ->
 
 
 def gain(alone: PerUser, other: PerUser, feedback: str) -> tuple[float, float]:
-    """By how much `other` is better than `alone` on the same users, and the standard error of that.
+    """Gain of `other` over `alone` on the same users, with its standard error.
 
     nDCG for counts, mean squared error for ratings; users are independent of one another.
 
@@ -169,7 +169,7 @@ class Learnt:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Learner:
-    """`twofold.entity.adapt.adapt` for one entity and many shared models: what needs no shared model is done once.
+    """`twofold.entity.adapt.adapt` for one entity and many shared models; work without a shared model is done once.
 
     An entity compares models of its own with models drawn to the shared one, on the same held-out entries. The first do
     not depend on what the server sent, so their losses are kept from one cell to the next. Choice and model are those
@@ -202,11 +202,11 @@ class Learner:
     _kept: dict[Candidate, Learnt] = field(default_factory=dict, repr=False)
 
     def alone(self, *, features: bool = False) -> Learnt:
-        """What the entity does without the server; with public features if asked for."""
+        """Fit the entity's model without the server, with public features if requested."""
         return self._own(self._tried(None, features))
 
     def adapted(self, shared: ItemFactors, *, features: bool = False) -> tuple[Learnt, Learnt | None]:
-        """What the entity does with the server's factors, and the best model that is the shared one as it is.
+        """Fit the entity's model with the server's factors, and give the best unchanged shared model.
 
         The second is None where there is no such candidate.
         """
@@ -290,7 +290,7 @@ class Bench:
         self._own: dict[tuple[str, str], PerUser] = {}
 
     def weight(self, entity: str) -> float:
-        """How many entities of its quarter a measured one stands for.
+        """Number of entities of its quarter that a measured one represents.
 
         Every quarter counts in full, however few of its entities are measured.
         """
@@ -299,7 +299,7 @@ class Bench:
         return alike / sum(self.quarter[one] == here for one in self.measured)
 
     def control(self, name: str) -> list[Row]:
-        """Rows of one way that needs no mechanism."""
+        """Rows of one system that needs no mechanism."""
         ways = {
             "alone": lambda entity: self._learnt_row(entity, self._learners[entity].alone()),
             "own popularity": self._popular_row,
@@ -343,7 +343,7 @@ class Bench:
         return self._row(entity, found, way=way, chosen=learnt.name, note=note)
 
     def _figures(self, entity: str, learnt: Learnt) -> PerUser:
-        """Measure a model; those of an entity alone only once."""
+        """Measure a model; those of an entity alone are measured once."""
         if learnt.candidate.strength != 0:
             return self._measure(entity, learnt.scorer.scores)
         key = entity, learnt.name

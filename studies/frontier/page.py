@@ -233,7 +233,7 @@ def markdown(frame: pl.DataFrame, grid: Grid, pictures: Collection[str] = ()) ->
     grid : Grid
         What was asked for.
     pictures : collection of str
-        Names of the plots that lie beside the page.
+        Names of the plots beside the page.
 
     Examples
     --------
@@ -272,7 +272,7 @@ def _data(results: Results, pictures: Collection[str]) -> list[str]:
 
 
 def not_run(results: Sequence[Results], grid: Grid) -> str:
-    """Say what is missing of a size: data sets, mechanisms, seeds.
+    """List what a size still lacks: data sets, mechanisms, seeds.
 
     Examples
     --------
@@ -293,7 +293,7 @@ def not_run(results: Sequence[Results], grid: Grid) -> str:
 
 
 def _lacking(results: Results, release: Release, grid: Grid) -> str:
-    """Name a mechanism that was not run, or with fewer seeds somewhere; nothing where all is there."""
+    """Name a mechanism that was not run, or had fewer seeds somewhere; nothing if all is complete."""
     found = {
         noise: [len(results.metric(release.name, noise, epsilon)) for epsilon in grid.size.epsilons]
         for noise in release.noises

@@ -1,4 +1,4 @@
-"""What a server makes of one release: exact sums once, noise for every ε, item factors.
+"""The server's result for one release: exact sums once, noise for every ε, item factors.
 
 The noise is drawn as the mechanism draws it where every entity has its own. Under a secure sum only the total is ever
 seen, so one discrete Gaussian with the total variance is drawn instead of one share per entity: the two laws differ by
@@ -40,7 +40,7 @@ NEXT_TO_NONE: Final = 100_000.0
 
 
 def plan_of(case: Case, setting: DataSetting) -> Plan:
-    """The plan of a split's federation, without a mechanism of its own."""
+    """The plan of a split's federation, without a mechanism."""
     catalog = case.train.catalog
     has = setting.features and catalog.features is not None
     return Plan(
@@ -126,7 +126,7 @@ class Sums:
             yield self._message(sampler.release(sums, rng=_noise_seed(seed, number)).value, deviation=deviation)
 
     def _summed(self, total: Integers, public: ReleaseParameters, seed: int) -> BilinearSums:
-        """One draw with the variance of all entities' shares; 2ρ = 1 makes the variance what is given."""
+        """One draw with the variance of all entities' shares; 2ρ = 1 gives exactly that variance."""
         share = BilinearNoise(public=public, layout=self.layout).deviation
         variance = round(share**2 * len(self.exact))
         sampler = DiscreteGaussian(rho=0.5, sensitivity_squared=variance, unit=public.unit)
@@ -189,5 +189,5 @@ def _kind(release: Release) -> Kind:
 
 
 def _noise_seed(seed: int, number: int) -> int:
-    """A seed of its own for every draw."""
+    """A separate seed for every draw."""
     return seed * 1_000_003 + number

@@ -1,4 +1,4 @@
-"""The frontier: what private federation is worth, by data, mechanism, noise and ε.
+"""The frontier: the gain of private federation by data, mechanism, noise and ε.
 
 MovieLens, Jester and the eICU demo need TWOFOLD_DATA; a data set that is not there is left out and named. A run that
 was stopped goes on where it was.
@@ -41,13 +41,13 @@ _WORDS: Final = ("title", "headline", "releases")
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """Which mechanisms and noises of a grid are asked for; None: all. Controls are always part of it."""
+    """The requested mechanisms and noises of a grid; None for all. Controls are always included."""
 
     mechanisms: tuple[str, ...] | None = None
     noises: tuple[str, ...] | None = None
 
     def has(self, mechanism: str, noise: str) -> bool:
-        """Whether a private cell is asked for.
+        """Whether a private cell is requested.
 
         Examples
         --------
@@ -94,7 +94,7 @@ def _cell(grid: Grid, setting: DataSetting, seed: int, system: str, **options: A
 
 
 def _settings(grid: Grid, setting: DataSetting) -> dict[str, Any]:
-    """What figures depend on; other mechanisms beside do not matter."""
+    """The settings that figures depend on; other mechanisms do not matter."""
     record = {key: value for key, value in asdict(setting).items() if key not in _WORDS}
     plain: dict[str, Any] = json.loads(json.dumps({**record, "honest_share": grid.honest_share}))
     return plain
@@ -118,7 +118,7 @@ def run(
     workers: int = 1,
     tell: Tell = lambda _name, _done, _total: None,
 ) -> tuple[pl.DataFrame, list[str]]:
-    """Run what is missing of a size into a folder; give the tidy table of all that is there, and the data not found.
+    """Run the missing cells of a size into a folder; return the tidy table of all cells, and the missing data.
 
     Parameters
     ----------

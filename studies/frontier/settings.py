@@ -91,19 +91,19 @@ class DataSetting:
 
     @property
     def case(self) -> dict[str, Any]:
-        """What `studies.case.load_case` is given."""
+        """Arguments of `studies.case.load_case`."""
         limits = {"held": self.held, "lower": self.lower, "bound": self.bound}
         return {"source": self.source, **dict(self.options), **limits}
 
     @property
     def metric(self) -> str:
-        """What is judged: nDCG@10 for counts, RMSE for ratings."""
+        """The metric: nDCG@10 for counts, RMSE for ratings."""
         return "ndcg" if self.feedback == "counts" else "rmse"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """A figure that was hoped for: a least share of the gap, or a largest RMSE."""
+    """A target: a least share of the gap, or a largest RMSE."""
 
     data: str
     noise: str
@@ -116,7 +116,7 @@ class Target:
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """How large a run is."""
+    """The size of a run."""
 
     name: str
     seeds: int
@@ -227,7 +227,7 @@ def quarters(sizes: Mapping[str, int]) -> dict[str, int]:
 
 
 def sampled(sizes: Mapping[str, int], sample: Sequence[int]) -> tuple[str, ...]:
-    """Entities that are measured: so many of every quarter, evenly spaced by size; 0 means all of a quarter.
+    """Entities that are measured: this many of every quarter, evenly spaced by size; 0 means all.
 
     Examples
     --------

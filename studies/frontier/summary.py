@@ -88,7 +88,7 @@ class Harm:
 
 
 class Results:
-    """The tidy table of one data set, asked questions.
+    """The tidy table of one data set, with queries.
 
     Parameters
     ----------
@@ -108,12 +108,12 @@ class Results:
 
     @property
     def seeds(self) -> int:
-        """How many splits have anything."""
+        """Number of splits with results."""
         return self.frame["seed"].n_unique()
 
     @property
     def epsilons(self) -> list[float]:
-        """Every ε there is a private cell of."""
+        """Every ε with a private cell."""
         private = self.frame.filter(pl.col("noise").is_in(["own", "secure"]))
         return sorted(private["epsilon"].unique().to_list())
 
@@ -163,7 +163,7 @@ class Results:
         return Mean.of(np.array(list(self.metric(*cell, **options).values())))
 
     def gap(self, group: str = "all") -> Mean:
-        """By how much the best federation without noise is better than alone, paired by seed."""
+        """Gain of the best federation without noise over alone, paired by seed."""
         return Mean.of(self._better(self.reference(group), "none", math.inf, group, "adapted"))
 
     def share(self, mechanism: str, noise: str, epsilon: float, *, group: str = "all", way: str = "adapted") -> Mean:
@@ -177,7 +177,7 @@ class Results:
         return Mean(mean=made.mean / whole.mean, error=made.error / whole.mean, seeds=made.seeds)
 
     def reference(self, group: str = "all") -> str:
-        """The mechanism that gains a group most without noise, of those with the most splits."""
+        """The mechanism with the largest gain for a group without noise, among those with the most splits."""
         gains = {one.name: self._better(one.name, "none", math.inf, group, "adapted") for one in self.setting.releases}
         most = max((gain.size for gain in gains.values()), default=0)
         whole = {name: float(gain.mean()) for name, gain in gains.items() if gain.size == most > 0}
@@ -208,7 +208,7 @@ class Results:
         return {str(key[0]): Mean.of(part["gain"].to_numpy()) for key, part in parts.items()}
 
     def _better(self, mechanism: str, noise: str, epsilon: float, group: str, way: str) -> np.ndarray:
-        """What is gained over alone, by seed."""
+        """Gain over alone, by seed."""
         alone, other = self.metric("alone", group=group), self.metric(mechanism, noise, epsilon, group=group, way=way)
         sign = 1 if self.setting.metric == "ndcg" else -1
         return np.array([sign * (other[seed] - alone[seed]) for seed in sorted(other) if seed in alone])

@@ -64,7 +64,7 @@ def all_sheets(results: Results) -> list[Sheet]:
 
 
 def control_sheet(results: Results) -> Sheet:
-    """What needs no privacy, and noise alone: the test metric of every group."""
+    """The test metric of every group without privacy, and with noise alone."""
     lines = [
         ("own popularity", ("own popularity",)),
         ("alone", ("alone",)),
@@ -202,7 +202,7 @@ def _metric(figure: Mean, seeds: int = 0) -> str:
 
 
 def _few(figure: Mean, seeds: int) -> str:
-    """A mark where fewer seeds than elsewhere were run: such means are of other splits than those beside them."""
+    """A mark if fewer seeds were run than elsewhere: such means come from other splits than their neighbours."""
     return f" ({figure.seeds} seed{'s' if figure.seeds > 1 else ''})" if figure.seeds < seeds else ""
 
 

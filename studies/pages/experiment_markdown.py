@@ -77,7 +77,7 @@ def figures_markdown(outcomes: Sequence[Outcome], *, name: str, size: str) -> st
 
 
 def _command(outcomes: Sequence[Outcome], name: str, size: str) -> str:
-    """What was typed; the number of seeds only where it is not the usual one."""
+    """The command as typed; the number of seeds only if it is not the default."""
     seeds = {
         one.results.seeds for one in outcomes if one.results is not None and one.results.seeds != _usual(one, size)
     }
@@ -89,7 +89,7 @@ def _usual(outcome: Outcome, size: str) -> int:
 
 
 def _versions(outcomes: Sequence[Outcome]) -> list[str]:
-    """What all results were made with; libraries to compare with are among them where they were installed."""
+    """Versions behind all results, including installed libraries for comparison."""
     found = {text for one in outcomes if one.results is not None for text in one.results.frame["versions"].unique()}
     named = sorted({f"{name} {number}" for text in found for name, number in json.loads(text).items()})
     return [f"Made with {', '.join(named)}.", ""] if named else []
@@ -141,5 +141,5 @@ def _safe(text: str) -> str:
 
 
 def _first(text: str) -> str:
-    """The first line, without where it was looked for."""
+    """The first line, without the searched path."""
     return text.splitlines()[0] if text else ""

@@ -30,7 +30,7 @@ __all__ = ["experiment_index", "experiment_page", "made_with", "number_table"]
 
 
 def experiment_page(outcome: Outcome) -> Page:
-    """The page of one figure: verdicts first, then a plot and a table per metric, then what it was made with.
+    """The page of one figure: verdicts first, then a plot and a table per metric, then data and versions.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Verdicts on pages: short in the index, whole where the numbers are."""
+"""Verdicts on pages: short in the index, complete beside the numbers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def how(size: str) -> tuple[str, ...]:
 
 
 def tally(verdicts: Sequence[Verdict]) -> str:
-    """How many claims hold.
+    """Number of claims that hold.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def _verb(word: str, count: int) -> str:
 
 
 def verdict_parts(one: Verdict) -> list[tuple[str, str]]:
-    """Everything about a verdict but the claim and the answer, each part with its name.
+    """The named parts of a verdict, except the claim and the answer.
 
     Parameters
     ----------

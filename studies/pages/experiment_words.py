@@ -74,7 +74,7 @@ def x_text(x: float) -> str:
 
 
 def cell(point: Point, metric: str = "") -> str:
-    """A number for a table; very large ones in powers of ten, counts without digits that mean nothing.
+    """A number for a table; very large ones in powers of ten, counts without meaningless digits.
 
     Parameters
     ----------

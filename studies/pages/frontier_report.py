@@ -108,7 +108,7 @@ def _shown(results: Results) -> list[tuple[str, str]]:
 
 
 def _public(results: Results, group: str) -> list[Series]:
-    """What public features reach without anybody else, as a level line."""
+    """The share that public features reach without another entity, as a level line."""
     share = results.share("public features", "none", math.inf, group=group).mean
     if math.isnan(share):
         return []

@@ -132,7 +132,7 @@ ITERATIVE: Final = ("federated ALS", "FedAvg")
 
 
 def _reached(results: Results, name: str, error: float) -> tuple[float, float, float]:
-    """Iterations, megabytes and rounds of the shortest run that errs no more; not numbers if none does."""
+    """Iterations, megabytes and rounds of the shortest run with no larger error; NaN if there is none."""
     for x in results.x:
         if results.at(name, x, RMSE).mean <= error:
             return x, results.at(name, x, "megabytes").mean, results.at(name, x, "rounds").mean

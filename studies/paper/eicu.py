@@ -1,4 +1,4 @@
-"""The eICU panels on simulated hospitals, on the open demo and on the full tables: what holds of section 5.4."""
+"""The eICU panels on simulated hospitals, on the open demo and on the full tables: the claims of section 5.4."""
 
 from __future__ import annotations
 

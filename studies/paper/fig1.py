@@ -1,4 +1,4 @@
-"""Fig. 1, synthetic counts without and with privacy: what holds of section 5.3."""
+"""Fig. 1, synthetic counts without and with privacy: the claims of section 5.3."""
 
 from __future__ import annotations
 

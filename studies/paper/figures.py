@@ -141,7 +141,7 @@ class Figure:
     x_metric: str = ""
 
     def seeds(self, size: str, asked: int | None = None) -> int:
-        """How many seeds: what was asked for, or what the size says."""
+        """Number of seeds: as requested, or that of the size."""
         return asked or int(self._size(size)["seeds"])
 
     def values(self, size: str) -> tuple[float, ...]:
@@ -154,7 +154,7 @@ class Figure:
         return sorted(found.values(), key=lambda cell: (str(sorted(cell.data.items())), cell.seed))
 
     def points(self, line: Line, size: str, *, seeds: int | None = None) -> Iterator[tuple[float, Cell]]:
-        """The x values of a line, each with its cells; none for a line that a size goes without."""
+        """The x values of a line, each with its cells; none for a line that a size does not have."""
         if line.name in self._size(size).get("without", ()):
             return
         for seed in range(self.seeds(size, seeds)):
@@ -186,7 +186,7 @@ class Figure:
 
 
 def _taken(takes: tuple[str, ...], varied: Mapping[str, Any]) -> dict[str, Any]:
-    """Options that a line takes from what is varied; "rank=rank_low" takes one under another name."""
+    """Options that a line takes from the varied values; "rank=rank_low" takes one under another name."""
     pairs = (one.partition("=") for one in takes)
     return {name: varied[other or name] for name, _, other in pairs if (other or name) in varied}
 
@@ -253,7 +253,7 @@ def _figures(family: str) -> Iterator[Figure]:
 
 
 def _lines(table: dict[str, Any]) -> Iterator[Line]:
-    """A table with several ε stands for as many lines."""
+    """Expand a table with several ε into one line each."""
     for epsilon in table.get("epsilons", [None]):
         more = {} if epsilon is None else {"epsilon": epsilon}
         yield Line(

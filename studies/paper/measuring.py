@@ -38,7 +38,7 @@ _PER_ENTITY: Final = ("mean_rank", "rmse_pooled")
 
 
 def run_cell(cell: Cell) -> dict[str, Any]:
-    """Everything a cell gives, as plain JSON: rows of measures, seconds, versions, and a note.
+    """The result of a cell as plain JSON: rows of measures, seconds, versions and a note.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def installed_system(name: str) -> bool:
 
 @cache
 def versions() -> dict[str, str]:
-    """What the results were made with.
+    """Versions behind the results.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def _rows(cell: Cell, case: Case, fitted: Fitted) -> Iterator[Row]:
 
 
 def _predicts(cell: Cell) -> bool:
-    """Implicit models of other libraries give preferences near 0 and 1, whose RMSE means nothing."""
+    """Exclude the RMSE of implicit models of other libraries: preferences near 0 and 1 make it meaningless."""
     return cell.system not in PEERS or (cell.feedback == "ratings" and cell.system != "implicit")
 
 

@@ -1,4 +1,4 @@
-"""MovieLens 1M, the three panels of the supplement: what holds of its claims."""
+"""MovieLens 1M, the three panels of the supplement: its claims."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ Order = Literal["lower", "alike", "higher", "unknown"]
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """A mean over seeds, how far seeds lie apart, and how unsure the mean is.
+    """A mean over seeds, the spread of the seeds, and the uncertainty of the mean.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ def compare(one: Point, other: Point, *, within: float = TINY) -> Order:
 
 @dataclass(frozen=True, kw_only=True)
 class Results:
-    """The tidy table of a figure, with what it is a figure of.
+    """The tidy table of a figure, with the figure.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ class Results:
 
     @property
     def seeds(self) -> int:
-        """How many seeds were run."""
+        """Number of seeds that were run."""
         return int(self.frame["seed"].n_unique())
 
     @property
@@ -130,7 +130,7 @@ class Results:
         return "; ".join(self.frame["data"].unique().sort().to_list())
 
     def at(self, line: str, x: float, metric: str, *, group: str = "all") -> Point:
-        """One number with its spread; not a number where it was not measured."""
+        """One number with its spread; NaN if it was not measured."""
         found = self.frame.filter(line=line, x=float(x), metric=metric, group=group)
         values = found["value"].to_numpy()
         if not values.size:
@@ -190,7 +190,7 @@ def _margin(values: npt.NDArray[np.float64]) -> float:
 def tidy(
     figure: Figure, size: str, found: Mapping[str, dict[str, Any]], *, seeds: int | None = None
 ) -> tuple[pl.DataFrame, dict[str, str]]:
-    """Put what the cells gave, by their keys, into one table; cells that are missing leave gaps."""
+    """Put the results of the cells, by key, into one table; missing cells leave gaps."""
     rows: list[tuple[Any, ...]] = []
     notes: dict[str, str] = {}
     for line in figure.lines:

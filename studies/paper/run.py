@@ -44,7 +44,7 @@ _COMPARED: Final = ("systems", "comparison", "cost")
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What became of one figure.
+    """The outcome of one figure.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ def run_figures(
     workers: int = 1,
     tell: Tell = lambda _phase, _done, _total: None,
 ) -> list[Outcome]:
-    """Run some figures into a folder; what the folder has already is not run again.
+    """Run some figures into a folder; existing results are not run again.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def _asked(one: Judge, results: Results) -> Judgement:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run one experiment of the paper, or all, and say next to each claim what we find."""
+    """Run one experiment of the paper, or all, and print a verdict on each claim."""
     parser = _parser("reproduce", __doc__)
     parser.add_argument(
         "figure",
@@ -149,7 +149,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def compare(arguments: Sequence[str] | None = None) -> None:
-    """Compare every system with the others: what a private release is worth, other libraries, bytes and rounds.
+    """Compare all systems: the gain of a private release, other libraries, bytes and rounds.
 
     The figures systems, comparison and cost of `reproduce`. Libraries that are not installed are left out and named.
     """

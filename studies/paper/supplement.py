@@ -1,4 +1,4 @@
-"""The supplement's Experiments 1 and 2 and its number of entities: what holds of them."""
+"""The claims of the supplement's Experiments 1 and 2 and of its number of entities."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ Judge = Callable[[Results], Judgement]
 
 
 def said(told: bool | None) -> Holds:
-    """Put an answer in words; None is "cannot be told".
+    """Put an answer into words; None is "cannot be told".
 
     Examples
     --------
@@ -138,7 +138,7 @@ def gaps(results: Results, one: str, other: str, metric: str, *, at: Sequence[fl
 
 
 def near(shares: Sequence[float], most: float, *, below: bool = False) -> bool | None:
-    """Whether every gap is at most so large; None where one is not known.
+    """Whether every gap is within the limit; None if one is unknown.
 
     Parameters
     ----------

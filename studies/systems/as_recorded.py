@@ -159,7 +159,7 @@ class NotebookMF:
 
     @property
     def name(self) -> str:
-        """How tables name it."""
+        """Name in tables."""
         return f"recorded procedure, {self.prototypes} prototypes"
 
     private: ClassVar[bool] = False
@@ -213,7 +213,7 @@ class PureNoise:
 
     Privacy
     -------
-    Nothing about anyone is sent. Not called private, for there is no release that could have a price.
+    Nothing about anyone is sent. Not called private, since there is no release that could have a price.
 
     Examples
     --------
@@ -246,7 +246,7 @@ class PureNoise:
 def noise_prototypes(
     train: Federation, *, n_prototypes: int, bound: float, seed: int
 ) -> dict[Any, NDArray[np.float64]]:
-    """Uniform noise of each entity's own stream.
+    """Uniform noise from each entity's own stream.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""One interface for every system that is compared: fit a federation, score histories, say what it cost."""
+"""The interface of every compared system: fit a federation, score histories, report the cost."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Promise = PureDP | ApproxDP
 
 @dataclass(frozen=True, kw_only=True)
 class Traffic:
-    """What travelled between entities and server, over all entities.
+    """Traffic between entities and server, over all entities.
 
     Attributes
     ----------
@@ -86,17 +86,17 @@ class Fitted:
 
     @property
     def private(self) -> bool:
-        """Whether it promised anything."""
+        """Whether it gives a guarantee."""
         return self.promise is not None
 
     @property
     def epsilon(self) -> float | None:
-        """Price per person, None when not private."""
+        """Price per person; None if not private."""
         return None if self.promise is None else float(self.promise.epsilon)
 
     @property
     def delta(self) -> float | None:
-        """The δ that goes with it: 0 for a pure promise, None when not private."""
+        """The δ of the guarantee: 0 if pure, None if not private."""
         return None if self.promise is None else float(getattr(self.promise, "delta", 0))
 
     @property
@@ -139,14 +139,14 @@ class System(Protocol):
     Attributes
     ----------
     name : str
-        How tables name it.
+        Name in tables.
     private : bool
         Whether what leaves an entity is protected by a proof, with an event that costs what is promised.
     """
 
     @property
     def name(self) -> str:
-        """How tables name it."""
+        """Name in tables."""
         ...
 
     @property
@@ -155,7 +155,7 @@ class System(Protocol):
         ...
 
     def fit(self, train: Federation, *, feedback: Feedback, seed: int) -> Fitted:
-        """Fit everything that the entities and the server do; the same seed gives the same result."""
+        """Fit all entities and the server; the same seed gives the same result."""
         ...
 
 
@@ -179,7 +179,7 @@ def keeps(event: Event, promise: Promise) -> bool:
 
 
 def read_as(train: Federation, feedback: Feedback, seed: int) -> Federation:
-    """Check what every fit is given, and read absent entries as asked.
+    """Check the input of a fit, and read absent entries as requested.
 
     Examples
     --------

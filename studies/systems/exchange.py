@@ -1,4 +1,4 @@
-"""Both rounds of the protocol up to the item factors, with every byte counted; what follows is the entity's own."""
+"""Both rounds of the protocol up to the item factors, with every byte counted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Exchanged", "Release", "entity_seed", "exchange"]
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """Public numbers of what an entity releases; None means what a new plan suggests for the catalog.
+    """Public numbers of an entity's release; None means the default of a new plan for the catalog.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class Release:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Exchanged:
-    """What both rounds gave: the plan, the shared factors, and the cost in bytes and in privacy."""
+    """The result of both rounds: the plan, the shared factors, and the cost in bytes and in privacy."""
 
     plan: Plan
     factors: ItemFactors
@@ -87,11 +87,11 @@ class Exchanged:
 
     @property
     def promise(self) -> Promise | None:
-        """What every person was promised."""
+        """The guarantee for every person."""
         return self.plan.budget if self.event is not None else None
 
     def fitted(self, scorers: dict[Any, Score], note: str = "") -> Fitted:
-        """Put the entities' models beside the cost."""
+        """Combine the entities' models with the cost."""
         words = "; ".join(part for part in (note, self.factors.note) if part)
         return Fitted(scorers=scorers, traffic=self.traffic, promise=self.promise, event=self.event, note=words)
 

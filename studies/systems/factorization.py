@@ -1,4 +1,4 @@
-"""Matrix factorization as all systems here do it: one objective, item factors out, histories folded in."""
+"""Matrix factorization as all systems here use it: one objective, item factors out, histories folded in."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Factorization:
         return cls(rank=rank, regularization=0.1, count_scaling=0.0, zero_weight=1.0, max_iterations=200)
 
     def item_factors(self, rows: Any, *, feedback: Feedback, seed: int, start: Floats | None = None) -> Floats:
-        """V of rows (users x items); zeros where there is nothing to learn from.
+        """V of rows (users x items); zeros if there is nothing to learn from.
 
         Parameters
         ----------

@@ -82,7 +82,7 @@ class PairSums:
 
     @property
     def mechanism(self) -> DiscreteLaplace | DiscreteGaussian:
-        """What draws the noise."""
+        """The mechanism that draws the noise."""
         most, square = self._limits
         grid = Grid(exponent=2 * self.grid.exponent)
         if isinstance(self.budget, PureDP):
@@ -153,7 +153,7 @@ class Covariance:
 
     @classmethod
     def of_ratings(cls, products: Floats, pairs: Floats, deviations: tuple[float, float]) -> Covariance:
-        """Sum of products over weight of pairs, drawn to zero where few or only noise speaks."""
+        """Sum of products over weight of pairs, pulled to zero where data are few or only noise."""
         weight = np.maximum(pairs, 0.0)
         share = weight / np.maximum(weight**2 + deviations[1] ** 2 + _PAIR_DAMPING * weight, 1e-300)
         spread = np.sqrt(((deviations[0] * share) ** 2).sum(axis=1).max(initial=0.0))
@@ -263,7 +263,7 @@ class McSherryMironov:
     release : Release
         ε, δ and bounds; its mechanism is not used.
     rank : int
-        Most directions of the covariance that are kept; fewer where noise drowns them.
+        Most directions of the covariance that are kept; fewer if noise hides them.
     items : int
         How many items have a covariance, chosen by the released means; the others are predicted at their means.
     clamp : float
@@ -310,7 +310,7 @@ class McSherryMironov:
 
     @property
     def name(self) -> str:
-        """How tables name it."""
+        """Name in tables."""
         return "McSherry-Mironov" + (", trusted curator" if self.curator else "")
 
     @property
@@ -375,7 +375,7 @@ class McSherryMironov:
         return Covariance.of_ratings(sums, counted, errors), events + more
 
     def _residuals(self, rows: sparse.csr_array, means: Floats, kept: Floats, ratings: bool) -> sparse.csr_array:
-        """What a person gave above the released means and above their own damped mean, clamped; counts as they are."""
+        """A person's values less the released means and their own damped mean, clamped; counts unchanged."""
         own = sparse.csr_array(rows[:, kept])
         own.sort_indices()
         if not ratings:
@@ -401,7 +401,7 @@ class McSherryMironov:
 
 
 def _common(means: WeightedRows, count: int) -> NDArray[np.intp]:
-    """Columns of the items most is known about, by what was released: most ratings, or largest mean count."""
+    """Columns of the best-known items, from released numbers: most ratings, or largest mean count."""
     known = means.values[0] if means.entry_weights is None else means.entry_weights[0]
     return np.sort(np.argsort(-known, kind="stable")[:count])
 

@@ -1,4 +1,4 @@
-"""Other people's libraries on everybody's rows: implicit, cmfrec and LensKit, where they are installed."""
+"""Other libraries on all rows: implicit, cmfrec and LensKit, if installed."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Peer:
 
     @property
     def name(self) -> str:
-        """How tables name it."""
+        """Name in tables."""
         return {"implicit": "implicit ALS", "cmfrec": "cmfrec", "lenskit": "LensKit ALS"}[self.library]
 
     private: ClassVar[bool] = False
@@ -89,7 +89,7 @@ class Peer:
         return installed(self.library)
 
     def fit(self, train: Federation, *, feedback: Feedback, seed: int) -> Fitted:
-        """Fit the library to all rows; refused with what to install where it is missing."""
+        """Fit the library to all rows; if it is missing, the error says what to install."""
         entities = read_as(train, feedback, seed)
         if not self.installed:
             raise TwofoldError(f"{self.library} is not installed.", fix=PEERS[self.library])
@@ -107,7 +107,7 @@ class Peer:
 
 
 def installed(library: str) -> bool:
-    """Whether a library can be imported; some print or warn on the way, which is swallowed.
+    """Whether a library can be imported; its output and warnings are suppressed.
 
     Examples
     --------

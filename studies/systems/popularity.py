@@ -1,4 +1,4 @@
-"""The same list for everyone: what is common at the entity, everywhere, or everywhere by private sums."""
+"""The same list for everyone: common items at the entity, everywhere, or everywhere by private sums."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Popularity:
 
     @property
     def name(self) -> str:
-        """How tables name it."""
+        """Name in tables."""
         return {"own": "own popularity", "pooled": "pooled popularity", "private": "DP popularity"}[self.whose]
 
     @property
@@ -64,7 +64,7 @@ class Popularity:
         return self.whose == "private"
 
     def fit(self, train: Federation, *, feedback: Feedback, seed: int) -> Fitted:
-        """Add up what is asked for."""
+        """Add up the requested sums."""
         entities = read_as(train, feedback, seed)
         if self.whose == "private":
             return self._private(entities, feedback, seed)
@@ -99,7 +99,7 @@ class Popularity:
 
 
 def same_for_all(scores: NDArray[Any]) -> Score:
-    """The same scores whoever asks.
+    """The same scores for every user.
 
     Examples
     --------

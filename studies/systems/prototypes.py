@@ -64,7 +64,7 @@ class PrototypesMF:
 
     @property
     def name(self) -> str:
-        """How tables name it."""
+        """Name in tables."""
         return f"MF + {self.release.mechanism}"
 
     @property
@@ -85,7 +85,7 @@ class PrototypesMF:
 
 @dataclass(frozen=True, kw_only=True)
 class Adapted:
-    """Prototypes and shared item factors, then a local model drawn towards them by the entity's own validation.
+    """Prototypes and shared item factors, then a local model pulled towards them by the entity's own validation.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ class Adapted:
 
     @property
     def name(self) -> str:
-        """How tables name it."""
+        """Name in tables."""
         return f"MF + {self.release.mechanism}, adapted"
 
     @property

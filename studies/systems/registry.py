@@ -72,7 +72,7 @@ def system(name: str, **options: Any) -> System:
 
 
 def _sorted(name: str, made: Any, options: dict[str, Any]) -> dict[str, Any]:
-    """Put every option where it belongs: the system first, then its groups; what fits nowhere is refused."""
+    """Assign every option: to the system first, then to its groups; refuse unknown options."""
     own = {one.name for one in fields(made)}
     groups = {group: {one.name for one in fields(kind)} for group, kind in _GROUPS.items() if group in own}
     placed: dict[str, Any] = {key: value for key, value in options.items() if key in own}

@@ -81,7 +81,7 @@ def test_noise_stands_against_signal_from_public_numbers(card):
 
 
 @pytest.mark.parametrize(
-    ("users", "words"), [(5000, "if the people of a group are alike"), (10**6, "Single numbers stand out.")]
+    ("users", "words"), [(5000, "if the people in a group are alike"), (10**6, "Single numbers stand out.")]
 )
 def test_more_people_stand_out(tmp_path, users, words):
     made = card_from_ledger(make(tmp_path, public_numbers={**NUMBERS, "n_users": users}))

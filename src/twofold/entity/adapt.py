@@ -1,4 +1,4 @@
-"""An entity's own model, drawn towards the shared one as far as its own users say it should be."""
+"""An entity's own model, pulled towards the shared one as far as its own validation supports."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def adapt(
     threads: int | None = None,
     features: Features | None = None,
 ) -> Adapted:
-    """Fit the entity's own model, drawn towards the shared one; kind and strength by validation on its own users.
+    """Fit the entity's own model, pulled towards the shared one; its own validation chooses kind and strength.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def adapted(
     local: Local = "auto",
     strength: Strength = "auto",
 ) -> Adapted:
-    """Do what `adapt` does, with the settings in one piece."""
+    """Do what `adapt` does, with the settings in one object."""
     whole("rank", settings.rank, kind=Integral, error=BadParameter)
     rows = _checked(rows, shared, settings.features)
     before = None if shared is None else shared.hash
@@ -181,7 +181,7 @@ def adapted(
 
 
 def _best(judged: list[Judged], fit: Callable[[Judged], Scorer]) -> tuple[list[Judged], Choice, Scorer]:
-    """Fit the best one to all rows; if its numbers fail only there, the best of the others."""
+    """Fit the best candidate to all rows; if its numbers fail, fit the best of the others."""
     while True:
         chosen = choose(judged)
         try:
@@ -223,7 +223,7 @@ def _kind(local: str) -> str:
 
 
 def _number(strength: Strength) -> float | None:
-    """Strength as a number; None where validation chooses."""
+    """Strength as a number; None if validation chooses."""
     named = {"auto": None, "own": 0.0, "shared": math.inf}
     if isinstance(strength, str):
         if strength not in named:
@@ -292,14 +292,14 @@ def choose(judged: Sequence[Judged]) -> Choice:
 
 
 def _step(one: Judged) -> int:
-    """How far a candidate is from the entity's own data: 0 nothing else, 1 public features, 2 what was shared."""
+    """What a candidate uses: 0 only the entity's own data, 1 also public features, 2 also the shared model."""
     if one.candidate.strength != 0:
         return 2
     return 1 if one.candidate.kind == "features" else 0
 
 
 def _further(held: Judged, others: Sequence[Judged]) -> Judged:
-    """Take the best of the others if it is clearly better than the one held, that one otherwise."""
+    """Take the best of the others if it is clearly better than the current one."""
     worth = [_cautious(*paired(_losses(held), _losses(one))) for one in others]
     best = max(range(len(others)), key=worth.__getitem__, default=None)
     return held if best is None or worth[best] <= 0 else others[best]

@@ -31,7 +31,7 @@ __all__ = ["Entity", "LedgerCharge", "NewLedger", "describe", "open_account"]
 
 
 class NewLedger(UserWarning):
-    """A ledger was made where there was none: if these people had one already, their budget is now double."""
+    """A new ledger was created: if these people already had one, their budget is now double."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +70,7 @@ class LedgerCharge:
 
 
 def open_account(where: str | PathLike[str] | Ledger, plan: Plan, *, dataset: str, event: Event) -> LedgerCharge:
-    """Open the ledger, or make one with room for exactly this plan and warn about it.
+    """Open the ledger, or create one with room for exactly this plan and warn about it.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def _found_or_made(path: Path, plan: Plan, dataset: str, cost: PureDP | ApproxDP
 
 
 def _ended_before(error: BudgetExceeded, *, waits: bool) -> BudgetExceeded:
-    """Say what became of the cost; whether the ratings changed is private, and this is for the entity's screen."""
+    """Explain the cost; for the entity's screen only, since whether the ratings changed is private."""
     again = "use the ratings, plan and software of that draw to finish it at no cost; or "
     return BudgetExceeded(
         "an earlier draw for this plan was paid for but gave no message; no budget is left for another.",
@@ -116,7 +116,7 @@ def _ended_before(error: BudgetExceeded, *, waits: bool) -> BudgetExceeded:
 
 
 def describe(plan: Plan) -> dict[str, Any]:
-    """Public facts for the privacy card: what leaves, and the numbers that noise and signal are compared by.
+    """Public facts for the privacy card: what leaves, and the numbers for comparing noise and signal.
 
     Examples
     --------
@@ -228,11 +228,11 @@ class Entity:
 
     @property
     def masked(self) -> bool:
-        """Whether this entity's masked message was ever handed out; its budget is spent then."""
+        """Whether this entity's masked message was ever handed out; if so, its budget is spent."""
         return self.plan.secure is not None and self._part().store.masked
 
     def listed(self, participants: bytes, survivors: bytes | None = None) -> bool:
-        """Whether this entity is in the lists that the server of a secure sum published, as far as they are out."""
+        """Whether this entity is in the lists that the server of a secure sum has published so far."""
         return self._part().listed(participants, survivors)
 
     def share(self) -> bytes:
@@ -377,7 +377,7 @@ class Entity:
         return account.release(data=digest, version=version, draw=lambda: self._draw(event, self._source, masks))
 
     def _draw(self, event: Event, noise: Source, masks: Masks | None) -> bytes:
-        """Run the mechanism; what it says it did must be what was paid for. The same noise gives the same bytes."""
+        """Run the mechanism; its event must be the one that was paid for. The same noise gives the same bytes."""
         rows = bounded(self._ratings, self.plan).matrix
         drawn = self.plan.release_mechanism.release(rows, self.plan.parameters, rng=noise)
         if drawn.event != event or drawn.value.seeded != is_seeded(event):
@@ -415,7 +415,7 @@ def _checked_plan(plan: Any) -> Plan:
 
 
 def _checked_ratings(ratings: Any, plan: Plan) -> Ratings:
-    """Refuse ratings whose columns mean something else than the plan's; absent entries are read as the plan says."""
+    """Refuse ratings whose columns differ from the plan's; read absent entries as the plan says."""
     if not isinstance(ratings, Ratings):
         raise DataError(
             "not ratings.", found=f"a {type(ratings).__name__}", fix="read_ratings(...)", parameter="ratings"

@@ -78,7 +78,7 @@ _FIX: Final = "copy the file again, or make it again: twofold personalize ... -o
 
 
 def save_model(model: Model, path: str | PathLike[str]) -> Path:
-    """Write a model, whole or not at all, readable by its owner only.
+    """Write a model, completely or not at all, readable by its owner only.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def save_model(model: Model, path: str | PathLike[str]) -> Path:
 
 
 def load_model(path: str | PathLike[str]) -> Model:
-    """Read what `save_model` wrote; BadModel for anything else, TransportError for a file that cannot be read."""
+    """Read a file of `save_model`; raises BadModel for other content, TransportError for an unreadable file."""
     source = Path(path)
     try:
         with source.open("rb") as file:
@@ -183,7 +183,7 @@ def decode_model(data: bytes, *, name: str = "the model") -> Model:
 
 
 def plain(value: Any) -> Any:
-    """Give JSON of a table of figures; one that is not finite becomes a word, as JSON has no number for it.
+    """Give JSON of a table of figures; a figure that is not finite becomes a word, as JSON has no number for it.
 
     Examples
     --------
@@ -342,7 +342,7 @@ def store_ids(ids: Identifiers, what: str) -> StoredIds:
 
 
 def restore_ids(stored: StoredIds) -> Identifiers:
-    """Make the ids again; anything unsound is BadModel.
+    """Rebuild the ids; anything invalid is BadModel.
 
     Examples
     --------
@@ -421,7 +421,7 @@ def history_arrays(history: Ratings) -> dict[str, NDArray[Any]]:
 def restore_history(
     arrays: dict[str, NDArray[Any]], users: Identifiers, catalog: Catalog, feedback: Feedback
 ) -> Ratings:
-    """Make the histories again; anything unsound is BadModel.
+    """Rebuild the histories; anything invalid is BadModel.
 
     Parameters
     ----------
@@ -450,7 +450,7 @@ def restore_history(
 
 
 def _check_columns(starts: NDArray[np.int64], columns: NDArray[np.int64], n_items: int) -> None:
-    """Every column exists, and rises within a row; SciPy would read beyond its arrays otherwise."""
+    """Check that columns exist and rise within each row; otherwise SciPy would read beyond its arrays."""
     if columns.size and (columns.min() < 0 or columns.max() >= n_items):
         raise _unsound()
     falls = np.flatnonzero(np.diff(columns) <= 0) + 1

@@ -1,4 +1,4 @@
-"""Which local models are tried, and what each loses on held-out entries.
+"""The local models that are tried, and the loss of each on held-out entries.
 
 Part of every user's entries is held out, and candidates are compared user by user. Nothing leaves the entity, so
 looking at its own data as often as it likes costs no privacy.
@@ -64,7 +64,7 @@ LADDER: dict[str, dict[str, tuple[float, ...]]] = {
 SECOND_LADDER = (0.0, 100.0, 300.0, 1_000.0, 3_000.0)
 #: Users that public features weigh as much as, for counts.
 FEATURE_USERS = 300.0
-#: Below so many users an entity that rates tries no factors of its own beside item-item weights.
+#: Below this number of users, an entity that rates tries no factors of its own beside item-item weights.
 FEW_RATERS = 25
 #: Items up to which item-item weights are tried even where patterns of ratings were sent.
 SHORT = 1_000
@@ -77,7 +77,7 @@ MOST_GAIN, GAIN_WEIGHT = 8.0, 1.0
 #: Into how many parts a user's entries are cut; one part is held out at a time. Few of them would favour the shared
 #: model: its maker saw all entries, while the entity's own candidates are fitted without the held-out ones.
 PARTS = 10
-#: How many parts are held out in turn below so many users. A list of ten says less of a user than the errors of all
+#: Parts held out in turn below this number of users. A list of ten says less of a user than the errors of all
 #: held-out ratings, so counts need more of them.
 ROUNDS: dict[str, tuple[tuple[float, int], ...]] = {
     "counts": ((200, 10), (1_000, 5), (math.inf, 2)),
@@ -96,7 +96,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, kw_only=True)
 class FitSettings:
-    """What all candidates of an entity are fitted and judged with; see `adapt`."""
+    """The settings with which all candidates of an entity are fitted and judged; see `adapt`."""
 
     feedback: str
     lower: float
@@ -109,7 +109,7 @@ class FitSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """A kind of local model and how far it is drawn to the shared one."""
+    """A kind of local model and how far it is pulled towards the shared one."""
 
     kind: str
     strength: float
@@ -129,7 +129,7 @@ class Judged:
 
 
 def unusable(candidate: Candidate) -> Judged:
-    """A candidate whose numbers failed: shared factors may hold whatever a server wrote into them."""
+    """A candidate whose numbers failed: shared factors may hold anything a server wrote."""
     return Judged(candidate=candidate, losses=Losses(values=np.zeros(0), owners=np.zeros(0, np.intp)), remark=UNUSABLE)
 
 
@@ -141,7 +141,7 @@ def candidates(
     strength: float | None,
     features: Features | None = None,
 ) -> list[Candidate]:
-    """All that is worth trying for so many users and items, and within what was asked for.
+    """Give the candidates worth trying for these numbers of users and items, within the request.
 
     Examples
     --------
@@ -181,7 +181,7 @@ def candidates(
 
 
 def _ladder(kind: str, feedback: str, shared: ItemFactors | None, local: str) -> tuple[float, ...]:
-    """Strengths of one kind; factors drawn to shared ones were hardly ever better than what second moments give."""
+    """Strengths of one kind; factors pulled towards shared ones rarely beat what second moments give."""
     if feedback == "ratings" or shared is None or shared.patterns is None:
         return LADDER[feedback][kind]
     if kind == "item-item":
@@ -206,7 +206,7 @@ def _kinds(shared: ItemFactors | None, feedback: str, n_items: int, features: Fe
 
 
 def _can(kind: str, strength: float, shared: ItemFactors | None, feedback: str, local: str) -> bool:
-    """Whether there is anything of that kind to be drawn to."""
+    """Whether there is a shared model of that kind to pull towards."""
     sent = shared is not None and shared.patterns is not None
     if kind == "features" or (kind == "patterns" and not sent):
         return strength == 0
@@ -261,7 +261,7 @@ def judge(
 
 
 def sound(compute: Callable[[], Result]) -> Result:
-    """Compute something; whatever way its numbers fail, in silence or loudly, it is BadNumber.
+    """Compute something; any numeric failure, silent or not, becomes BadNumber.
 
     Examples
     --------
@@ -277,7 +277,7 @@ def sound(compute: Callable[[], Result]) -> Result:
 
 
 def overflowed() -> BadNumber:
-    """Give the error for numbers nothing can be computed with."""
+    """Give the error for numbers that do not allow a computation."""
     return BadNumber(
         "the local model cannot be computed: fitting overflowed.",
         expected="finite numbers of ordinary size in the shared factors and in the entity's own data",
@@ -344,7 +344,7 @@ class _Fits:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Seen:
-    """What a scorer said of one round: for counts losses of users, for ratings base, pull and truth of entries."""
+    """A scorer's results in one round: for counts losses of users, for ratings base, pull and truth of entries."""
 
     owners: NDArray[np.intp]
     loss: NDArray[np.float64] | None = None
@@ -397,7 +397,7 @@ def _verdict(candidate: Candidate, parts: Sequence[_Seen], settings: FitSettings
 
 
 def _gain(pull: NDArray[np.float64], wanted: NDArray[np.float64]) -> float:
-    """Least squares of what is wanted on what is said, held at 1 by a prior."""
+    """Least squares of the target on the prediction, held at 1 by a prior."""
     return float(np.clip((pull @ wanted + GAIN_WEIGHT) / (pull @ pull + GAIN_WEIGHT), 0.0, MOST_GAIN))
 
 
@@ -440,7 +440,7 @@ class Losses:
 
 
 def rounds_for(n_users: int, feedback: str) -> int:
-    """How many parts are held out in turn: the fewer users, the more; of their number alone.
+    """Number of parts held out in turn: the fewer users, the more; depends on their number alone.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A model and its recommendations in plain text: what it is, how it was chosen, and why an item was recommended."""
+"""Explain a model in plain text: what it is, how it was chosen, and why an item was recommended."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def make_explanation(
 
 
 def summary_text(model: Model) -> str:
-    """Say what a model is, line by line.
+    """Describe a model, line by line.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ def _privacy(model: Model) -> tuple[str, ...]:
 
 
 def chosen_kind(model: Model) -> str:
-    """Which kind of candidate was taken, by the table of what was compared; without one, that of the scorer.
+    """The kind of the chosen candidate, from the table of candidates; without a table, the scorer's kind.
 
     Item-item weights of counts are scored alike whether they are drawn to nothing, to public features or to both, so
     the scorer does not tell these apart.
@@ -186,7 +186,7 @@ def _shared_text(model: Model) -> str:
 
 
 def _line(row: dict[str, Any]) -> str:
-    """One candidate; a star at the one taken."""
+    """One candidate; a star marks the choice."""
     rest = dict(row)
     parts = []
     if "strength" in rest:
@@ -199,7 +199,7 @@ def _line(row: dict[str, Any]) -> str:
 
 
 def _drawn_to(kind: str, strength: float) -> str:
-    """What a candidate is made of."""
+    """Describe what a candidate uses."""
     if strength == 0:
         return "own data and public features" if kind == "features" else "own data only"
     if math.isinf(strength):

@@ -1,4 +1,4 @@
-"""A model for other programs: recommendations for many users in blocks, and its numbers as .npz or .parquet."""
+"""Export a model: recommendations for many users in blocks, and its numbers as .npz or .parquet."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Progress = Callable[[int, int], object]
 
 @dataclass(frozen=True, kw_only=True)
 class Everyone:
-    """Everything that lists for many users need.
+    """The input of lists for many users.
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ def _frame(found: TopItems, users: Positions, names: pl.Series, items: pl.Series
 
 
 def parquet_path(path: str | PathLike[str]) -> Path:
-    """Refuse a name that does not end as a Parquet file does."""
+    """Refuse a name without the ending of a Parquet file."""
     target = Path(path)
     if target.suffix not in (".parquet", ".pq"):
         raise BadParameter(
@@ -205,7 +205,7 @@ def parquet_path(path: str | PathLike[str]) -> Path:
 
 
 def write_parquet(frames: Iterator[pl.DataFrame], schema: dict[str, Any], path: Path) -> None:
-    """Stream frames into one Parquet file, whole or not at all; only its owner may read it.
+    """Stream frames into one Parquet file, completely or not at all; only its owner may read it.
 
     Examples
     --------
@@ -233,7 +233,7 @@ def write_parquet(frames: Iterator[pl.DataFrame], schema: dict[str, Any], path: 
 
 
 def export_model(model: Model, path: str | PathLike[str], *, what: Literal["items", "users"] = "items") -> Path:
-    """Write item factors or item-item weights, or user factors, whole or not at all, readable by the owner only.
+    """Write item factors, item-item weights or user factors, completely or not at all, for the owner only.
 
     Parameters
     ----------

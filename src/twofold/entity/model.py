@@ -1,4 +1,4 @@
-"""Model: what an entity keeps after round 2, and what it answers. Stays inside, costs no privacy, as often as asked."""
+"""Model: an entity's recommender after round 2. It stays inside, and using it costs no privacy."""
 
 from __future__ import annotations
 
@@ -277,7 +277,7 @@ class Model:
         return None
 
     def similar_items(self, item: Any, n: int = 10) -> list[Recommendation]:
-        """Find the items most like one item, with their likeness (at most 1), best first.
+        """Find the items most similar to one item, with their similarity (at most 1), best first.
 
         Parameters
         ----------
@@ -289,7 +289,7 @@ class Model:
         return self._named(self.scorer.similar(item_column(item, self._inside.items)), _number(n))
 
     def explain(self, user_or_history: Any, item: Any, n: int = 5) -> Explanation:
-        """Say which of a person's items pushed an item; ``print`` it for plain text.
+        """Explain which of a person's items led to an item; ``print`` the result for plain text.
 
         Parameters
         ----------
@@ -313,7 +313,7 @@ class Model:
         return make_explanation(column, score, spoke, told, self._inside.items, n)
 
     def save(self, path: str | PathLike[str]) -> Path:
-        """Write one file with everything in it, whole or not at all; only its owner may read it.
+        """Write the whole model to one file, completely or not at all; only its owner may read it.
 
         Privacy
         -------
@@ -325,7 +325,7 @@ class Model:
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Model:
-        """Read what `save` wrote, on any machine; a damaged or foreign file is refused with BadModel."""
+        """Read a file of `save`, on any machine; a damaged or foreign file raises BadModel."""
         from twofold.entity.artefact import load_model
 
         return load_model(path)
@@ -338,7 +338,7 @@ class Model:
 
     @cached_property
     def user_factors(self) -> NDArray[np.float32]:
-        """Factors of all users, (users, rank), fitted when first asked for. Private; only of a model of factors."""
+        """Factors of all users, (users, rank), fitted on first use. Private; factor models only."""
         if not isinstance(self.scorer, FactorScorer):
             raise BadParameter("this model has no user factors.", found=f"kind {self.scorer.kind!r}", parameter="kind")
         rows, n_users = self._inside.rows, self.history.n_users
@@ -351,7 +351,7 @@ class Model:
 
     @cached_property
     def _item_ids(self) -> list[Any]:
-        """Item ids as Python holds them: asking the column for one takes longer than choosing it."""
+        """Item ids as Python objects: looking one up in the column takes longer than choosing it."""
         return list(self._inside.items)
 
     def _named(self, scores: NDArray[Any], n: int) -> list[Recommendation]:
@@ -382,7 +382,7 @@ EMPTY = History(np.zeros(0, np.int64), np.zeros(0, np.float32))
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class UserHistories:
-    """What a model knows of its users by position: bounded histories, and scores for a person known or new.
+    """Bounded histories of a model's users by position, and scores for a known or new person.
 
     Parameters
     ----------
@@ -411,7 +411,7 @@ class UserHistories:
 
     @cached_property
     def cold_start(self) -> NDArray[np.float32]:
-        """Scores for somebody of whom nothing is known: the model's own or, if they are all equal, popularity."""
+        """Scores for a person without a history: the model's own or, if they are all equal, popularity."""
         scores = self.scorer.one(*EMPTY)
         if np.ptp(scores) > 0:
             return scores
@@ -428,18 +428,18 @@ class UserHistories:
         return History(rows.indices[span].astype(np.int64), rows.data[span])
 
     def scores(self, history: History) -> NDArray[np.float32]:
-        """Score every item; a history about which the model has nothing to say gets the cold-start scores."""
+        """Score every item; a history that tells the model nothing gets the cold-start scores."""
         if len(history.columns) == 0:
             return self.cold_start
         scores = self.scorer.one(*history)
         return scores if scores.any() else self.cold_start
 
     def speaking(self, history: History) -> History:
-        """Give the history if its entries made the scores, an empty one if the cold-start scores stand for it."""
+        """Give the history if its entries made the scores, or an empty one if the cold-start scores were used."""
         return EMPTY if self.scores(history) is self.cold_start else history
 
     def position(self, user: Any) -> int:
-        """Row of a user; UnknownUser, without the id, if there is none."""
+        """Row of a user; raises UnknownUser, without the id, if there is none."""
         found = self.history.user_ids.get(user)
         if found is None:
             raise UnknownUser(
@@ -526,7 +526,7 @@ def _values(given: Iterable[Any], feedback: str) -> NDArray[np.float64]:
 
 
 def item_column(item: Any, items: Identifiers) -> int:
-    """Column of an item somebody asks about; an error names the closest ids of the public catalog.
+    """Column of a requested item; an error names the closest ids of the public catalog.
 
     Examples
     --------
@@ -540,7 +540,7 @@ def item_column(item: Any, items: Identifiers) -> int:
 
 
 def allowed_columns(chosen: Iterable[Any] | None, items: Identifiers) -> NDArray[np.int64] | None:
-    """Columns of the only items to choose from, ascending; None for all.
+    """Columns of the items to choose from, ascending; None for all.
 
     Examples
     --------

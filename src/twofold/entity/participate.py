@@ -1,4 +1,4 @@
-"""An entity's part of a federation: whatever is due is done, and what is done stays done.
+"""An entity's part of a federation: do whatever is due, and never do it twice.
 
 `act` decides and touches no transport, so it runs wherever the entity's data is; `participate` carries what it decides.
 """
@@ -37,7 +37,7 @@ class Send:
 
 @dataclass(frozen=True, kw_only=True)
 class Wait:
-    """See what the server publishes in this step; nothing can be done before that is known."""
+    """Wait for what the server publishes in this step; nothing can be done before."""
 
     step: Step
     dropped: bool = False
@@ -56,7 +56,7 @@ Deed = Send | Wait | Done
 
 @dataclass(frozen=True, kw_only=True)
 class ParticipationStatus:
-    """How far an entity is.
+    """The progress of an entity.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def _finish(last: Step, published: Mapping[StepId, bytes | None], *, dropped: bo
 
 
 def participate(entity: Entity, mailbox: EntityMailbox) -> ParticipationStatus:
-    """Do every step that is due, and say what is waited for. To be called again and again, from any process.
+    """Do every step that is due, and say what is awaited. Call it repeatedly, from any process.
 
     Parameters
     ----------

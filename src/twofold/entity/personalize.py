@@ -1,4 +1,4 @@
-"""Round 2 at an entity: its own model, drawn towards the shared item factors or fitted alone. Nothing leaves."""
+"""Round 2 at an entity: its own model, pulled towards the shared item factors or fitted alone. Nothing leaves."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def fit_alone(
     threads: int | None = None,
     name: str = "alone",
 ) -> Model:
-    """Fit an entity's own model with nothing shared: the bar that a federation has to clear.
+    """Fit an entity's own model with nothing shared: the baseline that a federation has to beat.
 
     The kind of model is chosen by validation on the entity's own users, as `Entity.personalize` does it; with the same
     bounds, rank, seed and features both give the same model.
@@ -95,7 +95,7 @@ def fit_alone(
 
 
 def read_factors(factors: ItemFactors | bytes | str | PathLike[str], plan: Plan) -> ItemFactors:
-    """Take item factors as they come and check that they belong to the plan.
+    """Read item factors in any form and check that they belong to the plan.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ def fitted_model(
     strength: Strength = "auto",
     threads: int | None = None,
 ) -> Model:
-    """Draw a local model towards the shared factors; see `Entity.personalize`.
+    """Pull a local model towards the shared factors; see `Entity.personalize`.
 
     Privacy
     -------

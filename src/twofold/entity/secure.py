@@ -144,7 +144,7 @@ class SecurePart:
         return Masks(name=self.name, keys=self.store.keys, terms=self.terms, participants=listed)
 
     def listed(self, participants: Given, survivors: Given | None = None) -> bool:
-        """Whether this entity shared keys in time and, when that list is out, too, is in the sum."""
+        """Whether this entity shared keys in time and, once that list is published, is in the sum."""
         names = self._participants(participants).shares if survivors is None else self._survived(survivors).survivors
         return self.name in names
 
@@ -168,7 +168,7 @@ class SecurePart:
         return self.store.keep_answer(encode_answer(made, self.plan))
 
     def _participants(self, given: Given) -> Participants:
-        """Read the list of those who shared keys; with hundreds of them that takes a while, so it is read once."""
+        """Read the list of those who shared keys; long lists are slow, so it is read once."""
         data = _bytes(given, body_limit(self.plan, everybody=True))
         if self._list is None or self._list[0] != data:
             self._list = (data, decode_participants(data, self.plan))

@@ -1,4 +1,4 @@
-"""The whole flow as one estimator in the manner of scikit-learn, which need not be installed."""
+"""The whole flow as one estimator in the style of scikit-learn, which need not be installed."""
 
 from twofold.estimator.recommender import FederatedRecommender
 

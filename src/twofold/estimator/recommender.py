@@ -72,11 +72,11 @@ class Conventions:
         return type(self)(**self.get_params(deep=False))
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Whether `fit` went through."""
+        """Whether `fit` succeeded."""
         return hasattr(self, "models_")
 
     def __sklearn_tags__(self) -> Any:
-        """Describe the estimator to scikit-learn, the only one to ask: it wants a table with named columns."""
+        """Describe the estimator to scikit-learn: it wants a table with named columns."""
         from sklearn.utils import InputTags, Tags, TargetTags
 
         return Tags(
@@ -96,7 +96,7 @@ def _short(value: object) -> str:
 
 
 def not_fitted() -> NotFitted:
-    """Make the error; where scikit-learn is loaded already it is one of its NotFittedError too.
+    """Make the error; if scikit-learn is loaded, the error is also its NotFittedError.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def _reduce(_: NotFitted) -> tuple[object, ...]:
 
 
 class FederatedRecommender(Conventions):
-    """Every entity of one table, both rounds, in this process; the conventions of scikit-learn.
+    """Run both rounds for every entity of one table in this process, with scikit-learn's conventions.
 
     Parameters
     ----------
@@ -260,7 +260,7 @@ class FederatedRecommender(Conventions):
         exclude_seen: bool = True,
         items: Iterable[Any] | None = None,
     ) -> list[Recommendation]:
-        """Recommend items to a user by id, or to a new person by what they had.
+        """Recommend items to a user by id, or to a new person by their history.
 
         Parameters
         ----------
@@ -283,7 +283,7 @@ class FederatedRecommender(Conventions):
         return predicted_rows(self.models_, X, self.columns_)
 
     def score(self, X: Any, y: object = None) -> float:  # noqa: ARG002 (scikit-learn's signature)
-        """Say how well held-out rows are met; higher is better.
+        """Score the predictions of held-out rows; higher is better.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""How well fitted models meet rows that were held out, and which column of a frame means what."""
+"""Score fitted models on held-out rows, and name the columns of a frame."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _known(models: Models, label: Any) -> Model:
 
 
 def predicted(model: Model, users: pl.Series, items: pl.Series) -> NDArray[np.float64]:
-    """Score one item for one user, row by row; a user the model has not seen has an empty history.
+    """Score one item for one user, row by row; an unseen user has an empty history.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def _histories(model: Model, people: NDArray[Any]) -> sparse.csr_array:
 
 
 def _usual(model: Model) -> NDArray[np.float32]:
-    """Scores of somebody of whom nothing is known, as the model itself gives them."""
+    """The model's own scores for a person without a history."""
     scores = np.zeros(len(model.catalog), dtype=np.float32)
     for item, score in model.recommend({}, len(model.catalog)):
         scores[model.catalog.column(item)] = score

@@ -1,4 +1,4 @@
-"""Who pays for a fit: ledgers the caller names, or a guard that lives as long as this process.
+"""Where a fit is charged: ledgers that the caller names, or a guard that lasts as long as this process.
 
 `fit` looks harmless, and a search over parameters calls it again and again. So a fit in a federation that is not a
 simulation is paid for once per plan, data and entity name; anything that would spend a second time is refused with the
@@ -41,7 +41,7 @@ _WAYS_OUT = (
 
 @dataclass(frozen=True, kw_only=True)
 class _Paid:
-    """One release of one entity in this process: drawn once its ledger is there."""
+    """One release of one entity in this process; its ledger exists once it was drawn."""
 
     ledger: Path
     name: str
@@ -52,11 +52,11 @@ class _Paid:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What has to be the same for the stored message to be the right one."""
+        """What must be equal for the stored message to be reused."""
         return self.name, self.plan, self.data
 
     def met(self, users: pl.Series) -> NDArray[np.bool_]:
-        """Which of these people were in it."""
+        """Those of these people who were in the release."""
         if not self.ledger.exists():
             return np.zeros(len(users), np.bool_)
         return users.is_in(self.users.implode()).to_numpy()
@@ -64,7 +64,7 @@ class _Paid:
 
 @dataclass
 class SpendingGuard:
-    """Gives entities ledgers in a folder that vanishes with the process, and refuses to spend twice.
+    """Gives entities ledgers in a folder that ends with the process, and refuses to spend twice.
 
     Privacy
     -------
@@ -96,7 +96,7 @@ class SpendingGuard:
         return {label: paid.ledger for label, paid in wanted.items()}
 
     def forget(self) -> None:
-        """Start anew; for tests."""
+        """Start again; for tests."""
         with self._lock:
             self._paid.clear()
             if self._folder is not None:
@@ -104,7 +104,7 @@ class SpendingGuard:
             self._folder = None
 
     def _wanted(self, name: str, ratings: Ratings, plan: Plan) -> _Paid:
-        """Find or plan the release of one entity; people of the same fit are different people, whatever their ids."""
+        """Find or plan the release of one entity; people in one fit are different people, whatever their ids."""
         key = (name, plan.hash, ratings.digest())
         again = next((paid for paid in self._paid if paid.key == key), None)
         if again is not None and again.ledger.exists():
@@ -127,7 +127,7 @@ class SpendingGuard:
 
 
 def _remove(folder: Path, owner: int) -> None:
-    """Take the folder away, unless this is a fork of the process that still needs it."""
+    """Remove the folder, unless this is a fork of the process that still needs it."""
     if os.getpid() == owner:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -144,7 +144,7 @@ def _text(value: Any) -> str:
 
 
 def _refused(key: tuple[str, str, str], plan: Plan, concerned: list[_Paid], spent: float) -> SilentSpending:
-    """Say in public words what is different from the releases there were; `spent` is the most of any one person."""
+    """Say in public words what differs from earlier releases; `spent` is the largest amount of any one person."""
     kinds = {"entity": "under another entity name", "plan": "with another plan", "data": "with other data"}
     other = [any(paid.key[at] != key[at] for paid in concerned) for at in range(3)]
     other[2] &= not any(other[:2])  # other data are news only where the rest is the same
@@ -161,7 +161,7 @@ def _refused(key: tuple[str, str, str], plan: Plan, concerned: list[_Paid], spen
 
 
 def refuse_stale(federation: Federation, plan: Plan, ledgers: Mapping[Any, Path]) -> None:
-    """Refuse to fit on a stored release that was drawn from other data than those in hand.
+    """Refuse to fit on a stored release that was drawn from other data.
 
     Privacy
     -------

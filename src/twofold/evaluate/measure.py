@@ -59,7 +59,7 @@ METRICS: Final = (*LIST_METRICS, COVERAGE, *SCORE_METRICS)
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What one system is worth to each of some users.
+    """The metrics of one system for each of some users.
 
     A metric of a group of users is ``totals.sum() / weights.sum()``, and the root of it for RMSE: a user counts once
     in list metrics, once per test entry in RMSE, and with the sum of the held-out values in mean rank (Eq. 3). Users
@@ -102,11 +102,11 @@ class Measured:
 
     @property
     def n_users(self) -> int:
-        """All users, those with nothing held out included."""
+        """All users, including those with nothing held out."""
         return len(self.lists)
 
     def per_user(self, metric: str) -> Floats:
-        """One number per user, NaN where the metric says nothing about them."""
+        """One number per user, NaN where the metric is undefined."""
         totals, weights = self._of(metric)
         return finish(metric, totals, weights)
 
@@ -179,7 +179,7 @@ def scorer_of_users(system: Any, train: sparse.csr_array) -> Callable[[npt.NDArr
 
 
 def own_scores(scores: Any, shape: tuple[int, int]) -> Scores:
-    """A copy we may write to, checked."""
+    """Check the scores and return a writable copy."""
     given = np.asarray(scores)
     if given.shape != shape:
         raise BadShape(
@@ -357,7 +357,7 @@ class _Sheet:
 
 
 def _of_lists(matches: Matches, chosen: tuple[str, ...]) -> Pairs:
-    """Users with a relevant item weigh 1; what an empty list leaves undefined counts 0, as in LensKit's summary."""
+    """Give users with a relevant item weight 1; metrics undefined for an empty list count 0, as in LensKit."""
     weight = (matches.relevant > 0).astype(np.float64)
     names = (name for name in LIST_METRICS if name in chosen)
     return {name: (np.nan_to_num(LIST_FUNCTIONS[name](matches)), weight) for name in names}

@@ -1,4 +1,4 @@
-"""Per-user measures to tidy tables: one system, or the difference of two measured on the same users.
+"""Tidy tables of per-user measures: one system, or the difference of two measured on the same users.
 
 Rows are all users, quarters of the entities by size, and single entities. Intervals come from a bootstrap over users:
 groups of entities are sums of entities, and so are their replicates.
@@ -214,7 +214,7 @@ class Group:
     several: bool
 
     def labels(self, metric: str) -> dict[str, Any]:
-        """What a row of a table is about."""
+        """The labels of a row of a table."""
         length = self.n if metric in (*LIST_METRICS, COVERAGE) else None
         return {"scope": self.scope, "name": self.name, "metric": metric, "n": length}
 
@@ -263,7 +263,7 @@ def _parts(scopes: Mapping[Any, Scope], quarter: Mapping[Any, int]) -> Iterator[
 
 
 def _measured_alike(entities: Mapping[Any, Measured]) -> Measured:
-    """Any one of the entities, if all were measured the same way."""
+    """Give one of the entities, if all were measured in the same way."""
     if not entities:
         raise EmptyTable("nothing was measured.", expected="at least one entity", parameter="measured")
     if len({(one.metrics, one.n, one.n_items) for one in entities.values()}) > 1:

@@ -1,4 +1,4 @@
-r"""What the sides agree on: the plan, the two messages, and their bytes. Sees no ratings.
+r"""The agreement between the sides: the plan, the two messages and their bytes. Sees no ratings.
 
 Ways to carry the two messages. A transport sees bytes, never ratings; it may be replaced without anyone noticing.
 """

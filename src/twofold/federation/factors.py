@@ -1,4 +1,4 @@
-r"""Item factors: what the server sends back once, never changed afterwards.
+r"""Item factors: the server sends them back once, and nothing changes them afterwards.
 
 Round 2: the server's item factors as bytes and back.
 """
@@ -45,7 +45,7 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ItemFactors:
-    """The shared item factors and the few public numbers an entity needs to draw its own model towards them.
+    """The shared item factors and the few public numbers an entity needs to pull its own model towards them.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ class ItemFactors:
 
     @property
     def hash(self) -> str:
-        """SHA-256 of every number, to show that a local fit left them as they came."""
+        """SHA-256 of every number, to show that a local fit did not change them."""
         state = hashlib.sha256(f"twofold factors 1 {self.plan} {self.catalog}\n".encode())
         for part, kind in (
             (self.factors, "<f4"),
@@ -151,7 +151,7 @@ class ItemFactors:
         return state.hexdigest()
 
     def check_unchanged(self, before: str) -> None:
-        """Refuse to go on when the numbers are not those of `before`, an earlier `hash`."""
+        """Refuse numbers that differ from those of `before`, an earlier `hash`."""
         if self.hash != before:
             raise FactorsChanged(
                 "the shared item factors were changed by a local fit.",
@@ -216,7 +216,7 @@ def encode_factors(factors: ItemFactors, plan: Plan) -> bytes:
 
 
 def decode_factors(data: bytes, plan: Plan) -> ItemFactors:
-    """Read the item factors, if they are whole and sound and belong to this plan.
+    """Read the item factors, if they are complete, valid and of this plan.
 
     Examples
     --------
@@ -247,12 +247,12 @@ def decode_factors(data: bytes, plan: Plan) -> ItemFactors:
 
 
 def save_factors(factors: ItemFactors, path: str | PathLike[str], plan: Plan) -> None:
-    """Write the item factors to a file, whole or not at all."""
+    """Write the item factors to a file, completely or not at all."""
     write_whole(path, encode_factors(factors, plan))
 
 
 def load_factors(path: str | PathLike[str], plan: Plan) -> ItemFactors:
-    """Read the item factors from a file; one larger than the plan allows is not read at all."""
+    """Read the item factors from a file; a file larger than the plan allows is not read."""
     return decode_factors(read_limited(path, factors_limit(plan)), plan)
 
 
@@ -306,7 +306,7 @@ def _layouts(container: Container, plan: Plan) -> dict[str, Layout]:
 
 
 def _second_layouts(container: Container, plan: Plan) -> dict[str, Layout]:
-    """Of the second moments, where the plan's messages hold any; there may be no pattern at all."""
+    """Of the second moments, if the plan's messages hold any; there may be no pattern at all."""
     shape = container.layouts["patterns"].shape if "patterns" in container.layouts else ()
     width = shape[1] if len(shape) == 2 else -1
     if not 0 <= width <= MOST_PATTERNS:
@@ -336,7 +336,7 @@ def _check_values(arrays: Mapping[str, NDArray[Any]], plan: Plan) -> None:
 
 
 def _check_moments(moments: NDArray[Any]) -> None:
-    """Refuse what is no mean of u uᵀ."""
+    """Refuse moments that are not a mean of u uᵀ."""
     largest = float(np.abs(moments).max())
     if not np.allclose(moments, moments.T, rtol=0.0, atol=_ROUNDING * largest):
         raise BadMessage("the moments of the message are not symmetric.")

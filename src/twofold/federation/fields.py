@@ -1,4 +1,4 @@
-"""One table of fields: what a field means, its range, default and example stand in its declaration and nowhere else.
+"""One table of fields: each declaration alone gives a field's meaning, range, default and example.
 
 `Plan` and `SecureSum` are `FieldTable`s (pydantic models). The comments of a plan file, the options of `twofold plan
 new`, the errors and the reference page are all made from the declarations; see docs/decisions/0012.
@@ -80,7 +80,7 @@ def described(
 
 @dataclass(frozen=True, kw_only=True)
 class FieldNote:
-    """What the table says about one field.
+    """Meaning, range and default of one field.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class FieldNote:
 
 
 class FieldTable(BaseModel):
-    """A frozen, strict model whose refusals are our errors, with the field at fault as `parameter`."""
+    """A frozen, strict model that raises twofold errors, with the faulty field as `parameter`."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid", arbitrary_types_allowed=True)
     #: Stands before the names of fields in errors and files.
@@ -123,17 +123,17 @@ class FieldTable(BaseModel):
 
     @classmethod
     def notes(cls) -> tuple[FieldNote, ...]:
-        """What the table says about each field, in the order of the declarations."""
+        """Meaning, range and default of each field, in the order of the declarations."""
         return tuple(_note(name, info) for name, info in cls.model_fields.items())
 
     @classmethod
     def note(cls, name: str) -> FieldNote:
-        """What the table says about one field."""
+        """Meaning, range and default of one field."""
         return _note(name, cls.model_fields[name])
 
 
 def check_names(given: Iterable[object], known: Iterable[str], *, optional: Iterable[str] = ()) -> None:
-    """Refuse unknown and missing fields by name, with the name that was probably meant.
+    """Refuse unknown and missing fields by name, and suggest the name that was probably meant.
 
     Examples
     --------
@@ -257,7 +257,7 @@ def _text(value: object) -> str:
 
 
 def _refusal(table: type[FieldTable], error: ValidationError) -> TwofoldError:
-    """Say the first thing that is wrong as an error of ours."""
+    """Report the first fault as a twofold error."""
     every = error.errors(include_url=False)
     known = [*table.model_fields]
     strange = [str(one["loc"][0]) for one in every if one["type"] == "extra_forbidden"]

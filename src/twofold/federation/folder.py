@@ -1,4 +1,4 @@
-"""Two folders at each end, carried by whatever the sites have: SFTP, a shared drive, a stick. No ports.
+"""Two folders at each end, transferred by any means: SFTP, a shared drive, a USB stick. No ports.
 
 ::
 
@@ -43,12 +43,12 @@ __all__ = ["EntityFolder", "ServerFolder"]
 
 
 class EntityFolder:
-    """The entity's end: a folder that is carried away, and one that is brought.
+    """The entity's end: an outgoing folder and an incoming one.
 
     Parameters
     ----------
     outbox, inbox : path-like
-        The folders. They may be the same one.
+        The folders; they may be the same folder.
     plan : Plan
         Whose messages these are; others in the folders are left alone.
 
@@ -67,7 +67,7 @@ class EntityFolder:
         self._arrived: dict[StepId, Scanner] = {}
 
     def submit(self, step: Step, data: bytes, *, entity: str) -> Submitted:
-        """Put the message into the outbox, whole; see `EntityMailbox`."""
+        """Put the complete message into the outbox; see `EntityMailbox`."""
         content, mark = as_bytes(data), receipt(data)
         check_sender(content, entity)
         step.up.decode(content, self.plan)
@@ -83,7 +83,7 @@ class EntityFolder:
         return Submitted(receipt=mark, new=new)
 
     def fetch(self, step: Step) -> bytes | NothingYet:
-        """Give what the server published and was brought; a file that is not whole yet is not there yet."""
+        """Give what the server published, once it has arrived; an incomplete file does not count."""
         scanner = self._scanner(step)
         try:
             found = scanner.messages()
@@ -104,7 +104,7 @@ class EntityFolder:
 
     def _scanner(self, step: Step) -> Scanner:
         if step.id not in self._arrived:
-            # Where several steps pass, or all share one folder, files of the other steps are no cause for complaint.
+            # Where several steps pass, or all share one folder, files of the other steps are expected.
             several = step is not ROUNDS or self.inbox.resolve() == self.outbox.resolve()
             self._arrived[step.id] = Scanner(
                 self.inbox,
@@ -116,7 +116,7 @@ class EntityFolder:
         return self._arrived[step.id]
 
     def _own(self, up: Channel, entity: str) -> Scanner:
-        """Look for this entity's messages in the outbox; a damaged one is none."""
+        """Look for this entity's messages in the outbox; a damaged one does not count."""
         return Scanner(
             self.outbox,
             limit=up.limit(self.plan),
@@ -126,12 +126,12 @@ class EntityFolder:
 
 
 class ServerFolder:
-    """The server's end: a folder that fills, and one with what was published.
+    """The server's end: an incoming folder and one for what was published.
 
     Parameters
     ----------
     inbox, outbox : path-like
-        The folders; made if they are not there. They may be the same one.
+        The folders, created if missing; they may be the same folder.
     plan : Plan
         Whose messages are taken.
     """
@@ -144,14 +144,14 @@ class ServerFolder:
         _make(self.outbox)
 
     def submissions(self, step: Step) -> Iterator[Submission]:
-        """Give what arrived whole, by entity; see `ServerMailbox`."""
+        """Give the complete messages that arrived, by entity; see `ServerMailbox`."""
         found = self._scanner(step).messages()
         limit = step.up.limit(self.plan)
         for one in sorted(found, key=lambda one: (one.header.entity or "", one.receipt)):
             yield Submission(entity=one.header.entity or "", receipt=one.receipt, read=partial(read_again, one, limit))
 
     def rejected(self, step: Step) -> list[Rejected]:
-        """Give the files that were not taken when the folder was last looked through, and why."""
+        """Give the files that were rejected at the last check of the folder, and why."""
         own = self._shown if self.inbox.resolve() == self.outbox.resolve() else set()
         rejected = self._scanner(step).rejected
         return [one for one in rejected if one.name not in own and not _is_mark(self.plan, one.name)]
@@ -161,13 +161,13 @@ class ServerFolder:
         content = as_bytes(data)
         step.down.decode(content, self.plan)
         if not put_once(self._kept(step), content):
-            self._recorded(step)  # closed by a publication, not by whatever else may lie there
+            self._recorded(step)  # closed by a publication, not by any other file
             raise closed()
         self._show(step, content)
         return receipt(content)
 
     def published(self, step: Step) -> bytes | None:
-        """Give what was published, or None; also puts the visible file back if a crash came before it.
+        """Give what was published, or None; also restore the visible file after a crash.
 
         Raises
         ------
@@ -185,7 +185,7 @@ class ServerFolder:
             self._arrived[step.id] = Scanner(
                 self.inbox,
                 limit=step.up.limit(self.plan),
-                # Of several steps, files of the others are no cause for complaint.
+                # Of several steps, files of the others are expected.
                 ignore=lambda header: step is not ROUNDS and header.schema != step.up.schema,
                 refuse=partial(_other_step, step.up),
                 check=partial(_other_plan, step.up, self.plan),
@@ -193,7 +193,7 @@ class ServerFolder:
         return self._arrived[step.id]
 
     def _recorded(self, step: Step) -> bytes | None:
-        """Read the first copy, from a folder where others may write."""
+        """Read the first copy from a folder where others may write."""
         kept = self._kept(step)
         if not os.path.lexists(kept):
             return None
@@ -211,12 +211,12 @@ class ServerFolder:
         return content
 
     def _kept(self, step: Step) -> Path:
-        """The first copy, under a name that does not depend on the content: who makes it has published."""
+        """The first copy, under a name that does not depend on the content: creating it means publishing."""
         name = "" if step is ROUNDS else f"{step.id}."
         return self.outbox / f"{_mark(self.plan)}{name}published"
 
     def _show(self, step: Step, content: bytes) -> None:
-        """Put the copy that is carried, under a name that lets a receiver tell when it is complete."""
+        """Write the copy for transfer, under a name that lets a receiver tell when it is complete."""
         path = self.outbox / f"{self.plan.name}.{receipt(content)[:16]}.{step.down.suffix}"
         self._shown.add(path.name)
         if not put_once(path, content):
@@ -234,7 +234,7 @@ def _mark(plan: Plan) -> str:
 
 
 def _is_mark(plan: Plan, name: str) -> bool:
-    """Whether a file is one of these, which in a folder of all are nothing to complain about."""
+    """Whether a file is one of these, which are expected in a shared folder."""
     return name.startswith(_mark(plan)) and name.endswith("published")
 
 
@@ -255,7 +255,7 @@ def _not_own(up: Channel, plan: Plan, entity: str, header: Header) -> str | None
 
 
 def _other_plan(up: Channel, plan: Plan, header: Header, data: bytes) -> str | None:
-    """Name what differs in a message of another plan; those of this one the server decodes, and remembers the worse."""
+    """Name what differs in a message of another plan; the server decodes those of this plan."""
     if header.plan_hash == plan.hash:
         return None
     return _unsound(up, plan, header, data) or "a message of another plan"

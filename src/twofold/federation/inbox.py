@@ -1,6 +1,6 @@
-"""Look through a folder that strangers fill: which files are whole messages, and why the others are not taken.
+"""Check a folder that strangers fill: which files are complete messages, and why the others are rejected.
 
-Nothing about a file is believed but its bytes. Its name may be any (people rename), it may be a copy of another, half
+Only the bytes of a file are trusted. It may have any name (people rename), it may be a copy of another, half
 copied, a link out of the folder, a pipe that never ends, or not ours at all. What was seen once is remembered by the
 file's identity, size and times, so that looking again costs a `stat` per file and not a hash. However many files there
 are, one look ends.
@@ -36,7 +36,7 @@ CHANGING: Final = "changed while it was read; waiting until it rests"
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """A whole message in a file: where, what its header says, and the SHA-256 of its bytes."""
+    """A complete message in a file: its place, its header and the SHA-256 of its bytes."""
 
     path: Path
     header: Header
@@ -44,7 +44,7 @@ class Found:
 
 
 class Scanner:
-    """Looks through one folder again and again.
+    """Checks one folder repeatedly.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class Scanner:
         self._known: dict[Path, tuple[tuple[int, ...], Found | str | None]] = {}
 
     def messages(self) -> list[Found]:
-        """Give the whole messages, copies once, by name, a folder's files first; `rejected` says what else was there.
+        """Give the complete messages, each once, by name, a folder's files first; `rejected` lists the rest.
 
         Raises
         ------
@@ -105,7 +105,7 @@ class Scanner:
             raise unreadable(self.folder, error) from None
 
     def _look(self, path: Path) -> tuple[tuple[int, ...], Found | str | None]:
-        """Judge a file; also give what tells whether it is still the same, empty when that cannot be told."""
+        """Judge a file; also give a mark that shows whether it is unchanged, empty if that is unknown."""
         try:
             before = _mark(path.lstat())
             known = self._known.get(path)
@@ -117,7 +117,7 @@ class Scanner:
             return (), f"cannot be read: {error.strerror or type(error).__name__}"
 
     def _read(self, path: Path) -> Found | str | None:
-        """Judge a file by its bytes; None when it is to be ignored."""
+        """Judge a file by its bytes; None if it is to be ignored."""
         if (reason := self._unfit(path.lstat())) is not None:
             return reason
         with os.fdopen(open_plain(path), "rb") as file:
@@ -138,7 +138,7 @@ class Scanner:
         return self._judge(path, header, data)
 
     def _unfit(self, found: os.stat_result) -> str | None:
-        """Say why a file need not be read at all."""
+        """Say why a file need not be read."""
         if stat.S_ISLNK(found.st_mode):
             return "a link; links are not followed"
         if not stat.S_ISREG(found.st_mode):
@@ -148,7 +148,7 @@ class Scanner:
         return None
 
     def _judge(self, path: Path, header: Header, data: bytes) -> Found | str:
-        """Check the very bytes of which the receipt is taken."""
+        """Check exactly the bytes that the receipt covers."""
         mark = receipt(data)
         reason = _broken_promise(path, mark) or self._check(header, data)
         return Found(path=path, header=header, receipt=mark) if reason is None else reason
@@ -158,7 +158,7 @@ class Scanner:
 
 
 def read_again(found: Found, limit: int) -> bytes:
-    """Read the bytes of a message that was found, and none other.
+    """Read exactly the bytes of a message that was found.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ def _header(head: bytes, size: int) -> Header | str:
 
 
 def _broken_promise(path: Path, mark: str) -> str | None:
-    """Hold a file to the digest in its name, if it still has the name we gave it.
+    """Check a file against the digest in its name, if it still has its original name.
 
     Some programs claim the whole size first and fill it later: such a copy has its full length, and zeros in it.
     """
@@ -207,7 +207,7 @@ def _broken_promise(path: Path, mark: str) -> str | None:
 
 
 def _rests(path: Path, before: tuple[int, ...]) -> bool:
-    """Whether a file is as it was and old enough that another write would show in its times."""
+    """Whether a file is unchanged and old enough for another write to show in its times."""
     now = path.lstat()
     return _mark(now) == before and time.time() - max(now.st_mtime, now.st_ctime) > TICK
 
@@ -290,7 +290,7 @@ def _list_inner(folder: Path, found: list[Path], reject: _Reject, depth: int, mo
 
 
 def _entries(folder: Path, reject: _Reject, most: int) -> list[os.DirEntry[str]]:
-    """Read no more of a listing than is looked at; which part that is of a longer one, the disk decides."""
+    """Read only the checked part of a listing; for a longer one, the disk decides which part."""
     with os.scandir(folder) as listing:
         entries = list(islice(listing, most + 1))
     if len(entries) > most:

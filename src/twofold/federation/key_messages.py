@@ -89,7 +89,7 @@ class Survivors:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """An entity's shares of what takes the masks off, decoded."""
+    """An entity's shares for removing the masks, decoded."""
 
     entity: str
     content: UnmaskMessage = field(repr=False)
@@ -101,7 +101,7 @@ def encode_shares(content: SharesMessage, plan: Plan) -> bytes:
 
 
 def decode_shares(data: bytes, plan: Plan) -> Shares:
-    """Read an entity's shares, if they are whole and for this plan."""
+    """Read an entity's shares, if they are complete and for this plan."""
     record, body = _decode(data, plan, SHARES)
     content = SharesMessage.from_record(body)
     check_shares(content, secure_terms(plan))
@@ -114,7 +114,7 @@ def encode_participants(shares: Mapping[str, SharesMessage], plan: Plan) -> byte
 
 
 def decode_participants(data: bytes, plan: Plan) -> Participants:
-    """Read who shared; too few, or somebody the plan does not know, is refused."""
+    """Read who shared; too few, or a name that the plan does not know, is refused."""
     body, terms = _decode(data, plan, ROLL)[1], secure_terms(plan)
     every = [SharesMessage.from_record(one) for one in _listed(body, "shares")]
     for one in every:
@@ -142,14 +142,14 @@ def encode_answer(content: UnmaskMessage, plan: Plan) -> bytes:
 
 
 def decode_answer(data: bytes, plan: Plan) -> Answer:
-    """Read an entity's answer; whether its shares are right shows when masks are taken off."""
+    """Read an entity's answer; its shares are checked when the masks are removed."""
     record, body = _decode(data, plan, ANSWER)
     content = UnmaskMessage.from_record(body)
     return Answer(entity=_same(check_entity(record, plan), content.sender), content=content)
 
 
 def body_limit(plan: Plan, *, everybody: bool = False) -> int:
-    """Most bytes of a key message: of one entity, or of all of them in one.
+    """Most bytes of a key message: of one entity, or of all entities in one.
 
     Examples
     --------
@@ -201,7 +201,7 @@ def _same(entity: str, sender: str) -> str:
     return entity
 
 
-#: An entity may have so many times the promised users before its numbers could leave the modulus; it is refused then.
+#: An entity may have this many times the promised users; beyond that its numbers could exceed the modulus.
 ROOM: Final = 1_000
 
 
@@ -235,7 +235,7 @@ def modulus_bits(plan: Plan) -> int:
 
 @lru_cache(maxsize=16)
 def secure_terms(plan: Plan) -> Terms:
-    """Give the terms that all sides of a plan compute alike.
+    """Give the terms, which all sides of a plan compute in the same way.
 
     Raises
     ------

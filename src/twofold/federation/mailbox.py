@@ -96,7 +96,7 @@ class Step:
         return f"Step({self.id})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Be the same object in another process."""
+        """Stay the same object in another process."""
         return (_step, (self.id,))
 
 
@@ -117,7 +117,7 @@ def _step(name: StepId) -> Step:
 
 
 def _key_channel(schema: str, suffix: str, decoder: str, *, everybody: bool = False) -> Channel:
-    """Carry key messages; the library of ciphers is loaded when the first one comes."""
+    """Transfer key messages; the cipher library is loaded with the first one."""
 
     def decode(data: bytes, plan: Plan) -> Any:
         from twofold.federation import key_messages
@@ -145,7 +145,7 @@ ANSWERS: Final = Step(id=StepId.ANSWERS, up=_key_channel(ANSWER, "answer", "deco
 
 
 class Rejected(NamedTuple):
-    """Something that arrived and is not taken: its public name, and why."""
+    """Something that arrived and was rejected: its public name, and why."""
 
     name: str
     reason: str
@@ -153,7 +153,7 @@ class Rejected(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Submitted:
-    """A message that was handed over: the SHA-256 of its bytes, and whether it had not been there before."""
+    """A message that was handed over: the SHA-256 of its bytes, and whether it was new."""
 
     receipt: str
     new: bool
@@ -161,14 +161,14 @@ class Submitted:
 
 @dataclass(frozen=True, kw_only=True)
 class NothingYet:
-    """The server has not published, as far as can be seen; `rejected` says what is there instead."""
+    """The server has not visibly published yet; `rejected` says what arrived instead."""
 
     rejected: tuple[Rejected, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Submission:
-    """One message that arrived whole. Its bytes stay where they are until `read` is called.
+    """One complete message. Its bytes stay where they are until `read` is called.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ class Submission:
 
 @runtime_checkable
 class EntityMailbox(Protocol):
-    """The entity's end. Both calls may be made again at any time: after a crash, a timeout, or out of doubt."""
+    """The entity's end. Both calls may be repeated at any time, for example after a crash or a timeout."""
 
     def submit(self, step: Step, data: bytes, *, entity: str) -> Submitted:
         """Hand over the entity's message.
@@ -212,14 +212,14 @@ class ServerMailbox(Protocol):
     """The server's end."""
 
     def submissions(self, step: Step) -> Iterator[Submission]:
-        """Give what arrived whole, each message once however often it was sent.
+        """Give the complete messages that arrived, each once however often it was sent.
 
         Two different messages from one entity are both given: what to do with them is not for a transport to decide.
         """
         ...
 
     def rejected(self, step: Step) -> list[Rejected]:
-        """Give what arrived and was not taken, with the reason, as of the last time `submissions` was exhausted."""
+        """Give what arrived and was rejected, with the reason, as of the last complete pass of `submissions`."""
         ...
 
     def publish(self, step: Step, data: bytes) -> str:
@@ -235,7 +235,7 @@ class ServerMailbox(Protocol):
 
 
 def as_bytes(data: object) -> bytes:
-    """Refuse what is not bytes.
+    """Refuse anything but bytes.
 
     Examples
     --------
@@ -254,7 +254,7 @@ def as_bytes(data: object) -> bytes:
 
 
 def check_sender(data: bytes, entity: str) -> None:
-    """Refuse a message under another name than the one in its header, or one that is not whole."""
+    """Refuse a message whose name differs from its header, or an incomplete one."""
     header = read_header(data)
     if header.entity != check_entity_name(entity):
         raise BadMessage(
@@ -283,7 +283,7 @@ class InProcess:
         self._published: dict[StepId, bytes] = {}
 
     def submit(self, step: Step, data: bytes, *, entity: str) -> Submitted:
-        """Keep the entity's message; see `EntityMailbox`. After publication nothing new is taken."""
+        """Keep the entity's message; see `EntityMailbox`. After publication, nothing new is accepted."""
         content, mark = as_bytes(data), receipt(data)
         check_sender(content, entity)
         with self._lock:
@@ -307,7 +307,7 @@ class InProcess:
         yield from held
 
     def rejected(self, step: Step) -> list[Rejected]:  # noqa: ARG002
-        """Nothing: what is not taken is refused at once."""
+        """Nothing: a rejected message is refused at once."""
         return []
 
     def publish(self, step: Step, data: bytes) -> str:
@@ -325,7 +325,7 @@ class InProcess:
 
 
 def closed() -> RoundClosed:
-    """Refuse what comes after the end."""
+    """Refuse messages after publication."""
     return RoundClosed("the server has published and takes no further messages.", fix="fetch it, or start a new plan")
 
 

@@ -1,4 +1,4 @@
-"""Messages of a federation: the header that all of them have, and an entity's release.
+"""Messages of a federation: their common header, and an entity's release.
 
 A message that decodes fits the plan: its shapes, its units, its noise, its sender. Any other raises `BadMessage`,
 `PlanMismatch` or, where noise was seeded or a proof is missing in a real federation, `NotForRealUse`.
@@ -88,7 +88,7 @@ _SCHEMA = re.compile(r"(twofold\.[a-z]{1,20})/([0-9]{1,6})")
 
 @dataclass(frozen=True, kw_only=True)
 class Header:
-    """What a message says of itself, unchecked against any plan.
+    """The header of a message, not checked against a plan.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ class Header:
 
 
 def read_header(data: bytes) -> Header:
-    """Read what a message says of itself; cheap, bounded, and enough of it if only the beginning has arrived.
+    """Read the header of a message; cheap and bounded, and the beginning of the message is enough.
 
     Examples
     --------
@@ -133,7 +133,7 @@ def read_header(data: bytes) -> Header:
 
 
 def common_record(schema: str, plan: Plan) -> dict[str, Any]:
-    """Fields that both rounds have: the whole plan is in it, so that a mismatch can name what differs."""
+    """Fields of both rounds; they include the whole plan, so that an error can name what differs."""
     return {
         "schema": schema,
         "plan": plan.as_dict(),
@@ -144,7 +144,7 @@ def common_record(schema: str, plan: Plan) -> dict[str, Any]:
 
 
 def check_header(record: Mapping[str, Any], plan: Plan, *, schema: str) -> None:
-    """Refuse a record of another kind, version, catalog or plan, and say which it is."""
+    """Refuse a record of another kind, version, catalog or plan, and name the difference."""
     found = field(record, "schema", str)
     if found != schema:
         raise _other_schema(found, schema)
@@ -170,7 +170,7 @@ def check_header(record: Mapping[str, Any], plan: Plan, *, schema: str) -> None:
 
 
 def check_entity(record: Mapping[str, Any], plan: Plan) -> str:
-    """Refuse a sender without a usable name, or who is not among those the plan names."""
+    """Refuse a sender without a valid name, or one that the plan does not name."""
     name = _entity(record)
     if plan.entities and name not in plan.entities:
         raise PlanMismatch(
@@ -183,7 +183,7 @@ def check_entity(record: Mapping[str, Any], plan: Plan) -> str:
 
 
 def note_of(record: Mapping[str, Any]) -> str:
-    """Give the note, if it can be shown to a person: printable, and not long."""
+    """Give the note, if it is printable and short."""
     note = str(field(record, "note", str))
     if len(note) > _LONGEST_NOTE or not all(sign.isprintable() or sign == "\n" for sign in note):
         raise BadMessage("the note is not printable.", expected=f"at most {_LONGEST_NOTE:,} printable characters")
@@ -238,7 +238,7 @@ _ROUNDING: Final = 1e-9
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ReleaseMessage:
-    """One entity's message of round 1, as bytes and as what they say.
+    """One entity's message of round 1, as bytes and decoded.
 
     Parameters
     ----------
@@ -264,7 +264,7 @@ class ReleaseMessage:
         return receipt(self.data)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the bytes, whole or not at all."""
+        """Write the bytes, completely or not at all."""
         write_whole(path, self.data)
 
 
@@ -303,7 +303,7 @@ def encode_release(content: Content, *, entity: str, plan: Plan) -> bytes:
 
 
 def decode_release(data: bytes, plan: Plan) -> ReleaseMessage:
-    """Read an entity's message, if it is whole and sound and was made by this plan.
+    """Read an entity's message, if it is complete, valid and of this plan.
 
     Examples
     --------
@@ -362,7 +362,7 @@ def _check_real(record: Mapping[str, Any], plan: Plan) -> None:
 
 
 def _check_public(record: Mapping[str, Any], units: Units, noise: Noise, spec: ReleaseSpec) -> None:
-    """Refuse units and noise other than those the plan's public numbers imply."""
+    """Refuse units and noise that differ from those the plan's public numbers imply."""
     made_by = field(record, "mechanism", str)
     if made_by != spec.mechanism or noise.law != spec.noise.law:
         raise BadMessage("the message was made by another mechanism.", expected=f"{spec.mechanism}")
@@ -392,7 +392,7 @@ CHECKS: Final = 2
 
 
 def array_bytes(plan: Plan) -> int:
-    """Most bytes that the arrays of a message have; in a secure sum numbers take as many as the modulus does."""
+    """Most bytes of the arrays of a message; in a secure sum, a number takes as many as the modulus."""
     if plan.secure is not None:
         return (_summed(plan) + CHECKS) * (_bits(plan) // 8)
     return 8 * plan.spec.most_numbers
@@ -404,7 +404,7 @@ def _summed(plan: Plan) -> int:
 
 
 def _layouts(container: Container, plan: Plan) -> dict[str, Layout]:
-    """Arrays a message must hold; where private data decide the number of rows, as many as it says, within bounds."""
+    """Arrays a message must hold; if private data decide the number of rows, as many as stated, within bounds."""
     if plan.secure is not None:
         return {"masked": Layout(dtype="U8", shape=(_summed(plan) + CHECKS, _bits(plan) // 8))}
     spec, rows = plan.spec, plan.spec.rows
@@ -422,7 +422,7 @@ def _layouts(container: Container, plan: Plan) -> dict[str, Layout]:
 def _content(
     arrays: Mapping[str, NDArray[Any]], record: Mapping[str, Any], plan: Plan, *, units: Units, noise: Noise
 ) -> Content:
-    """Give what the arrays of a message mean."""
+    """Decode the arrays of a message."""
     spec = plan.spec
     made: dict[str, Any] = {
         "mechanism": spec.mechanism,

@@ -1,4 +1,4 @@
-"""The plan: every public parameter of a federation, in one place, with a hash all sides compare."""
+"""The plan: every public parameter of a federation in one place, with a hash that all sides compare."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _kept_features(value: object) -> FeaturesKey | None:
 
 
 def _kept_names(value: object) -> tuple[str, ...]:
-    """Sorted: the order says nothing, and equal plans have equal hashes."""
+    """Sort the names, so that equal plans have equal hashes."""
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise BadPlan("entities must be a list.", found=type(value).__name__, expected='["st-anna", "st-bern"]')
     names = tuple(sorted(check_entity_name(one) for one in value))
@@ -87,7 +87,7 @@ def _items(data: Mapping[str, Any]) -> int:
 
 
 def _usual_items(data: Mapping[str, Any]) -> int:
-    """Three times the root of the catalog, between 10 and 100: noise grows with it and few people have more."""
+    """Three times the root of the catalog's length, from 10 to 100: noise grows with it, and few people have more."""
     items = _items(data)
     return min(items, _MOST_ITEMS_OF_A_USER, max(10, round(3 * math.sqrt(items))))
 
@@ -258,7 +258,7 @@ class Plan(FieldTable):
 
     @property
     def expected_entities(self) -> int:
-        """How many entities may answer."""
+        """Number of entities that may answer."""
         return len(self.entities) or self.n_entities
 
     @property
@@ -293,14 +293,14 @@ class Plan(FieldTable):
 
     @cached_property
     def budget(self) -> PureDP | ApproxDP:
-        """What the one release of an entity costs."""
+        """Cost of an entity's one release."""
         if self.delta == 0:
             return PureDP(epsilon=self.epsilon)
         return ApproxDP(epsilon=self.epsilon, delta=self.delta)
 
     @property
     def across(self) -> PureDP | ApproxDP:
-        """Price for a holder in several entities: of several releases, or of one sum that they move several times."""
+        """Price for a holder in several entities: several releases, or one sum that the holder moves several times."""
         if not self.parameters.honest or self.unit.entities == 1:
             return self.unit.across(self.budget)
         whole = self.unit.across_one_noise(self.parameters.budget)
@@ -308,17 +308,17 @@ class Plan(FieldTable):
 
     @property
     def release_mechanism(self) -> Mechanism:
-        """The mechanism that runs: the one named, or the one "auto" chooses."""
+        """The mechanism that runs: as named, or as chosen by "auto"."""
         return self.choice.mechanism
 
     @cached_property
     def choice(self) -> Choice:
-        """The mechanism that runs, and the reason where "auto" chose it."""
+        """The mechanism that runs, and the reason if "auto" chose it."""
         return resolve(self.mechanism, self.parameters)
 
     @cached_property
     def spec(self) -> ReleaseSpec:
-        """What every message of this plan has in common; refused where messages could not be added up."""
+        """The common properties of all messages of this plan; refused if messages could not be added up."""
         try:
             stated = self.release_mechanism.spec(self.parameters)
         except BadPlan:
@@ -348,13 +348,13 @@ class Plan(FieldTable):
         return canonical_json(self.as_dict())
 
     def as_dict(self) -> dict[str, Any]:
-        """Give plain JSON; what `from_dict` reads."""
+        """Give plain JSON, as `from_dict` reads it."""
         record = {name: getattr(self, name) for name in type(self).model_fields}
         record["catalog"] = {"hash": self.catalog.hash, "n_items": self.catalog.n_items}
         record["unit"] = self.unit.as_dict()
         record["entities"] = list(self.entities)
         record["epsilon"], record["delta"] = str(self.epsilon), str(self.delta)
-        # Younger than the format: left out where there are none, so that older plans keep their hashes.
+        # Newer than the format: left out when absent, so that older plans keep their hashes.
         table, secure = record.pop("features"), record.pop("secure")
         record |= {} if table is None else {"features": {"hash": table.hash, "n_features": table.n_features}}
         record |= {} if secure is None else {"secure": secure.as_dict()}
@@ -362,7 +362,7 @@ class Plan(FieldTable):
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Plan:
-        """Read what `as_dict` wrote; an unknown schema or field is refused by name."""
+        """Read a record of `as_dict`; an unknown schema or field is refused by name."""
         rest = dict(record)
         schema = rest.pop("schema", None)
         if schema != SCHEMA:
@@ -395,7 +395,7 @@ class Plan(FieldTable):
         return read_plan(path)
 
     def write(self, path: str | PathLike[str]) -> None:
-        """Write a plan file with a comment at every field, whole or not at all."""
+        """Write a plan file with a comment at every field, completely or not at all."""
         from twofold.federation.plan_file import write_plan
 
         write_plan(self, path)
@@ -420,7 +420,7 @@ class Plan(FieldTable):
 
 
 def _check_together(plan: Plan) -> None:
-    """Check what fields say together, in the order a reader meets them."""
+    """Check combinations of fields, in the order in which a reader meets them."""
     if plan.max_items > plan.n_items:
         raise BadPlan(
             "{parameter} is larger than the catalog.",
@@ -492,7 +492,7 @@ def _check_order(sharing: str | None, sending: str | None) -> None:
 
 
 def _check_roster(plan: Plan) -> None:
-    """Entities and keys are the same names; a plan made with the keys alone takes its names from them."""
+    """Match the names of entities and keys; a plan made with keys alone takes its names from them."""
     keys = plan.secure.keys if plan.secure is not None else None
     if plan.secure is not None and plan.secure.roster and not plan.entities:
         raise BadPlan(
@@ -512,7 +512,7 @@ def _check_roster(plan: Plan) -> None:
 
 
 def _check_alone(plan: Plan) -> None:
-    """Hold a secure sum to messages that can be added up, and to the largest ε it allows one message alone."""
+    """Check that messages of a secure sum can be added up, and the largest ε allowed to one message alone."""
     if plan.secure is None:
         return
     stated = plan.spec.sum  # said now, not when keys are already shared

@@ -1,10 +1,10 @@
-"""A plan as a file a person can read, write and argue about: TOML, one comment per field.
+"""A plan as a file that people can read, write and discuss: TOML, one comment per field.
 
 How the file is written (order, spaces, comments, ``0.1`` or ``"1/10"``) does not change the plan, nor its hash. Every
 field must be there, so that a plan never depends on the defaults of a version; only `centre`, `l1_cap`, `l2_cap`,
 `deadline` and the tables `features` and `secure` may be left out, which means "none". The file may also say where the
 item list is (``catalog.file``, seen from the plan's folder), the table of features and the list of keys; that differs
-from place to place and is no part of the plan: their hashes are.
+from place to place and is not part of the plan: their hashes are.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def write_plan(
     features_file: str | PathLike[str] | None = None,
     keys_file: str | PathLike[str] | None = None,
 ) -> None:
-    """Write a plan file with a comment at every field, whole or not at all.
+    """Write a plan file with a comment at every field, completely or not at all.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def write_plan(
 
 
 def _held(plan: Plan) -> list[str]:
-    """Tables that this plan was made with, not only with their hashes."""
+    """Tables that this plan holds itself, not only their hashes."""
     keys = None if plan.secure is None else plan.secure.keys
     return [table for table, held in (("features", plan.features_table), ("secure", keys)) if held is not None]
 
@@ -113,7 +113,7 @@ def _write_table(plan: Plan, table: str, target: Path) -> None:
 
 
 def _refuse_other(table: str, target: Path, file: Path) -> None:
-    """Write over an older table of the same plan file, and over nothing else."""
+    """Overwrite an older table of the same plan file, and nothing else."""
     if target != file:
         if not target.exists():
             return
@@ -140,12 +140,12 @@ def _read_table(table: str, path: Path) -> Features | Roster:
 
 
 def catalog_path(path: str | PathLike[str]) -> Path | None:
-    """Say where a plan file says the item list is; None when it does not say."""
+    """Give the path of the item list in a plan file; None if the file names none."""
     return _named(read_toml(path), "catalog", Path(path).parent)
 
 
 def with_tables(plan: Plan, record: Mapping[str, Any], folder: Path) -> Plan:
-    """Give a plan the public tables that its file names: features and keys, if they are there and have its hashes."""
+    """Attach the public tables that the plan file names: features and keys, if present and of the plan's hashes."""
     changes: dict[str, Any] = {}
     table, keys = _named(record, "features", folder), _named(record, "secure", folder)
     if plan.features is not None and table is not None and table.exists():
@@ -176,7 +176,7 @@ def _named(record: Mapping[str, Any], table: str, folder: Path) -> Path | None:
 
 
 def read_toml(path: str | PathLike[str]) -> dict[str, Any]:
-    """Read a TOML file; what is wrong with it is said with the line."""
+    """Read a TOML file; an error gives the line."""
     file = Path(path)
     try:
         with file.open("rb") as opened:
@@ -203,7 +203,7 @@ def read_toml(path: str | PathLike[str]) -> dict[str, Any]:
 
 
 def parse_plan(record: Mapping[str, Any]) -> Plan:
-    """Make a plan of what a TOML file holds.
+    """Make a plan from the content of a TOML file.
 
     Examples
     --------
@@ -228,7 +228,7 @@ def parse_plan(record: Mapping[str, Any]) -> Plan:
                 optional=(*(one.name for one in SecureSum.notes() if one.optional), "file"),
             )
     given = {**dict.fromkeys(_OPTIONAL), **record}
-    for table in ("catalog", "features", "secure"):  # where a list lies is no part of what was agreed
+    for table in ("catalog", "features", "secure"):  # the path of a list is not part of the plan
         if isinstance(given.get(table), dict):
             given[table] = {name: value for name, value in given[table].items() if name != "file"}
     if isinstance(given["secure"], dict) and isinstance(given["secure"].get("share_deadline"), datetime):
@@ -299,7 +299,7 @@ def _seen_from(file: Path, folder: Path) -> str | None:
     try:
         name = Path(os.path.relpath(file, folder)).as_posix()
         name.encode()
-    except ValueError:  # another drive on Windows, or a name that is no text
+    except ValueError:  # another drive on Windows, or a name that is not text
         return None
     return name
 
@@ -329,7 +329,7 @@ def _literal(value: object) -> str:
 
 
 def _fraction(value: Fraction) -> str:
-    """As a number where its shortest text is exactly that number, else as a text in quotes."""
+    """Write a number if its shortest text is exact, otherwise text in quotes."""
     if value.denominator == 1 and value.numerator < 10**15:
         return str(value.numerator)
     text = repr(float(value))

@@ -1,4 +1,4 @@
-"""What a plan says about the secure sum: how many must stay, how many may collude, and under which keys."""
+"""The secure sum in a plan: how many entities must stay, how many may collude, and their keys."""
 
 from __future__ import annotations
 
@@ -103,27 +103,27 @@ class SecureSum(FieldTable):
 
     @property
     def keys(self) -> Roster | None:
-        """The list of keys, when this was made with it; only its hash is part of the plan."""
+        """The list of keys, if known here; only its hash is part of the plan."""
         keys: Roster | None = self._keys
         return keys
 
     @property
     def answers(self) -> int:
-        """How many answers take the masks off."""
+        """Number of answers that remove the masks."""
         return self.threshold or self.survivors
 
     def least_present(self, entities: int) -> int:
-        """How many of so many entities must have shared their keys."""
+        """Number of entities that must have shared their keys."""
         return self.present or entities
 
     def honest(self, entities: int) -> int:
-        """Give the fewest entities whose noise no reader knows, in any sum that even a lying server can lay open.
+        """Give the fewest entities whose noise stays secret in any sum that even a dishonest server can reveal.
 
         Privacy
         -------
         See `twofold.secure_sum.terms.honest_in_any_sum`, which has the proof. What is published goes to every
         participant, and each knows its own numbers and noise: so even where nobody colludes with the server, one of the
-        survivors does not count. The noise is shared among so many.
+        survivors does not count. The noise is shared among that many.
         """
         from twofold.secure_sum.terms import honest_in_any_sum  # loads the library of ciphers
 
@@ -142,13 +142,13 @@ class SecureSum(FieldTable):
         return type(self)(**{**same, "roster": self.keys or self.roster, **changes})
 
     def as_dict(self) -> dict[str, Any]:
-        """Give plain JSON; what `from_dict` reads."""
+        """Give plain JSON, as `from_dict` reads it."""
         record: dict[str, Any] = {name: getattr(self, name) for name in type(self).model_fields}
         return record | {"most_alone": None if self.most_alone is None else str(self.most_alone)}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> SecureSum:
-        """Read what `as_dict` wrote."""
+        """Read a record of `as_dict`."""
         if not isinstance(record, Mapping):
             raise BadPlan("the secure-sum part of the plan has the wrong form.", parameter="secure")
         return cls(**record)

@@ -23,7 +23,7 @@ _LARGEST: Final = 2 * 1024**3
 
 @dataclass(frozen=True, kw_only=True)
 class CatalogKey:
-    """Hash and length of a catalog: all that the server knows of it.
+    """Hash and length of a catalog: the only parts that the server knows.
 
     Examples
     --------
@@ -41,7 +41,7 @@ class CatalogKey:
 
     @classmethod
     def of(cls, catalog: Any) -> CatalogKey:
-        """Take hash and length of anything that has both; a key stays as it is."""
+        """Take hash and length of any object that has both; a key stays unchanged."""
         if isinstance(catalog, CatalogKey):
             return catalog
         if not hasattr(catalog, "hash") or not hasattr(catalog, "items") or not hasattr(catalog, "__len__"):
@@ -56,7 +56,7 @@ class CatalogKey:
 
 @dataclass(frozen=True, kw_only=True)
 class FeaturesKey:
-    """Hash and size of a table of features: all of it that is part of a plan.
+    """Hash and size of a table of features: the only parts that belong to a plan.
 
     Examples
     --------
@@ -73,7 +73,7 @@ class FeaturesKey:
 
     @classmethod
     def of(cls, given: Any) -> FeaturesKey:
-        """Take hash and size of a table; a key stays as it is."""
+        """Take hash and size of a table; a key stays unchanged."""
         if isinstance(given, FeaturesKey):
             return given
         if not isinstance(given, Features):
@@ -87,13 +87,13 @@ class FeaturesKey:
 
 
 def save_features(features: Features, path: str | PathLike[str]) -> None:
-    """Write the table, whole or not at all."""
+    """Write the table, completely or not at all."""
     record = {"schema": _SCHEMA, "names": list(features.names)}
     write_whole(path, pack_sealed(record, {"matrix": features.matrix}))
 
 
 def load_features(path: str | PathLike[str]) -> Features:
-    """Read a table that `save_features` wrote.
+    """Read a table of `save_features`.
 
     Raises
     ------

@@ -24,7 +24,7 @@ _PATIENCE = 10.0
 
 
 def new_keys(path: str | PathLike[str], entity: str) -> Roster:
-    """Make the secret keys of an entity for one plan; gives the public ones, for the plan.
+    """Make the secret keys of an entity for one plan; return the public ones, for the plan.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class KeyStore:
 
     @property
     def plan_hash(self) -> str | None:
-        """Hash of the plan that the keys are tied to, if they are."""
+        """Hash of the plan that the keys are tied to, if any."""
         data = self._stored("plan")
         return None if data is None else data.decode(errors="replace").partition(" ")[0]
 
@@ -81,7 +81,7 @@ class KeyStore:
         return self._stored("message") is not None
 
     def bind(self, plan_hash: str, version: str = "1") -> None:
-        """Tie the keys to a plan and a version of the data, or refuse others than they are tied to."""
+        """Tie the keys to a plan and a version of the data; refuse any other plan or version."""
         tied = f"{plan_hash} {version}".encode(errors="backslashreplace")
         if self._once("plan", tied) == tied:
             return
@@ -100,7 +100,7 @@ class KeyStore:
         )
 
     def keep_participants(self, digest: str) -> None:
-        """Write down which list this entity masks for, before it does; another one is refused from then on."""
+        """Record which list this entity masks for, before it does; any other list is refused from then on."""
         if self._once("roll", digest.encode()) != digest.encode():
             raise PlanMismatch(
                 "the server published another list of key sharers earlier.",
@@ -110,7 +110,7 @@ class KeyStore:
             )
 
     def keep_message(self, receipt: str) -> None:
-        """Write down which message leaves under the masks, before it does; another one is refused from then on."""
+        """Record which message leaves under the masks, before it does; any other is refused from then on."""
         if self._once("message", receipt.encode()) != receipt.encode():
             raise PrivacyError(
                 "these keys have masked another message before; this one is not handed out.",
@@ -120,11 +120,11 @@ class KeyStore:
             )
 
     def answered(self) -> bytes | None:
-        """Give the answer of earlier, if there was one."""
+        """Give the earlier answer, if there was one."""
         return self._stored("answer")
 
     def keep_answer(self, data: bytes) -> bytes:
-        """Store the answer before it is sent; gives the stored one, which may be that of another process."""
+        """Store the answer before it is sent; return the stored one, which may come from another process."""
         if self._once("answer", data) != data:
             raise PrivacyError(
                 "another answer was stored meanwhile; nothing is sent.", fix="run the same again", parameter="answer"
@@ -142,7 +142,7 @@ class KeyStore:
         return read_limited(file, _LARGEST, links=False) if os.path.lexists(file) else None
 
     def _once(self, what: str, data: bytes) -> bytes:
-        """Store something once and for all; gives what is stored."""
+        """Store a value permanently; return the stored value."""
         if self._path is None:
             return self._held.setdefault(what, data)
         with self._locked():  # a stick without hard links has no other way to agree on one winner
@@ -167,7 +167,7 @@ class KeyStore:
 
 
 def _refuse_left(path: Path) -> None:
-    """Refuse to make keys where those of earlier ones left their memory: they would be tied to that plan."""
+    """Refuse to make keys beside the records of earlier keys: they would be tied to the earlier plan."""
     left = [name for what in _BESIDE if os.path.lexists(path.with_name(name := f"{path.name}.{what}"))]
     if left:
         raise PlanMismatch(

@@ -21,7 +21,7 @@ MOST_ENTITIES: Final = 2_000
 
 
 class Roster(Mapping[str, PublicKeys]):
-    """Names and public keys of everybody who takes part; its hash stands in the plan, so nobody can swap a key.
+    """Names and public keys of all participants; the plan holds its hash, so nobody can swap a key.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class Roster(Mapping[str, PublicKeys]):
 
     @property
     def text(self) -> str:
-        """Canonical JSON; what `from_text` reads."""
+        """Canonical JSON, as `from_text` reads it."""
         return canonical_json({"schema": _SCHEMA, "keys": {name: one.to_record() for name, one in self.items()}})
 
     @property
@@ -88,7 +88,7 @@ class Roster(Mapping[str, PublicKeys]):
 
     @classmethod
     def joined(cls, parts: Iterable[Mapping[str, PublicKeys]]) -> Roster:
-        """Join the keys that entities sent; a name twice is refused."""
+        """Join the keys that entities sent; a repeated name is refused."""
         every: dict[str, PublicKeys] = {}
         for part in parts:
             for name, keys in part.items():
@@ -111,5 +111,5 @@ class Roster(Mapping[str, PublicKeys]):
             raise BadPlan("this is not a list of public keys.", found="no text", parameter="roster") from None
 
     def write(self, path: str | PathLike[str]) -> None:
-        """Write a file of keys, whole or not at all."""
+        """Write a file of keys, completely or not at all."""
         write_whole(path, self.text.encode())

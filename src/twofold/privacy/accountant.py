@@ -1,4 +1,4 @@
-"""What events cost: exact sums where ε is pure, dp-accounting where noise is Gaussian, else a refusal.
+"""The cost of events: exact sums for pure ε, dp-accounting for Gaussian noise, a refusal for anything else.
 
 An event is reduced to two lists of things that are proven about it:
 
@@ -51,7 +51,7 @@ _SEEDED = "the noise was seeded and can be repeated"
 
 @dataclass(frozen=True)
 class _Parts:
-    """Proven costs inside an event: pure ε one by one, ρ summed, and why it is not private if it is not."""
+    """Proven costs inside an event: pure ε one by one, ρ summed, and the reason if it is not private."""
 
     pure: tuple[Fraction, ...] = ()
     rho: Fraction = Fraction(0)
@@ -95,7 +95,7 @@ def price(event: Event, *, as_if_private: bool = False) -> Guarantee:
 
 
 def spent(event: Event, *, delta: Number = 0, as_if_private: bool = False) -> ApproxDP | NotPrivate:
-    """(ε, δ) cost of an event: the least of the bounds that are proven for it.
+    """(ε, δ) cost of an event: the smallest of its proven bounds.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ def _checked(event: Event, as_if_private: bool) -> _Parts:
 
 
 def _parts(event: Event) -> _Parts:
-    """Reduce an event; exact types only, so that a subclass with other meaning is not mistaken."""
+    """Reduce an event; exact types only, so that a subclass with another meaning is not mistaken for it."""
     kind = type(event)
     if kind is SequentialEvent:
         return _sequential([_parts(one) for one in event.events])  # type: ignore[attr-defined]
@@ -168,7 +168,7 @@ def _sequential(parts: list[_Parts]) -> _Parts:
 
 
 def _parallel(parts: list[_Parts]) -> _Parts:
-    """Dearest part; the many ε of a part are joined, since different parts have different lists."""
+    """Most expensive part; the ε of a part are joined, since different parts have different lists."""
     dearest = max(sum(one.pure, Fraction(0)) for one in parts)
     return _Parts(
         pure=(dearest,) if dearest else (),

@@ -59,7 +59,7 @@ class _Serialised:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, str]) -> Self:
-        """Read what `as_dict` wrote; anything else is refused."""
+        """Read a record of `as_dict`; anything else is refused."""
         expected = {"kind", *(field.name for field in fields(cls))}  # type: ignore[arg-type]
         if set(record) != expected or record["kind"] != cls.kind:
             raise BadPrivacyParameter(
@@ -275,7 +275,7 @@ G = TypeVar("G", PureDP, ApproxDP, ZCDP)
 
 
 def guarantee_from_dict(record: Mapping[str, str]) -> Guarantee:
-    """Read any guarantee that `as_dict` wrote.
+    """Read any guarantee from a record of `as_dict`.
 
     Examples
     --------
@@ -349,7 +349,7 @@ def _proportions(total: G, weights: Mapping[str, Number]) -> tuple[tuple[str, G]
 
 
 def _above(number: float) -> Fraction:
-    """Fraction a little above a float: past its rounding error, and short enough to read."""
+    """Fraction slightly above a float: past its rounding error, and short enough to read."""
     return Fraction(f"{number * (1 + 1e-9):.12e}")
 
 
@@ -380,7 +380,7 @@ def _rdp_epsilon(rho: float, log_delta: float) -> float:
 
 
 def best_guess(epsilon: float, delta: float = 0.0) -> float:
-    r"""Give how often an attacker can be right who must say whether one person took part, from even odds.
+    r"""Give how often an attacker who guesses whether one person took part can be right, from even odds.
 
     Privacy
     -------

@@ -73,7 +73,7 @@ class Figure:
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """Everything the page says. Only public facts: no data digest, no nonce, no count of people."""
+    """The content of the page. Only public facts: no data digest, no nonce, no count of people."""
 
     dataset: str
     at: str
@@ -105,12 +105,12 @@ class Card:
 
     @property
     def guess(self) -> float:
-        """Best guess of whoever sees everything that left, as it is meant to be seen."""
+        """Best guess of an attacker who sees everything that left, in the intended form."""
         return max(figure.guess for figure in self.figures if figure.headline)
 
     @property
     def alone(self) -> Figure | None:
-        """What holds for this message alone, should everybody else in its secure sum collude; None without one."""
+        """The figure for this message alone if all others in its secure sum collude; None without a secure sum."""
         return next((figure for figure in self.figures if figure.meaning.startswith(ALONE)), None)
 
     def as_dict(self) -> dict[str, Any]:
@@ -126,7 +126,7 @@ class Card:
 
 
 def card_from_ledger(ledger: Ledger, *, record: int | None = None) -> Card:
-    """Make the card of a release from what its ledger holds.
+    """Make the card of a release from its ledger.
 
     Parameters
     ----------
@@ -253,7 +253,7 @@ def alone_cost(events: list[Event], guarantee: PureDP | ApproxDP) -> Cost:
 
 
 def _across_sum(unit: Unit, events: list[Event], guarantee: PureDP | ApproxDP) -> Cost:
-    """Price for a holder in several entities of one secure sum: all of them meet the same noise."""
+    """Price for a holder in several entities of one secure sum, which share the same noise."""
     if isinstance(guarantee, PureDP):
         return cost_of(_priced(unit.across_one_noise(guarantee)))
     shares = [one for event in events for one in flatten(event) if isinstance(one, DiscreteGaussianShareEvent)]
@@ -290,7 +290,7 @@ _AGAINST = (
 
 
 def against(parties: int = 1) -> str:
-    """Say who may look, and in a secure sum under which condition.
+    """Say against whom the guarantee holds, and in a secure sum under which condition.
 
     Examples
     --------
@@ -306,7 +306,7 @@ def against(parties: int = 1) -> str:
 
 
 def brief(cost: Cost) -> str:
-    """Print a cost with three digits, rounded up: a card may overstate what was spent and never understate it.
+    """Print a cost with three digits, rounded up: a card may overstate what was spent but never understate it.
 
     Examples
     --------
@@ -318,7 +318,7 @@ def brief(cost: Cost) -> str:
 
 
 def rounded_up(amount: Fraction | float) -> str:
-    """Three digits, never less than it is: a promise may be kept better than said, and not worse.
+    """Round up to three digits: the guarantee may be better than stated, never worse.
 
     Examples
     --------
@@ -336,7 +336,7 @@ def rounded_up(amount: Fraction | float) -> str:
 
 
 def percent(share: float) -> str:
-    """Print a probability; never as 100% when it is less.
+    """Print a probability; never as 100% if it is less.
 
     Examples
     --------
@@ -375,7 +375,7 @@ def spread(event: Event) -> float | None:
 
 
 def describe(event: Event) -> list[str]:
-    """Say what was done, one line per single event; equal lines once, with their number.
+    """Describe what was done, one line per single event; equal lines once, with their number.
 
     Examples
     --------
@@ -429,7 +429,7 @@ def parties(events: Sequence[Event]) -> int:
 def not_promised(
     unit: Unit, *, seeded: bool, parties: int = 1, alone: bool = False, about: Mapping[str, Any]
 ) -> Sequence[str]:
-    """List what nobody should read into the guarantee; `alone` where a share of the noise has a price of its own.
+    """List what the guarantee does not cover; `alone` if a single share of the noise has its own price.
 
     Examples
     --------

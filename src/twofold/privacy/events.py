@@ -1,4 +1,4 @@
-r"""What was released, described completely: frozen records that say everything and compute nothing.
+r"""Complete descriptions of what was released: frozen records that compute nothing.
 
 An event is known before anything is drawn, so that a ledger can reserve its cost first. It names the
 mechanism, the sensitivity, the noise, the grid, the unit with its adjacency, and whether the noise was
@@ -54,7 +54,7 @@ _KINDS: dict[str, type[Event]] = {}
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """What every event states: whose presence is hidden, and whether the noise can be repeated.
+    """The common part of all events: whose presence is hidden, and whether the noise can be repeated.
 
     Parameters
     ----------
@@ -276,7 +276,7 @@ class SequentialEvent(Event):
 
     @classmethod
     def of(cls, *events: Event) -> SequentialEvent:
-        """Compose events that state the same unit."""
+        """Compose events with the same unit."""
         return cls(unit=_common_unit(events), seeded=any(map(is_seeded, events)), events=events)
 
 
@@ -298,7 +298,7 @@ class ParallelEvent(Event):
 
     @classmethod
     def of(cls, *events: Event) -> ParallelEvent:
-        """Put side by side events that state the same unit."""
+        """Put events with the same unit side by side."""
         return cls(unit=_common_unit(events), seeded=any(map(is_seeded, events)), events=events)
 
 
@@ -374,7 +374,7 @@ def _common_unit(events: tuple[Event, ...]) -> Unit:
 
 
 def _check(event: Event, name: str, kind: str) -> None:
-    """Hold a field to its declared type: positive fractions, positive whole numbers, plain bools."""
+    """Check the declared type of a field: positive fractions, positive whole numbers, plain bools."""
     value = getattr(event, name)
     if kind == "Fraction":
         object.__setattr__(event, name, positive(cast(Number, value), name=name))
@@ -389,7 +389,7 @@ def _check(event: Event, name: str, kind: str) -> None:
 
 
 def _check_inner(event: Event) -> None:
-    """Hold a composed event, however it was made, to the unit and the mark of the events inside it."""
+    """Check that a composed event has the unit and the mark of the events inside it."""
     inner: tuple[Event, ...] = getattr(event, "events", ())
     _common_unit((event, *inner))
     if not event.seeded and any(map(is_seeded, inner)):
@@ -412,7 +412,7 @@ def _plain(value: object) -> object:
 
 @dataclass(frozen=True, kw_only=True)
 class Released(Generic[T]):
-    """A released value with its event; one is not to be had without the other.
+    """A released value with its event; neither comes without the other.
 
     Examples
     --------
@@ -426,5 +426,5 @@ class Released(Generic[T]):
 
     @property
     def not_private(self) -> bool:
-        """True when the noise was seeded or the step had none."""
+        """True if the noise was seeded or missing."""
         return any(one.seeded or isinstance(one, NonPrivateEvent) for one in (self.event, *flatten(self.event)))

@@ -74,7 +74,7 @@ class Grid:
 
     @property
     def step(self) -> Fraction:
-        """What one grid unit is worth."""
+        """The value of one grid unit."""
         return Fraction(2) ** self.exponent
 
     def put(self, values: ArrayLike) -> Integers:
@@ -97,7 +97,7 @@ class Grid:
         return rounded.astype(np.int64)
 
     def back(self, integers: ArrayLike) -> NDArray[np.float64]:
-        """Give grid integers their worth as real numbers; this is post-processing.
+        """Turn grid integers into real numbers; this is post-processing.
 
         Examples
         --------
@@ -228,7 +228,7 @@ def _totals(amounts: Integers, sizes: Integers) -> Integers:
 
 
 def _beyond(amounts: Integers, sizes: Integers, most: Integers) -> NDArray[np.bool_]:
-    """Which records have an entry larger than `most` of that record."""
+    """Mark records that have an entry larger than their `most`."""
     if int(amounts.max(initial=0)) <= int(most.min(initial=_ROOM)):
         return np.zeros(sizes.size, dtype=np.bool_)
     flags = (amounts > np.repeat(most, sizes)).astype(np.int64)
@@ -242,7 +242,7 @@ def _without(amounts: Integers, sizes: Integers, huge: NDArray[np.bool_]) -> Int
 def _one_by_one(
     entries: Integers, sizes: Integers, which: NDArray[np.bool_], cap: Callable[[list[int]], list[int]]
 ) -> Integers:
-    """Cap the few records that 64 bits have no room for in whole numbers of any size, by the same formula."""
+    """Cap the few records that do not fit into 64 bits, in whole numbers of any size, by the same formula."""
     ends = np.cumsum(sizes)
     for record in np.flatnonzero(which):
         span = slice(int(ends[record] - sizes[record]), int(ends[record]))

@@ -34,11 +34,11 @@ _DOMAIN = b"twofold keyed noise 1\0"
 
 
 class Source(Protocol):
-    """Anything that gives independent uniform 64-bit words, and says whether they can be repeated."""
+    """A source of independent uniform 64-bit words that says whether they can be repeated."""
 
     @property
     def seeded(self) -> bool:
-        """True when anybody can repeat the words, which makes what they touch not private."""
+        """True if anyone can repeat the words; everything made with them is then not private."""
         ...
 
     def words(self, count: int) -> Words:
@@ -76,7 +76,7 @@ class OperatingSystem:
 
 
 class Keyed:
-    """Words stretched from a secret key: the noise is known to those who have the key, and to nobody else.
+    """Words derived from a secret key: only those who have the key know the noise.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ class Keyed:
         return int.from_bytes(self._take(-(-count // 8)), "little") >> (-count % 8)
 
     def close(self) -> None:
-        """Forget the key; no more words come."""
+        """Forget the key; no more words can be drawn."""
         self._key, self._block = None, b""
 
     def _take(self, size: int) -> bytes:
@@ -156,7 +156,7 @@ class Keyed:
 
 @dataclass(frozen=True)
 class Seeded:
-    """Repeatable words for tests and experiments. What they touch is not private.
+    """Repeatable words for tests and experiments. Anything made with them is not private.
 
     Examples
     --------
@@ -190,7 +190,7 @@ class Seeded:
 
 
 def source(rng: int | Source | None = None) -> Source:
-    """Make a source in the manner of SPEC 7: nothing, a seed, or a source.
+    """Make a source from nothing, a seed or a source, as in SPEC 7.
 
     Parameters
     ----------

@@ -147,7 +147,7 @@ class Unit:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, object]) -> Unit:
-        """Read what `as_dict` wrote; another adjacency or an unknown field is refused.
+        """Read a record of `as_dict`; another adjacency or an unknown field is refused.
 
         Examples
         --------

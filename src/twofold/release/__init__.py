@@ -1,4 +1,4 @@
-"""Everything an entity can release in round 1, one file per mechanism, all with one signature.
+"""The release mechanisms of round 1, one file each, all with the same signature.
 
 >>> from twofold.release import ReleaseParameters, mechanism
 >>> public = ReleaseParameters(n_items=3, n_users=1000, max_items=2, bound=5, n_prototypes=2, epsilon=1)

@@ -61,7 +61,7 @@ class Buckets:
         check_whole("cells_per_prototype", self.cells_per_prototype)
 
     def spec(self, public: ReleaseParameters) -> ReleaseSpec:
-        """Every cell is a prototype, one after a fallback; one event, the whole budget."""
+        """Every cell is a prototype, or one after a fallback; one event, the whole budget."""
         fallback = self._fallback(public)
         if fallback is not None:
             return fallback.spec(public)

@@ -1,4 +1,4 @@
-r"""Noise on the sums of records, cell by cell, with its event: the one place of this package where anything leaves.
+r"""Noise on the sums of records, cell by cell, with its event: the only place in this package where data leave.
 
 Centres from noisy sums and counts, knowing the noise. Post-processing: it may look at anything already released.
 
@@ -43,7 +43,7 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class CellNoise:
-    """Noise for a number of cells that every user is in exactly one of.
+    """Noise for a number of cells; every user is in exactly one.
 
     Parameters
     ----------
@@ -77,12 +77,12 @@ class CellNoise:
 
     @property
     def plan(self) -> RecordPlan:
-        """How records are made."""
+        """The form of the records."""
         return RecordPlan.of(self.public, observed=self.observed)
 
     @property
     def mechanism(self) -> DiscreteLaplace | DiscreteGaussian:
-        """What draws the noise."""
+        """The mechanism that draws the noise."""
         plan = self.plan
         if isinstance(self.budget, PureDP):
             return DiscreteLaplace(
@@ -112,7 +112,7 @@ class CellNoise:
         )
 
     def spec(self, *, mechanism: str, stacks: bool, event: Event | None = None, note: str = "") -> ReleaseSpec:
-        """State a release whose last step this noise is; with the events of all steps where there are several."""
+        """State a release that ends with this noise; with several steps, give the events of all."""
         public, units = self.public, self.plan.units
         return prototype_spec(
             public,
@@ -126,7 +126,7 @@ class CellNoise:
         )
 
     def event(self, *, seeded: bool = False) -> DiscreteLaplaceEvent | DiscreteGaussianEvent:
-        """Describe the release before it is made; marked when its noise will come from a seed."""
+        """Describe the release before it is made; marked if its noise comes from a seed."""
         tables = 2 if self.plan.observed_weight else 1
         return self.mechanism.event(self.cells * (tables * self.public.n_items + 1), seeded=seeded)
 
@@ -194,7 +194,7 @@ def spec_usefulness(spec: ReleaseSpec, public: ReleaseParameters) -> Usefulness:
 
 
 def cells_usefulness(public: ReleaseParameters) -> Usefulness:
-    """Judge as many prototypes as the plan asks for, with the whole budget on their sums and counts."""
+    """Judge the plan's number of prototypes, with the whole budget on their sums and counts."""
     noise = CellNoise(public=public, budget=public.budget, cells=public.n_prototypes)
     return prototype_usefulness(public, noise=noise.noise.values, rows=public.n_prototypes, stacks=True)
 

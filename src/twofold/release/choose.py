@@ -50,7 +50,7 @@ class Choice:
 
 
 def choose(public: ReleaseParameters) -> Choice:
-    """Choose a mechanism from catalog size, promised users, ε, δ, prototypes, entities, and what is known of items.
+    """Choose a mechanism from catalog size, promised users, ε, δ, prototypes, entities, and public features.
 
     Notes
     -----
@@ -114,7 +114,7 @@ def _prototypes(public: ReleaseParameters) -> Choice:
 
 
 def resolve(name: str, public: ReleaseParameters) -> Choice:
-    """Give the mechanism a plan names; for "auto" the one that public numbers choose, with the reason.
+    """Give the mechanism that a plan names; for "auto", the one that public numbers choose, with the reason.
 
     Examples
     --------
@@ -188,7 +188,7 @@ NOT_PRIVATE: Final = ("kmeans", "random", "exact")
 
 
 def mechanism(name: str, **options: Any) -> Mechanism:
-    """Return the mechanism a plan names, with its own public options.
+    """Return the mechanism that a plan names, with its public options.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-r"""The server's side: many noisy messages to one table of weighted rows. All of it is post-processing.
+r"""The server's side: combine noisy messages into one table of weighted rows. All of it is post-processing.
 
 Two ways. Where the cells mean the same at every entity (public buckets, popularity) the messages are *added up*: the
 signal grows with the number of entities H, the noise with √H only. Where every entity has its own clusters the rows are
@@ -12,7 +12,7 @@ anyone in it says hardly anything.
 
 Both ways believe a message only as far as public numbers allow (`claims`): one sender cannot speak for any number.
 
-What one message may weigh: a sender can write any number, and a liar must not drown everybody else.
+What one message may weigh: a sender can write any number, and a dishonest sender must not outweigh the others.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def added_up(messages: Iterable[Prototypes], public: ReleaseParameters) -> Weigh
 
 
 def stacked(messages: Iterable[Prototypes], public: ReleaseParameters) -> WeightedRows:
-    """Combine messages whose prototypes are each entity's own: put the rows under one another.
+    """Combine messages whose prototypes are each entity's own by stacking their rows.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def weighted_rows(messages: Sequence[Prototypes], public: ReleaseParameters) -> 
 
 
 def joined(parts: Sequence[WeightedRows]) -> WeightedRows:
-    """Put tables of rows under one another, in their order; at least one.
+    """Stack at least one table of rows, in their order.
 
     Examples
     --------
@@ -206,7 +206,7 @@ _ROUNDING: Final = 1e-9
 
 
 def plausible(message: Prototypes, public: ReleaseParameters) -> Prototypes:
-    r"""Scale down what no honest entity could have sent; everything else stays as it is, bit for bit.
+    r"""Scale down what no honest entity could have sent; everything else stays unchanged, bit for bit.
 
     Parameters
     ----------
@@ -280,7 +280,7 @@ def _noise_norm(number: int, *, l2: bool) -> float:
 
 
 def _light(message: Prototypes, public: ReleaseParameters) -> Prototypes:
-    """Take weight off a message that speaks for too many."""
+    """Reduce the weight of a message that claims too many users."""
     most = min(MOST_TIMES * public.n_users, MOST_USERS) + message.noise.counts * _noise_norm(
         len(message.counts), l2=False
     )

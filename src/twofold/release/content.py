@@ -1,4 +1,4 @@
-"""What leaves an entity, and what the server makes of it.
+"""What leaves an entity, and what the server makes from it.
 
 No private value is in here without noise, unless the mechanism says that it is not private. An entity sends
 `Prototypes` or `BilinearSums`, in a secure sum `Masked`; the server works with `WeightedRows` or `Moments`.
@@ -37,7 +37,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class Units:
-    """What one whole number of a message is worth: in values, in observations and in users."""
+    """Value of one whole number of a message: in values, in observations and in users."""
 
     values: float
     observed: float
@@ -56,7 +56,7 @@ class Noise:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Prototypes:
-    """One entity's message of round 1: noisy sums and counts in whole numbers, and what they are worth.
+    """One entity's message of round 1: noisy sums and counts in whole numbers, and their units.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ class Prototypes:
 
     @property
     def n_prototypes(self) -> int:
-        """How many prototypes were released; one after a fallback."""
+        """Number of released prototypes; one after a fallback."""
         return len(self.counts)
 
     def value_sums(self) -> Floats:
@@ -128,12 +128,12 @@ class Prototypes:
         return np.asarray(self.observed * self.units.observed, dtype=np.float64)
 
     def arrays(self) -> dict[str, Integers]:
-        """What a message of it carries."""
+        """Kind of message."""
         arrays = {"sums": self.sums, "counts": self.counts}
         return arrays if self.observed is None else arrays | {"observed": self.observed}
 
     def digest(self) -> str:
-        """SHA-256 of the content: the order the server puts messages in."""
+        """SHA-256 of the content, by which the server orders messages."""
         state = hashlib.sha256(repr((self.mechanism, self.sums.shape, self.units, self.noise, self.seeded)).encode())
         for part in (self.sums, self.counts, self.observed):
             state.update(b"-" if part is None else np.ascontiguousarray(part, dtype="<i8").tobytes())
@@ -142,7 +142,7 @@ class Prototypes:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WeightedRows:
-    """Rows for the factorization, with how far each can be trusted.
+    """Rows for the factorization, with the weight of each.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ class WeightedRows:
 
     @property
     def n_rows(self) -> int:
-        """How many rows."""
+        """Number of rows."""
         return len(self.values)
 
 
@@ -226,11 +226,11 @@ class BilinearSums:
             raise BadParameter("a message needs at least one entity.", found=repr(self.entities))
 
     def arrays(self) -> dict[str, Integers]:
-        """What a message of it carries."""
+        """Kind of message."""
         return {"numbers": self.numbers}
 
     def digest(self) -> str:
-        """SHA-256 of the content: the order the server puts messages in."""
+        """SHA-256 of the content, by which the server orders messages."""
         said = (self.mechanism, self.numbers.size, self.deviation, self.law, self.seeded, self.entities)
         state = hashlib.sha256(repr(said).encode())
         state.update(np.ascontiguousarray(self.numbers, dtype="<i8").tobytes())
@@ -238,7 +238,7 @@ class BilinearSums:
 
 
 def plain_sum(messages: Iterable[BilinearSums]) -> BilinearSums:
-    """Add messages up as they are, in whole numbers: what a secure sum over the same entities gives.
+    """Add messages up in whole numbers, as a secure sum over the same entities does.
 
     Examples
     --------
@@ -343,5 +343,5 @@ class Masked:
     note: str = ""
 
     def arrays(self) -> dict[str, NDArray[np.uint8]]:
-        """What a message of it carries."""
+        """Kind of message."""
         return {"masked": self.packed}

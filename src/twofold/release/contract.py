@@ -7,7 +7,7 @@ To add a mechanism, write three things:
 2. a *noise* on the sum of the records, with its event (`cells`), and the `ReleaseSpec` that states both;
 3. the *server's way to combine* the messages of all entities, knowing the noise (`combine`).
 
-`ReleaseParameters` holds nothing private: two neighbouring data sets have the same ones, and the same numbers computed
+`ReleaseParameters` holds nothing private: two neighbouring data sets share them, and the same numbers computed
 from them: sizes, noise, number of rounds, whether to fall back to one prototype.
 """
 
@@ -48,7 +48,7 @@ Feedback = Literal["counts", "ratings"]
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseParameters:
-    """Everything about a release that may be known to anyone.
+    """Everything about a release that is public.
 
     Parameters
     ----------
@@ -118,12 +118,12 @@ class ReleaseParameters:
 
     @property
     def law(self) -> Literal["laplace", "gaussian"]:
-        """Which noise: Laplace for pure ε, Gaussian for (ε, δ)."""
+        """Distribution of the noise: Laplace for pure ε, Gaussian for (ε, δ)."""
         return "laplace" if self.delta == 0 else "gaussian"
 
     @property
     def budget(self) -> PureDP | ZCDP:
-        """What the whole release may spend, in the terms of its noise."""
+        """Budget of the whole release, in the terms of its noise."""
         if self.delta == 0:
             return PureDP(epsilon=self.epsilon)
         return _concentrated(ApproxDP(epsilon=self.epsilon, delta=self.delta))
@@ -175,7 +175,7 @@ class ArraySpec:
 
 @dataclass(frozen=True, kw_only=True)
 class SumSpec:
-    """What a secure sum needs to know about a release that is one row of whole numbers.
+    """Facts that a secure sum needs about a release of one row of whole numbers.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ class SumSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseSpec:
-    """All that public numbers decide about a release. Ledger, messages, server, card and `plan explain` read it.
+    """Everything that public numbers decide about a release, for ledger, messages, server, card and `plan explain`.
 
     Parameters
     ----------
@@ -243,12 +243,12 @@ class ReleaseSpec:
 
     @property
     def rows(self) -> int | None:
-        """How many prototypes a message holds; 1 for one row of numbers, None where private data decide."""
+        """Number of prototypes in a message; 1 for one row of numbers, None if private data decide."""
         return 1 if self.sum is not None else self.arrays[0].shape[0]
 
     @property
     def numbers(self) -> int | None:
-        """How many whole numbers a message holds; None where private data decide."""
+        """Number of whole numbers in a message; None if private data decide."""
         return None if self.rows is None else self.most_numbers
 
     @property
@@ -257,12 +257,12 @@ class ReleaseSpec:
         return sum(math.prod(one.sized(self.most_rows)) for one in self.arrays)
 
     def event_for(self, *, seeded: bool) -> Event:
-        """Give the event, marked where the noise comes from a seed."""
+        """Give the event, marked if the noise comes from a seed."""
         return _as_seeded(self.event) if seeded else self.event
 
 
 class Mechanism(Protocol):
-    """One way to release. All parameters of an instance are public.
+    """A release mechanism. All parameters of an instance are public.
 
     A new mechanism states its `spec` before anything is drawn, releases arrays that fit it, and says how the server
     combines messages. Nothing else in the package asks which mechanism it is.
@@ -270,7 +270,7 @@ class Mechanism(Protocol):
 
     @property
     def name(self) -> str:
-        """How a plan names it."""
+        """Name in a plan."""
         ...
 
     def spec(self, public: ReleaseParameters) -> ReleaseSpec:
@@ -278,7 +278,7 @@ class Mechanism(Protocol):
         ...
 
     def usefulness(self, public: ReleaseParameters) -> Usefulness:
-        """Say how far the release can rise above its noise."""
+        """Judge how far the release can rise above its noise."""
         ...
 
     def release(self, rows: Any, public: ReleaseParameters, *, rng: int | Source | None = None) -> Released[Any]:
@@ -286,7 +286,7 @@ class Mechanism(Protocol):
         ...
 
     def combine(self, messages: Iterable[Any], public: ReleaseParameters) -> Any:
-        """Turn all entities' messages into `WeightedRows` or `Moments` for the server; in any order the same."""
+        """Turn all entities' messages into `WeightedRows` or `Moments` for the server, in any order."""
         ...
 
 
@@ -298,7 +298,7 @@ def _as_seeded(event: Event) -> Event:
 
 @lru_cache(maxsize=64)
 def _concentrated(budget: ApproxDP) -> ZCDP:
-    """Search of some hundredths of a second that every price and every noise of a release asks for."""
+    """Cache a search of some hundredths of a second that every price and noise of a release needs."""
     return ZCDP.within(budget)
 
 
@@ -344,7 +344,7 @@ def _check(public: ReleaseParameters) -> None:
 
 
 def check_whole(name: str, value: object, *, least: int = 1) -> None:
-    """Refuse what is not a whole number from `least`.
+    """Refuse anything but a whole number of at least `least`.
 
     Examples
     --------
@@ -358,7 +358,7 @@ def check_whole(name: str, value: object, *, least: int = 1) -> None:
 
 
 def check_rows(rows: Any, public: ReleaseParameters) -> sp.csr_array:
-    """Refuse what is not a users x items matrix of real numbers, before anything is drawn; take any values.
+    """Refuse anything but a users x items matrix of real numbers, before anything is drawn; accept any values.
 
     Privacy
     -------

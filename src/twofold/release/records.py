@@ -49,7 +49,7 @@ _RATING_SHARES = Fraction(2, 7), Fraction(1, 7)
 
 @dataclass(frozen=True, kw_only=True)
 class RecordPlan:
-    """Grid, caps and weights of a record, from public numbers; what its norm is at most.
+    """Grid, caps and weights of a record, from public numbers, and the largest norm.
 
     Examples
     --------
@@ -93,7 +93,7 @@ class RecordPlan:
 
     @property
     def units(self) -> Units:
-        """What one whole number of each part is worth."""
+        """Value of one whole number of each part."""
         observed = 1 / self.observed_weight if self.observed_weight else 1.0
         return Units(values=float(self.grid.step), observed=observed, counts=1 / self.count_weight)
 
@@ -114,7 +114,7 @@ class Block:
 
     @property
     def n_users(self) -> int:
-        """How many users the block holds."""
+        """Number of users in the block."""
         return len(self.starts) - 1
 
     def products(self, directions: Integers) -> Integers:
@@ -133,7 +133,7 @@ class Statistic:
 
 
 def blocks(rows: sp.csr_array, public: ReleaseParameters, plan: RecordPlan) -> Iterator[Block]:
-    """Turn rows into records, some thousand users at a time."""
+    """Turn rows into records, a few thousand users at a time."""
     for start in range(0, rows.shape[0], _BLOCK_ROWS):
         edges = rows.indptr[start : start + _BLOCK_ROWS + 1].astype(np.int64)
         span = slice(int(edges[0]), int(edges[-1]))

@@ -33,8 +33,8 @@ class SuLQ:
     Parameters
     ----------
     steps : int
-        Most Lloyd steps after the start. Fewer are taken when public numbers say that the noise of so many steps
-        would drown the largest pattern possible. When that is so for one step, it falls back to `Buckets`, which in
+        Most Lloyd steps after the start. Fewer are taken when public numbers say that the noise of all steps
+        would hide the largest pattern possible. When that is so for one step, it falls back to `Buckets`, which in
         turn falls back to one prototype. All steps but the last halve every cluster along a public direction.
     start_cells : int
         Public cells of the start for each prototype.
@@ -69,11 +69,11 @@ class SuLQ:
 
     @property
     def name(self) -> str:
-        """How a plan names it."""
+        """Name in a plan."""
         return "sulq"
 
     def spec(self, public: ReleaseParameters) -> ReleaseSpec:
-        """As many prototypes as the plan asks for; one event for the start and one for each step. Or the fallback's."""
+        """The plan's number of prototypes, one event for the start and one for each step; or those of the fallback."""
         fallback = self._fallback(public)
         if fallback is not None:
             return fallback.spec(public)
@@ -87,7 +87,7 @@ class SuLQ:
         return spec_usefulness(self.spec(public), public)
 
     def release(self, rows: Any, public: ReleaseParameters, *, rng: int | Source | None = None) -> Released[Prototypes]:
-        """Release sums and counts of the last step; what the earlier ones released only steers it."""
+        """Release sums and counts of the last step; earlier steps only steer it."""
         fallback = self._fallback(public)
         if fallback is not None:
             return fallback.release(rows, public, rng=rng)
@@ -101,12 +101,12 @@ class SuLQ:
         return Released(value=done[-1].value, event=SequentialEvent.of(*(one.event for one in done)))
 
     def combine(self, messages: Iterable[Prototypes], public: ReleaseParameters) -> WeightedRows:
-        """Put the rows under one another: every entity has its own clusters. After a fallback, as that one does."""
+        """Stack the rows: every entity has its own clusters. After a fallback, combine as the fallback does."""
         fallback = self._fallback(public)
         return stacked(messages, public) if fallback is None else fallback.combine(messages, public)
 
     def _noises(self, public: ReleaseParameters, steps: int | None = None) -> list[CellNoise]:
-        """The start, and the steps; the last costs twice as much as any before, for it is what leaves."""
+        """The start and the steps; the last costs twice as much as the others, since it is the one that leaves."""
         number = self._steps(public) if steps is None else steps
         weights = {f"step{step}": 1 + (step == number) for step in range(number + 1)}
         budget = public.budget

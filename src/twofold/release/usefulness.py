@@ -3,9 +3,9 @@ r"""How far a release can rise above its noise, judged by public numbers before 
 Prototypes
 ----------
 A user has at most ``s = max_items`` items, each of value at most ``B``; users are shared out over ``k`` prototypes,
-about ``n_users/k`` each. The signal in one released sum, root mean square over ``m`` items, lies between two extremes
+about ``n_users/k`` each. The signal in one released sum, root mean square over ``m`` items, is between two extremes
 that use the bounds fully: users of a prototype spread evenly over all items, ``(n/k)·B·s/m``, and users of a prototype
-exactly alike, ``(n/k)·B·√(s/m)``. Real data lies between, or below when people stay under the bounds. On simulated
+exactly alike, ``(n/k)·B·√(s/m)``. Real data is between, or below when people stay under the bounds. On simulated
 hospital visits (900 users, 457 items, 66 items each, k=10, ε=0.1) a signal-to-noise ratio of 0.025 was measured; these
 formulas give 0.013 to 0.033.
 
@@ -49,7 +49,7 @@ class Range:
 
 @dataclass(frozen=True, kw_only=True)
 class Usefulness:
-    """What a release can show at one price.
+    """The patterns that a release can show at one price.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ def statistic_usefulness(public: ReleaseParameters, *, share: float, limit: floa
 
 
 def _verdict(number: Range, patterns: Range, profile: Range, *, alone: bool) -> tuple[str, str]:
-    """Judge by the best case first; only a noise below the average entry itself is called useful outright."""
+    """Judge by the best case first; only noise below the average entry is called useful outright."""
     if number.low >= 1 and not alone:
         return "yes", "even a single released number stands above its noise"
     if patterns.high >= 1 and not alone:
@@ -178,7 +178,7 @@ def _verdict(number: Range, patterns: Range, profile: Range, *, alone: bool) -> 
 
 
 def noise_ratio(public: ReleaseParameters, *, noise: float, cells: int, entities: int = 1) -> float:
-    """Noise energy of a cell's mean over the most a split can win; above 1 it cannot pay.
+    """Noise energy of a cell's mean over the most a split can gain; above 1, a split cannot pay.
 
     A cell of n users has a mean whose noise has the energy items·σ²/n². What it can win over publishing the mean of
     everybody is at most the squared distance of its mean from that one, which rows of l2 norm R keep below R².

@@ -49,7 +49,7 @@ def to_html(card: Card) -> str:
 
 
 def headline(card: Card) -> str:
-    """Say the one sentence that everybody reads.
+    """Give the one sentence that everyone reads.
 
     Privacy
     -------
@@ -176,7 +176,7 @@ def _lines(names: list[str], rows: tuple[tuple[str, ...], ...]) -> str:
 
 
 def _safe(text: str) -> str:
-    """Keep a name from a file from breaking a table or becoming markup."""
+    """Escape a name from a file, so that it cannot break a table or become markup."""
     for mark in "\\|<>*_`[]":
         text = text.replace(mark, "\\" + mark)
     return " ".join(text.split())

@@ -1,4 +1,4 @@
-"""What a federation's report is made of: numbers, comparisons entity by entity, and what they mean in plain words."""
+"""The content of a federation's report: numbers, comparisons entity by entity, and their meaning in words."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PRIVATE: Final = "private"
 
 @dataclass(frozen=True, kw_only=True)
 class Nouns:
-    """What the page calls entities, their users and what is recommended."""
+    """The page's words for entities, their users and the items."""
 
     entity: str = "entity"
     entities: str = "entities"
@@ -79,7 +79,7 @@ class System:
 
 @dataclass(frozen=True, kw_only=True)
 class EntityLine:
-    """What is told of one entity.
+    """The facts about one entity.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ class Example:
 
 @dataclass(frozen=True, kw_only=True)
 class FederationRun:
-    """A federation that was run in one process, with what came out.
+    """A federation that was run in one process, with its results.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ class FederationRun:
 
     @property
     def everyone(self) -> tuple[int, ...]:
-        """The places of all entities."""
+        """The positions of all entities."""
         return tuple(range(len(self.entities)))
 
     @property
@@ -215,7 +215,7 @@ _NAMES: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """Entities of about one size: a name, a shorter one for a column, and their places."""
+    """Entities of similar size: a name, a shorter one for a column, and their positions."""
 
     name: str
     short: str
@@ -242,7 +242,7 @@ class Difference:
 
     @property
     def verdict(self) -> Verdict:
-        """Better or worse only when the mean is more than two standard errors from zero."""
+        """Better or worse only if the mean is more than two standard errors from zero."""
         if not (math.isfinite(self.mean) and math.isfinite(self.error)):
             return "unknown"
         if abs(self.mean) <= 2 * self.error:
@@ -309,12 +309,12 @@ def _known(values: Floats) -> Floats:
 
 
 def capital(text: str) -> str:
-    """Start with a capital, except for nDCG."""
+    """Capitalize, except for nDCG."""
     return text if text.startswith("nDCG") else text[:1].upper() + text[1:]
 
 
 def verdict(run: FederationRun, members: Sequence[int] | None = None) -> str:
-    """Say how joining does against staying alone at some entities, in one sentence with its uncertainty.
+    """Compare joining with staying alone at some entities, in one sentence with its uncertainty.
 
     A difference of less than two standard errors over entities is called no difference.
     """
@@ -352,7 +352,7 @@ def headline(run: FederationRun) -> tuple[str, tuple[str, ...]]:
 
 
 def _plainly(run: FederationRun, smallest: Group) -> str:
-    """One sentence about all entities, and one about the smallest where they fare differently."""
+    """One sentence about all entities, and one about the smallest if they differ."""
     everywhere, there = run.gain().verdict, run.gain(smallest.members).verdict
     price = budget_words(run.plan)
     said = {
@@ -369,7 +369,7 @@ def _plainly(run: FederationRun, smallest: Group) -> str:
 
 
 def kept_of_the_gain(run: FederationRun, key: str) -> str:
-    """Say which share of the gain of a federation without privacy the private one keeps."""
+    """Give the share of the gain without privacy that the private federation keeps."""
     without, private = run.gain(key=key), run.gain()
     if without.verdict != "better":
         return (

@@ -1,4 +1,4 @@
-"""The report of a federation run in one process: what was agreed, what left, and what came of it."""
+"""The report of a federation run in one process: what was agreed, what left, and the results."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ _SUM_NOTE = (
 
 
 def _price_of_privacy(run: FederationRun) -> Section:
-    """Noise against signal, by size, and what of the gain is left."""
+    """Noise against signal, by size, and the part of the gain that remains."""
     groups = size_groups(run.sizes) if all(math.isfinite(one.signal) for one in run.entities) else []
     ratios = [one.signal / one.noise if one.noise else float("inf") for one in run.entities]
     rows = []
@@ -394,7 +394,7 @@ def _gain_plot(run: FederationRun) -> Plot:
 
 
 def plan_words(run: FederationRun) -> tuple[tuple[str, str], ...]:
-    """Say what was agreed, a name and a sentence each."""
+    """List what was agreed, a name and a sentence each."""
     plan, nouns = run.plan, run.nouns
     guess = best_guess(float(plan.epsilon), float(plan.delta))
     cut = (
@@ -423,7 +423,7 @@ def plan_words(run: FederationRun) -> tuple[tuple[str, str], ...]:
 
 
 def _secure_words(plan: Plan, entities: str) -> tuple[tuple[str, str], ...]:
-    """Say what a secure sum adds to the promise, and what is left of it when all others collude."""
+    """Say what a secure sum adds to the guarantee, and what remains if all others collude."""
     if plan.secure is None:
         return ()
     stated = plan.spec.sum
@@ -445,7 +445,7 @@ def _released(run: FederationRun) -> tuple[str, str]:
 
 
 def _rows(plan: Plan) -> str:
-    """How many rows of sums leave an entity: cells, or one profile, where the mechanism does not cluster."""
+    """Number of rows of sums that leave an entity: cells, or one profile if the mechanism does not cluster."""
     size = plan.spec.rows
     return "as many as it has users" if size is None else f"{size:,}"
 
@@ -480,7 +480,7 @@ class TwoRounds(Block):
 
     @property
     def label(self) -> str:
-        """The picture in words, for those who cannot see it."""
+        """The picture in words, for screen readers."""
         return (
             f"{self.entities} each keep their {self.inside}. Round 1: each sends one message to the server, "
             f"{self.there}, {self.cost}. Round 2: the server sends the same item factors back to all, {self.back}. "

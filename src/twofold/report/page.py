@@ -67,7 +67,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Section:
-    """A heading and what stands under it."""
+    """A heading and its blocks."""
 
     title: str
     blocks: tuple[Block, ...]
@@ -75,7 +75,7 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """One self-contained HTML page: no script, no font, nothing fetched; readable narrow, dark, printed and offline.
+    """One self-contained HTML page: no script, no font, no requests; readable narrow, dark, printed and offline.
 
     Parameters
     ----------
@@ -110,14 +110,14 @@ class Page:
         return render("page.html.j2", page=self, sections=list(zip(keys, self.sections, strict=True)))
 
     def write(self, path: str | PathLike[str]) -> None:
-        """Write the page to a file, whole or not at all."""
+        """Write the page to a file, completely or not at all."""
         from twofold.storage.files import write_whole
 
         write_whole(path, self.html().encode())
 
 
 def _keys(titles: list[str]) -> list[str]:
-    """One name per heading, numbered where two would be alike."""
+    """One name per heading, numbered if two would be equal."""
     keys: list[str] = []
     for title in titles:
         key, number = f"section-{slug(title)}", 1
@@ -129,7 +129,7 @@ def _keys(titles: list[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Column:
-    """A column's heading and whether it holds numbers, which stand at the right."""
+    """A column's heading and whether it holds numbers, which are right-aligned."""
 
     name: str
     numeric: bool = True
@@ -189,7 +189,7 @@ class Table(Block):
 
 
 def _plain(cell: object) -> str:
-    """One cell of the text: no tab or line break can start a cell that is not there."""
+    """One cell of the text, without tabs or line breaks, which would start another cell."""
     return " ".join(str(cell).split()) if isinstance(cell, str) else repr(cell)
 
 
@@ -206,7 +206,7 @@ def _check(parameter: str, columns: Sequence[object], rows: Sequence[Sequence[ob
 
 @dataclass(frozen=True, kw_only=True)
 class Facts(Block):
-    """Two columns: a name and what it is. A hash is set in small type."""
+    """Two columns: a name and its meaning. A hash is set in small type."""
 
     rows: tuple[tuple[str, str], ...]
     caption: str = ""
@@ -228,7 +228,7 @@ class Points(Block):
 
 @dataclass(frozen=True, kw_only=True)
 class Notice(Block):
-    """The box that everybody reads: one sentence, and one or more that explain it.
+    """The box that everyone reads: one sentence, and one or more that explain it.
 
     Parameters
     ----------
@@ -274,7 +274,7 @@ class Links(Block):
 
 @dataclass(frozen=True)
 class Folded(Block):
-    """Something long, behind a line that opens it; no script needed."""
+    """A long block behind a line that opens it; no script needed."""
 
     summary: str
     block: Block
@@ -303,7 +303,7 @@ def whole(count: float) -> str:
 
 
 def number(value: float, digits: int = 3) -> str:
-    """Write a measured number with a fixed number of decimals; a dash when there is none.
+    """Write a measured number with a fixed number of decimals; a dash if it is missing.
 
     Examples
     --------

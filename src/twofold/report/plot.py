@@ -1,4 +1,4 @@
-"""Plots: lines or points, told apart by marker and dash as well as by colour, drawn in the colours of the page."""
+"""Plots of lines or points, distinguished by marker, dash and colour, drawn in the colours of the page."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Series:
 
 @dataclass(frozen=True, kw_only=True)
 class Plot(Block):
-    """A plot with a caption, a description for those who cannot see it, and its numbers to unfold.
+    """A plot with a caption, a description for screen readers, and its numbers to unfold.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ class Plot(Block):
             return _inline(figure, label=self.description)
 
     def picture(self) -> str:
-        """Draw a file of its own, for a page that is not ours: with the page's colours, on paper of its own."""
+        """Draw a separate file for a foreign page, with the page's colours and a background."""
         head, body = self.svg().split(">", 1)
         font = "text { font-family: system-ui, Arial, sans-serif; }"
         look = f"<style>{' '.join(render('colours.css').split())} {font}</style>"
@@ -163,7 +163,7 @@ def _number(value: float) -> str:
 
 
 def _line(axes: Axes, one: Series, style: int) -> Any:
-    """Filled and hollow markers by turns, so that neighbours differ even where markers are small."""
+    """Alternate filled and hollow markers, so that neighbours differ even where markers are small."""
     kind = style % len(MARKERS)
     look: dict[str, Any] = {
         "color": _paint(kind),
@@ -179,7 +179,7 @@ def _line(axes: Axes, one: Series, style: int) -> Any:
 
 
 def _legend(figure: Figure, handles: list[Any], names: list[str]) -> None:
-    """Below the plot, two to a line; a single line needs none."""
+    """Put the legend below the plot, two entries per line; a single line needs no legend."""
     if len(handles) > 1:
         look: dict[str, Any] = {"ncols": 2, "frameon": False, "labelcolor": _paint("ink"), "handlelength": 3.5}
         figure.legend(handles, names, loc="outside lower left", fontsize=9, **look)
@@ -202,7 +202,7 @@ def _paint(name: str | int) -> str:
 
 
 def _inline(figure: Figure, *, label: str) -> str:
-    """Draw a figure as an `svg` element with a label for those who cannot see it; equal figures give equal text."""
+    """Draw a figure as an `svg` element with a label for screen readers; equal figures give equal text."""
     import matplotlib
 
     buffer = io.StringIO()
@@ -213,7 +213,7 @@ def _inline(figure: Figure, *, label: str) -> str:
 
 
 def _short(body: str) -> str:
-    """Without comments, and to a hundredth of a point: half the size, and nobody sees it."""
+    """Drop comments and round to a hundredth of a point: half the size, without a visible difference."""
     body = re.sub(r"<!--.*?-->", "", body, flags=re.DOTALL)
     body = re.sub(r"<[^>]*>", lambda tag: re.sub(r"(\.\d\d)\d+", r"\1", " ".join(tag[0].split())), body)
     return re.sub(r">\s+<", ">\n<", body)
@@ -240,6 +240,6 @@ def _page_look(tag: str) -> str:
 
 
 def _own_names(tag: str, key: str) -> str:
-    """Prefix every name, so that two plots on one page do not meet."""
+    """Prefix every name, so that two plots on one page do not clash."""
     tag = re.sub(r'\bid="', f'id="{key}-', tag.replace("xlink:href", "href"))
     return re.sub(r'(url\(#|href="#)', rf"\1{key}-", tag)

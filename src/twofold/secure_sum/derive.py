@@ -1,4 +1,4 @@
-"""One key out of another, and long streams out of a key: HKDF-SHA256, SHA-256 and ChaCha20 of `cryptography`.
+"""Derive keys from keys, and long streams from a key: HKDF-SHA256, SHA-256 and ChaCha20 of `cryptography`.
 
 Nothing here is a primitive of ours. Every derivation names its purpose, and every part goes in with its length, so that
 no two purposes and no two lists of parts give the same input.
@@ -51,7 +51,7 @@ def digest(label: str, *parts: bytes) -> bytes:
 
 
 def stream(key: bytes, size: int) -> bytes:
-    """Give the first `size` bytes of the ChaCha20 key stream of a key that makes only this stream.
+    """Give the first `size` bytes of the ChaCha20 key stream of a single-use key.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What an entity enrols with: two key pairs, a seed and a salt, all for one plan; and how plain records are read."""
+"""Keys of an entity: two key pairs, a seed and a salt, all for one plan; and readers of plain records."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class PublicKeys:
 
     @classmethod
     def from_record(cls, record: object) -> PublicKeys:
-        """Read back what `to_record` wrote."""
+        """Read a record of `to_record`."""
         fields = exact_fields(record, ("mask", "seal"), what="a pair of public keys")
         return cls(mask=hex_bytes(fields, "mask", SECRET_BYTES), seal=hex_bytes(fields, "seal", SECRET_BYTES))
 
@@ -126,7 +126,7 @@ class Keys:
 
     @property
     def public(self) -> PublicKeys:
-        """What the others may know."""
+        """The public keys."""
         return PublicKeys(mask=public_of(self.mask), seal=public_of(self.seal))
 
     def to_bytes(self) -> bytes:
@@ -136,7 +136,7 @@ class Keys:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Keys:
-        """Read back what `to_bytes` wrote; an error shows nothing of it."""
+        """Read bytes of `to_bytes`; errors never show their content."""
         try:
             record = json.loads(data)
         except ValueError:
@@ -148,7 +148,7 @@ class Keys:
 
 
 def check_roster(roster: Mapping[str, PublicKeys], *, least: int = 1) -> None:
-    """Refuse a roster with a bad name, something else than keys, or a key that occurs twice.
+    """Refuse a roster with an invalid name, anything but keys, or a repeated key.
 
     Examples
     --------
@@ -192,7 +192,7 @@ def public_of(secret: bytes) -> bytes:
 
 
 def private_of(secret: bytes) -> X25519PrivateKey:
-    """Make a secret key ready for use; worth doing once for many `agree`, since it costs as much as one.
+    """Prepare a secret key; do it once for many `agree` calls, since it costs as much as one.
 
     Examples
     --------
@@ -203,7 +203,7 @@ def private_of(secret: bytes) -> X25519PrivateKey:
 
 
 def agree(private: X25519PrivateKey, public: bytes) -> bytes:
-    """Diffie-Hellman secret of one's secret key and another's public key; a public key of small order is refused.
+    """Diffie-Hellman secret of a secret and another's public key; a public key of small order is refused.
 
     Examples
     --------
@@ -264,7 +264,7 @@ def hex_bytes(record: Mapping[str, object], name: str, size: int) -> bytes:
 
 
 def hex_table(record: Mapping[str, object], name: str, size: int) -> dict[str, bytes]:
-    r"""Read a field that gives each of some names `size` bytes.
+    r"""Read a field that maps names to `size` bytes each.
 
     Examples
     --------
@@ -278,7 +278,7 @@ def hex_table(record: Mapping[str, object], name: str, size: int) -> dict[str, b
 
 
 def table_record(table: Mapping[str, bytes]) -> dict[str, str]:
-    r"""Write what `hex_table` reads.
+    r"""Write a table for `hex_table`.
 
     Examples
     --------

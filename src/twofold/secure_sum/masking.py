@@ -22,7 +22,7 @@ CHECKS = 2
 
 
 def mask(values: NDArray[np.int64], keys: Keys, name: str, terms: Terms, present: Sequence[str]) -> MaskedMessage:
-    """Mask numbers so that they mean something only in the sum of all survivors.
+    """Mask numbers so that only the sum of all survivors has a meaning.
 
     Two check numbers are put behind the values, 1 and the entity's place in the roster. Their sums are known from the
     list of survivors, so a mask that does not cancel shows with probability 1 - 2^(-2 bits).

@@ -33,7 +33,7 @@ _NONCE = bytes(12)
 
 @dataclass(frozen=True, kw_only=True)
 class SharesMessage:
-    """Step 1: a sender's secrets, shared, each share under seal for its holder.
+    """Step 1: shares of a sender's secrets, each sealed for its holder.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class SharesMessage:
 
     @classmethod
     def from_record(cls, record: object) -> SharesMessage:
-        """Read back what `to_record` wrote."""
+        """Read a record of `to_record`."""
         fields = exact_fields(record, ("sender", "terms", "commitment", "boxes"), what="a message of shares")
         return cls(
             sender=entity_name(fields["sender"]),
@@ -164,7 +164,7 @@ class UnmaskMessage:
 
     @classmethod
     def from_record(cls, record: object) -> UnmaskMessage:
-        """Read back what `to_record` wrote."""
+        """Read a record of `to_record`."""
         fields = exact_fields(record, ("sender", "lists", "seeds", "keys"), what="an answer for unmasking")
         return cls(
             sender=entity_name(fields["sender"]),
@@ -220,7 +220,7 @@ def seal_box(
 def open_box(
     private: X25519PrivateKey, sender: str, receiver: str, terms: Terms, *, commitment: bytes, box: bytes
 ) -> tuple[bytes, bytes]:
-    """Open one's box from `sender` with one's seal key: shares of its mask key and of its self-mask seed."""
+    """Open the box from `sender` with the own seal key: shares of its mask key and of its self-mask seed."""
     key = _key(private, sender, receiver, terms, other=sender)
     try:
         opened = ChaCha20Poly1305(key).decrypt(_NONCE, box, _bound(sender, receiver, terms, commitment))
@@ -256,7 +256,7 @@ def pack(numbers: NDArray[np.uint64], bits: int) -> bytes:
 
 
 def unpack(data: bytes, bits: int) -> NDArray[np.uint64]:
-    r"""Read back what `pack` wrote.
+    r"""Read bytes of `pack`.
 
     Examples
     --------

@@ -67,7 +67,7 @@ def split_over(secret: int, coefficients: Sequence[int], points: Sequence[int], 
 def recover(
     shares: Mapping[int, bytes], *, threshold: int, fits: Callable[[bytes], bool]
 ) -> tuple[bytes | None, list[int]]:
-    """Put a secret together again, and find the points whose shares are wrong.
+    """Recover a secret, and find the points whose shares are wrong.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def recover(
 def _without_one(
     numbers: Mapping[int, int], threshold: int, fits: Callable[[bytes], bool]
 ) -> tuple[bytes | None, list[int]]:
-    """With one share to spare, leave each out in turn."""
+    """With one spare share, leave out each in turn."""
     if len(numbers) == threshold + 1:
         for left_out in numbers:
             secret = _at_zero(numbers, [point for point in numbers if point != left_out], fits)

@@ -1,4 +1,4 @@
-"""Steps 1 and 3: every entity shares its two secrets among all; later the survivors answer one list of survivors."""
+"""Steps 1 and 3: every entity shares its two secrets among all; later, survivors answer one list of survivors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["answer", "check_shares", "commitment_to", "own_shares", "plan_seed",
 
 
 def share_secrets(keys: Keys, name: str, terms: Terms) -> SharesMessage:
-    """Share one's mask key and self-mask seed among everyone enrolled.
+    """Share the own mask key and self-mask seed among everyone enrolled.
 
     Each holder's two shares are under a seal that only this holder can open. The sharer holds a share of its own too,
     at its own place in the roster; it is never sent but computed again when needed (`own_shares`). Everything follows
@@ -47,7 +47,7 @@ def share_secrets(keys: Keys, name: str, terms: Terms) -> SharesMessage:
 
 
 def check_shares(message: SharesMessage, terms: Terms) -> None:
-    """Refuse a message of shares that is for other terms or leaves somebody out; for the server, on arrival.
+    """Refuse a message of shares for other terms, or one that omits an entity; for the server, on arrival.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def check_shares(message: SharesMessage, terms: Terms) -> None:
 
 
 def plan_seed(keys: Keys, terms: Terms) -> bytes:
-    """The self-mask seed for these terms; it is what is shared, so the seed of the keys itself never leaves.
+    """The self-mask seed for these terms; it is shared, so that the seed of the keys itself never leaves.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def commitment_to(seed: bytes, terms: Terms) -> bytes:
 
 
 def own_shares(keys: Keys, name: str, terms: Terms) -> tuple[bytes, bytes]:
-    """One's own share of one's own mask key and self-mask seed.
+    """An entity's own share of its own mask key and self-mask seed.
 
     Examples
     --------

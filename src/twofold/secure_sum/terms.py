@@ -1,4 +1,4 @@
-"""The public terms of one secure sum: who takes part, how many are needed for what, and what follows from it."""
+"""The public terms of one secure sum: who takes part, how many each step needs, and what follows."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Terms:
 
     @cached_property
     def positions(self) -> dict[str, int]:
-        """Where each name stands, from 1: the point at which it holds its shares."""
+        """Position of each name, from 1: the point at which it holds its shares."""
         return {name: place for place, name in enumerate(self.roster, start=1)}
 
     @property
@@ -84,7 +84,7 @@ class Terms:
         return digest("terms", self.context, *(number.to_bytes(8, "little") for number in numbers), *parts)
 
     def own(self, keys: Keys, name: str) -> None:
-        """Refuse keys that are not the ones enrolled under this name.
+        """Refuse keys that are not enrolled under this name.
 
         Examples
         --------
@@ -109,7 +109,7 @@ class Terms:
             raise PlanMismatch("this name is not enrolled in the plan.", found=f"name {name!r:.60}", parameter="name")
 
     def check_present(self, present: Sequence[str]) -> None:
-        """Refuse a list of who shared that is out of order, names strangers or is too short.
+        """Refuse a list of sharers that is out of order, has unknown names or is too short.
 
         Examples
         --------
@@ -196,7 +196,7 @@ def _check_list(
 
 
 def least_threshold(entities: int, colluders: int = 0) -> int:
-    """The least number of shares that may open a secret: above half of entities and colluders together.
+    """The fewest shares that may open a secret: above half of entities and colluders together.
 
     Privacy
     -------

@@ -1,4 +1,4 @@
-"""Step 4: the server adds the masked messages, recovers the secrets behind the masks, and takes the masks off."""
+"""Step 4: the server adds the masked messages, recovers the secrets behind the masks, and removes the masks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Opened", "Secrets", "add_masked", "check_answer", "recover_secrets",
 
 @dataclass(frozen=True, kw_only=True)
 class Opened:
-    """The sum, and who answered with shares that do not fit.
+    """The sum, and the entities that answered with wrong shares.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class Opened:
 def add_masked(
     messages: Iterable[MaskedMessage], terms: Terms, present: Sequence[str]
 ) -> tuple[NDArray[np.uint64], tuple[str, ...]]:
-    """Add masked messages modulo 2^bits, one at a time; also gives the sorted names of the survivors.
+    """Add masked messages modulo 2^bits, one at a time; also return the sorted names of the survivors.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def unmask(
     present: Sequence[str],
     survivors: Sequence[str],
 ) -> Opened:
-    """Take the masks off a sum; nothing is unmasked when too few answered or anything does not fit.
+    """Remove the masks from a sum; nothing is unmasked if too few answered or anything is inconsistent.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ def _check_masked(message: MaskedMessage, terms: Terms, present: Sequence[str], 
 
 @dataclass(kw_only=True)
 class Secrets:
-    """What the server may know: self-mask seeds of survivors, mask keys of drop-outs, and whose shares did not fit."""
+    """What the server may know: self-mask seeds of survivors, mask keys of drop-outs, and who sent wrong shares."""
 
     seeds: dict[str, bytes] = field(default_factory=dict, repr=False)
     keys: dict[str, bytes] = field(default_factory=dict, repr=False)
@@ -195,7 +195,7 @@ class Secrets:
 def check_answer(
     message: UnmaskMessage, name: str, terms: Terms, present: Sequence[str], survivors: Sequence[str]
 ) -> None:
-    """Refuse an answer to other lists or with other names in it; for the server, on arrival.
+    """Refuse an answer for other lists or with other names; for the server, on arrival.
 
     Examples
     --------
@@ -228,7 +228,7 @@ def recover_secrets(
     present: Sequence[str],
     survivors: Sequence[str],
 ) -> Secrets:
-    """Put together every survivor's self-mask seed and every drop-out's mask key.
+    """Recover every survivor's self-mask seed and every drop-out's mask key.
 
     Each is checked, the seed against its commitment and the key against the roster. Where shares do not fit, the wrong
     ones are found if enough answers are left over (`twofold.secure_sum.shamir.recover`), and their senders are trusted

@@ -1,4 +1,4 @@
-"""The server nobody has to trust: messages of round 1 in, item factors out, once. Cannot import data or entity code."""
+"""The untrusted server: messages of round 1 in, item factors out, once. Cannot import data or entity code."""
 
 from twofold.server.factorize import Server
 from twofold.server.rows import SharedFactors, factorize_rows

@@ -1,4 +1,4 @@
-"""The server's part of a federation, from the first message to publication, however often it is killed on the way."""
+"""The server's part of a federation, from the first message to publication; it resumes after any kill."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Clock = Callable[[], datetime]
 
 @dataclass(frozen=True, kw_only=True)
 class CoordinationStatus:
-    """How far a federation is: the figures of the step it is in.
+    """Progress of a federation: the figures of its current step.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class CoordinationStatus:
 
 @dataclass(frozen=True, kw_only=True)
 class StepRules:
-    """How a server takes, closes and finishes one step.
+    """Rules by which a server accepts messages, closes and finishes one step.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ class StepRules:
 
 @dataclass(frozen=True, kw_only=True)
 class Finished:
-    """A step that is over: what was published, and what `StepRules.accept` gave for every message that counts."""
+    """A finished step: what was published, and the result of `StepRules.accept` for every message that counts."""
 
     data: bytes = field(repr=False)
     taken: Callable[[], Sequence[Any]] = field(repr=False)
@@ -136,7 +136,7 @@ def coordinate(
     clock: Clock = lambda: datetime.now(UTC),
     close: bool = False,
 ) -> CoordinationStatus:
-    """Look once: in every step that can be looked into take what is new, and finish it if it can be finished.
+    """Check once: in every open step, accept what is new, and finish the step if possible.
 
     Parameters
     ----------
@@ -208,7 +208,7 @@ def coordinate(
 
 
 def standing(server: Server | SecureServer, mailbox: ServerMailbox, *, state: State) -> CoordinationStatus:
-    """Say how far a federation is by the last look, without another one; as for `coordinate`."""
+    """Give the progress of a federation as of the last check; as for `coordinate`."""
     every, before, refused = steps_of(server.plan), dict[StepId, Finished](), list[Rejected]()
     for step in every:
         present = _Gathering(step, server, before, mailbox, state.of(step))
@@ -234,7 +234,7 @@ def standing(server: Server | SecureServer, mailbox: ServerMailbox, *, state: St
 
 
 class _Gathering:
-    """One look at one step."""
+    """One check of one step."""
 
     def __init__(
         self,
@@ -248,7 +248,7 @@ class _Gathering:
         self.rules = _rounds(server) if isinstance(server, Server) else server.rules(step, before)
 
     def look(self, clock: Clock, *, close: bool) -> Finished | None:
-        """Take what is new, and finish the step if it can be finished."""
+        """Accept what is new, and finish the step if possible."""
         with self.state.opened():
             self._collect()
             if self.state.closed() is None and not self._close(clock, by_hand=close):
@@ -257,18 +257,18 @@ class _Gathering:
         return self.finished()
 
     def finished(self) -> Finished | None:
-        """What became of the step, if it is over."""
+        """The result of the step, if it is finished."""
         data = self.state.result()
         closed = self.state.closed() or []
         return None if data is None else Finished(data=data, taken=lambda: self._taken(closed))
 
     def refused(self) -> list[Rejected]:
-        """What was not taken; see `CoordinationStatus`."""
+        """Rejected messages; see `CoordinationStatus`."""
         kept = [Rejected(name, reason) for name, reason in self.state.refused().values()]
         return [*kept, *self.state.conflicts, *self.mailbox.rejected(self.step)]
 
     def _collect(self) -> None:
-        """Store every new message that is sound, and remember why the others are not."""
+        """Store every new valid message, and remember why the others were refused."""
         taken, refused = self.state.messages(), self.state.refused()
         before, found = len(refused), self._found(taken, refused)
         self.state.conflicts = [
@@ -293,7 +293,7 @@ class _Gathering:
     def _found(
         self, taken: Mapping[str, str], refused: dict[str, tuple[str, str]]
     ) -> dict[str, list[tuple[Submission, Any]]]:
-        """New messages that are sound, by entity; adds those that are not to the refused ones."""
+        """New valid messages by entity; the others are added to the refused ones."""
         known, final = set(taken.values()) | set(refused), self.state.closed() is not None
         found: dict[str, list[tuple[Submission, Any]]] = {}
         for one in sorted(self.mailbox.submissions(self.step), key=lambda one: one.receipt):
@@ -315,7 +315,7 @@ class _Gathering:
         return found
 
     def _close(self, clock: Clock, *, by_hand: bool) -> bool:
-        """Write down which messages count, if it is time; say whether it was."""
+        """Record which messages count, if it is time; return whether it was."""
         receipts, rules = sorted(self.state.messages().values()), self.rules
         if rules.by_itself and len(receipts) >= rules.quorum:
             return self._close_by_itself(receipts)
@@ -337,7 +337,7 @@ class _Gathering:
         return True
 
     def _close_by_itself(self, receipts: list[str]) -> bool:
-        """Close as soon as the answers take the masks off; wrong ones among few are outvoted by more of them."""
+        """Close as soon as the answers remove the masks; more answers outvote wrong ones."""
         try:
             data = self.rules.compute(self._taken(receipts))
         except (BadMessage, TooFewMessages):
@@ -349,7 +349,7 @@ class _Gathering:
         return True
 
     def _publish(self) -> None:
-        """Compute the result if nobody has yet, and publish it if nobody has yet."""
+        """Compute and publish the result, unless that is already done."""
         kept = self.state.result()
         data = self.rules.compute(self._taken(self.state.closed() or [])) if kept is None else kept
         if kept is None:
@@ -361,7 +361,7 @@ class _Gathering:
             self.mailbox.publish(self.step, data)
 
     def _taken(self, receipts: Sequence[str]) -> list[Any]:
-        """What `accept` gave for each, in the order of the receipts; a process that did not take them reads them."""
+        """Results of `accept` in the order of the receipts; a process without them reads the messages again."""
         notes = self.state.notes
         for one in set(receipts) - set(notes):
             message = self.step.up.decode(self.state.message(one), self.plan)
@@ -370,7 +370,7 @@ class _Gathering:
 
 
 def _rounds(server: Server) -> StepRules:
-    """Rules of a plain federation, which has one step."""
+    """Rules of a federation without a secure sum, which has one step."""
     plan = server.plan
     return StepRules(
         names=plan.entities,
@@ -391,7 +391,7 @@ def _unchanged(submission: Submission) -> bytes:
 
 
 def _undecided(submission: Submission, entity: str) -> Rejected:
-    """Say that nobody here can tell which of several messages is the entity's."""
+    """Report that the server cannot tell which of several messages is the entity's."""
     error = ConflictingMessage(
         "different messages arrived together under one name; none is accepted.",
         found=f"this one of {entity} has receipt {submission.receipt[:12]}.",
@@ -405,5 +405,5 @@ def _full() -> RoundClosed:
 
 
 def _reason(error: TwofoldError) -> str:
-    """Why, in public words."""
+    """The reason, in public words."""
     return f"{type(error).__name__}: {error.summary}" + (f" Found: {error.found}" if error.found else "")

@@ -49,7 +49,7 @@ _STEP: Final = 0.25
 
 
 def factorize_counts(moments: Moments, plan: Plan) -> SharedFactors:
-    """Denoise the second moments of counts and factorize what is left.
+    """Denoise the second moments of counts and factorize the result.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def _patterns(moments: Moments, plan: Plan, users: float, means: Floats) -> Patt
 
 
 def _undamped(squares: Floats, means: Floats, plan: Plan) -> Floats:
-    """By how much counts are larger than their roots, item by item: from 1 to the root of the largest count."""
+    """Ratio of counts to their roots, item by item: from 1 to the root of the largest count."""
     ratio = np.divide(squares, means, out=np.ones_like(squares), where=means > 0)
     return np.asarray(np.clip(ratio, 1.0, math.sqrt(max(plan.bound, 1.0))))
 
@@ -182,7 +182,7 @@ class Patterns:
     helped: int = 0
 
     def strongest(self, most: int) -> Patterns:
-        """Keep the strongest ones, at most so many."""
+        """Keep at most `most` directions, the strongest."""
         return replace(self, axes=self.axes[:, :most], sizes=self.sizes[:most])
 
 
@@ -331,7 +331,7 @@ def nonnegative_factors(axes: Floats, sizes: Floats, rank: int) -> tuple[Floats,
 
 
 def _start(axes: Floats, sizes: Floats, rank: int) -> Floats:
-    """Halves of the patterns, the largest first; a little of the usual item so that nothing is stuck at zero."""
+    """Halves of the patterns, the largest first; a little of the average item, so that nothing stays at zero."""
     halves = np.hstack([np.maximum(axes, 0.0), np.maximum(-axes, 0.0)]) * np.sqrt(np.tile(sizes, 2))
     amount = (halves**2).sum(axis=0)
     # The other half of a pattern of one sign is rounding.

@@ -2,7 +2,7 @@ r"""Known noise, unknown signal: which directions of a noisy matrix are real, an
 
 The noise of a release has a published size, so nothing has to be guessed. A symmetric m x m matrix of noise with
 standard deviation σ off its diagonal has its largest eigenvalue near :math:`2\sigma\sqrt m`, an m x k matrix its
-largest singular value near :math:`\sigma(\sqrt m + \sqrt k)`: the *edge*. A direction counts when it lies above the
+largest singular value near :math:`\sigma(\sqrt m + \sqrt k)`: the *edge*. A direction counts if it is above the
 edge by more than noise alone does in one draw of a hundred (`keep_symmetric`, `keep_sketch`).
 
 A direction of true size ℓ above the edge is seen too large and turned away from itself, both by known amounts. The size
@@ -47,7 +47,7 @@ RARE: Final = 2.02
 
 
 def symmetric_edge(noise: float, items: int) -> float:
-    """Where the largest eigenvalue of symmetric noise lies.
+    """Largest eigenvalue of symmetric noise.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def shrink_sketch(values: Floats, noise: float, items: int, columns: int) -> Flo
 
 
 def canonical(V: Floats, moments: Floats) -> tuple[Floats, Floats]:
-    """Balance every factor between items and users, leave dead ones out, and put the strongest first.
+    """Balance every factor between items and users, drop dead ones, and put the strongest first.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What the factorization of weighted rows is made of, whether they fit into memory or not.
+"""The parts of the factorization of weighted rows, whether or not they fit into memory.
 
 One look at all rows gives the totals (`Survey`) that decide how rows become a plain matrix with one penalty, and the
 noise edge that penalty has to clear (`Scaling`). Rows and items are then fitted in turn by small normal equations that
@@ -34,7 +34,7 @@ __all__ = [
     "survey",
 ]
 
-#: Gives the rows in blocks, the same ones in the same order each time it is called.
+#: Gives the rows in the same blocks and the same order at each call.
 Blocks = Callable[[], Iterable[WeightedRows]]
 
 LONGEST = 0.8  # of the last change, as `masked_nmf` lengthens steps
@@ -102,7 +102,7 @@ class Survey:
 
 
 def survey(blocks: Iterable[WeightedRows], plan: Plan) -> Survey:
-    """Look at every block once.
+    """Read every block once.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def survey(blocks: Iterable[WeightedRows], plan: Plan) -> Survey:
 
 
 def used_weights(block: WeightedRows) -> Floats:
-    """Entry weights, without those of rows that nobody is in."""
+    """Entry weights, without those of empty rows."""
     assert block.entry_weights is not None
     return np.where(block.row_weights[:, None] > 0, block.entry_weights, 0.0)
 
@@ -282,7 +282,7 @@ def row_equations(
 
 
 def add_item_equations(Y: Floats, weights: Floats | None, U: Floats, gram: Floats, given: Floats) -> None:
-    """Add what some rows say about the items to `gram` and `given`, in place.
+    """Add the contribution of some rows to `gram` and `given`, in place.
 
     Examples
     --------
@@ -350,7 +350,7 @@ def _fold(targets: Any, root: Floats, ridge: float, threads: int | None) -> Floa
 
 
 def _side_by_side(targets: Floats) -> sp.csr_array:
-    """Row i holds its targets in columns of its own."""
+    """Put the targets of row i into its own columns."""
     rows, rank = targets.shape
     return csr_rows(targets.ravel(), np.arange(rows * rank), np.arange(rows + 1) * rank, (rows, rows * rank))
 
@@ -365,7 +365,7 @@ def _chunks(length: int) -> Iterator[slice]:
 
 @dataclass(kw_only=True)
 class Look:
-    """What one look at all rows leaves behind: the objective at V, and the normal equations of the next V.
+    """Result of one pass over all rows: the objective at V, and the normal equations of the next V.
 
     Parameters
     ----------
@@ -403,13 +403,13 @@ class Look:
         self.square = None if self.per_item else self.V.T @ self.V
 
     def add(self, Y: Floats, weights: Floats | None) -> None:
-        """Fit the rows of one block to V, exactly, and add what they say."""
+        """Fit the rows of one block to V exactly, and add their contribution."""
         gram, given, squares = row_equations(Y, weights, self.V, self.square)
         U = self.fit(gram, given, squares)
         add_item_equations(Y, weights, U, self.gram, self.given)
 
     def fit(self, gram: Floats, given: Floats, squares: float) -> Floats:
-        """Fit rows from their normal equations, and count what is left of them."""
+        """Fit rows from their normal equations, and add up their residuals."""
         U = solve(gram, given, self.ridge, threads=self.threads)
         self.objective += squares - float(np.vdot(U, given))  # at the minimum the penalty is in it
         return U
@@ -420,7 +420,7 @@ class Look:
 
 
 def descend(look: Callable[[Floats], Look], V: Floats, *, most: int, tolerance: float) -> Floats:
-    """Alternate until a look changes the objective by little.
+    """Alternate until a pass changes the objective only slightly.
 
     Parameters
     ----------

@@ -48,7 +48,7 @@ MEMORY_LIMIT = 512 * 1024 * 1024
 
 
 class Server:
-    """Turns messages into item factors. Needs no data, no trust and no memory of who sent what.
+    """Turn messages into item factors. Needs no data, no trust and no memory of who sent what.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ class Server:
 
 
 def signed(shared: SharedFactors, plan: Plan, *, entities: int, sound: bool) -> ItemFactors:
-    """Put the plan's name under the numbers; private only when every message was, and the plan is no simulation."""
+    """Attach the plan to the numbers; private only if every message is and the plan is not a simulation."""
     private = sound and plan.spec.private and not plan.simulation
     second = {"patterns": shared.patterns, "strengths": shared.strengths, "squares": shared.squares}
     if shared.patterns is not None:
@@ -192,7 +192,7 @@ def signed(shared: SharedFactors, plan: Plan, *, entities: int, sound: bool) -> 
 
 
 def _scratch(stack: ExitStack, parent: Path | None) -> Callable[[], Path]:
-    """Give a temporary folder that is made at the first need and goes with the stack."""
+    """Give a temporary folder that is created when needed and removed with the stack."""
 
     @cache
     def folder() -> Path:
@@ -206,7 +206,7 @@ MessageLike = ReleaseMessage | bytes | str | PathLike[str]
 
 @dataclass(frozen=True, kw_only=True)
 class Arrived:
-    """A message that was checked, and how to get its bytes again.
+    """A checked message, and how to get its bytes again.
 
     Parameters
     ----------
@@ -230,7 +230,7 @@ class Arrived:
     message: ReleaseMessage | None = field(default=None, repr=False, compare=False)
 
     def load(self, plan: Plan) -> ReleaseMessage:
-        """Decode once more; bytes other than those that were checked are refused."""
+        """Decode again; refuse bytes other than those that were checked."""
         if self.message is not None:
             return self.message
         data = self.read()
@@ -274,14 +274,14 @@ def arrived(messages: Iterable[MessageLike], plan: Plan, keep: Callable[[bytes],
 
 
 def _named(error: ProtocolError, message: MessageLike) -> ProtocolError:
-    """Say which file it was; among forty, nobody finds it otherwise."""
+    """Name the file; among forty it would be hard to find."""
     if not isinstance(message, str | PathLike):
         return error
     return error.as_(type(error), summary=f"{Path(message).name}: {error.parts['summary']}")
 
 
 def check_quorum(number: int, plan: Plan) -> None:
-    """Refuse to go on with fewer entities than the plan asks for.
+    """Refuse to continue with fewer entities than the plan requires.
 
     Examples
     --------
@@ -294,7 +294,7 @@ def check_quorum(number: int, plan: Plan) -> None:
 
 
 def check_number(number: int, quorum: int, expected: int) -> None:
-    """Refuse to go on with fewer entities than a step needs.
+    """Refuse to continue with fewer entities than a step needs.
 
     Examples
     --------
@@ -322,7 +322,7 @@ def conflict(entity: str) -> ConflictingMessage:
 
 
 def spilled(folder: Callable[[], Path], limit: int) -> Callable[[bytes], Callable[[], bytes]]:
-    """Keep bytes in memory up to a limit in all, and the rest in files of a folder that is made when needed.
+    """Keep bytes in memory up to a total limit, and the rest in files of a folder that is created when needed.
 
     Examples
     --------
@@ -383,7 +383,7 @@ def _arrived(
 
 
 def checked(message: ReleaseMessage, read: Callable[[], bytes] | None) -> Arrived:
-    """Let go of a message that was decoded, but for what is needed to read it again; without `read` it is kept."""
+    """Drop a decoded message except for what is needed to read it again; without `read`, keep it."""
     return Arrived(
         entity=message.entity,
         receipt=message.receipt,

@@ -1,4 +1,4 @@
-r"""What the federation knows of ratings, from one noisy bilinear statistic: item offsets, and common patterns.
+r"""Item offsets and common patterns of ratings, from one noisy bilinear statistic.
 
 A user's row x is what they gave above their own mean, s a short public profile of it (of norm 1). Released are, over
 all users, totals of x, of observations, and of x sᵀ. With :math:`x_i = b_i + \ell_i^T t + e`, t the profile less its
@@ -10,7 +10,7 @@ Offsets and loadings of all items are then estimated together, by empirical Baye
 :math:`z_i`, its offset and loadings, drawn around what its public features and the number of its ratings predict,
 :math:`z_i \sim N(B^T d_i, T)`. What was released is :math:`y_i = n_i z_i + e_i` with
 :math:`\mathrm{Cov}\,e_i = n_i \tau^2 I + N`: what single ratings scatter, and the known noise. B and T are estimated
-from all items; noise that drowns everything makes both vanish, and every item gets 0.
+from all items; noise that hides everything makes both vanish, and every item gets 0.
 
 Means and signed patterns are finally put into non-negative factors that say the same: the form the paper asks for.
 """
@@ -158,7 +158,7 @@ def _profile(moments: Moments, plan: Plan) -> _Profile:
 
 
 def _gram_profile(moments: Moments, plan: Plan) -> _Profile:
-    """Take as a profile where a row lies along the directions of the Gram matrix that rose above the noise."""
+    """Take a row's place along the directions of the Gram matrix above the noise as its profile."""
     values, axes = np.linalg.eigh(moments.pairs)
     kept = np.flatnonzero(values > keep_symmetric(moments.pairs_noise, plan.n_items))[::-1][: plan.rank]
     users = _users(moments, plan)
@@ -169,7 +169,7 @@ def _gram_profile(moments: Moments, plan: Plan) -> _Profile:
 
 
 def _users(moments: Moments, plan: Plan) -> float:
-    """How many users there are: as released or, where noise drowns that, as promised."""
+    """Number of users: as released or, if noise hides it, as promised."""
     if moments.users > 2 * moments.users_noise:
         return max(moments.users, 1.0)
     promised = float(plan.n_users * plan.n_entities)
@@ -275,7 +275,7 @@ def _half_moments(patterns: int) -> Floats:
 
 @dataclass(frozen=True, kw_only=True)
 class Hierarchy:
-    """What is believed of every item, and the common prior.
+    """The estimates of every item, and the common prior.
 
     Attributes
     ----------
@@ -286,7 +286,7 @@ class Hierarchy:
     expected : array (items, numbers)
         What the public facts alone predict.
     covariance : array (numbers, numbers)
-        T: how far items lie from what is predicted.
+        T: how far items are from what is predicted.
     """
 
     values: Floats = field(repr=False)
@@ -383,7 +383,7 @@ def fit_hierarchy(
 
 
 def _spread(totals: Floats, sizes: Floats, variances: Floats, design: Floats, spread: Floats) -> Floats:
-    """First variances of T by the method of moments: what the totals scatter beyond their own variance."""
+    """First variances of T by the method of moments: the scatter of the totals beyond their own variance."""
     found, slopes = np.array(spread), np.array(spread)
     for _ in range(MOMENT_ROUNDS):
         expected, slopes = _expected(totals, sizes, variances, design, found, slopes)

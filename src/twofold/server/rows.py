@@ -31,7 +31,7 @@ _DEAD = 0.01
 
 @dataclass(frozen=True, kw_only=True)
 class SharedFactors:
-    """Numbers of `twofold.federation.factors.ItemFactors`, before anyone signs for them; see there.
+    """Numbers of `twofold.federation.factors.ItemFactors`, before they belong to a plan; see there.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class SharedFactors:
 
 
 def factorize_rows(rows: WeightedRows, plan: Plan, *, threads: int | None = None) -> SharedFactors:
-    r"""Find item factors in noisy rows that are weighted by how far they can be trusted.
+    r"""Find item factors in noisy rows, weighted by their precision.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def factorize_rows(rows: WeightedRows, plan: Plan, *, threads: int | None = None
     -----
     1. Rows are weighted by inverse variance and never clipped at zero (`Scaling`).
     2. V comes from masked NMF under a penalty raised by the noise edge (`noise_edge`), which takes that much off every
-       singular value. The edge is where the largest direction of pure noise lies on average, not in every draw: in
+       singular value. The edge is the largest direction of pure noise on average, not in every draw: in
        simulations a quarter to two fifths of draws lay above it, most by a few hundredths of it, the farthest by a
        quarter. Only that excess enters, which is small in size. Without noise it is plain NMF.
     3. The moments are the mean of u uᵀ over rows, each counted by its weight in users, with what the raised penalty
@@ -119,7 +119,7 @@ def factorize_rows(rows: WeightedRows, plan: Plan, *, threads: int | None = None
 
 
 def usable_rank(plan: Plan, seen: Survey) -> int:
-    """Rank of the plan, or as much of it as rows and items can hold."""
+    """Rank of the plan, or the largest rank that rows and items allow."""
     return max(1, min(plan.rank, seen.rows, seen.n_items))
 
 
@@ -156,7 +156,7 @@ def finish(
     *,
     threads: int | None = None,
 ) -> SharedFactors:
-    """From factors of Y to factors of the values, moments, means and words."""
+    """Turn factors of Y into factors of the values, moments, means and a note."""
     V, moments = np.zeros((seen.n_items, 1)), np.zeros((1, 1))
     if scaled is not None and scaled.any():
         own, total = _moments(scaled, blocks, scale, threads)
@@ -192,7 +192,7 @@ def _moments(
 
 
 def _means(seen: Survey, plan: Plan) -> Floats:
-    """Mean of each item, every row counted by its weight; the plan's centre where nobody said anything."""
+    """Weighted mean of each item over the rows; the plan's centre for items without data."""
     nothing = np.full(seen.n_items, plan.centre_value)
     return np.asarray(np.divide(seen.item_sum, seen.item_weight, out=nothing, where=seen.item_weight > 0))
 

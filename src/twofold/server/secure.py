@@ -36,7 +36,7 @@ Sent = TypeVar("Sent", Shares, Answer)
 
 
 class SecureServer:
-    """Turns shares into participants, masked messages into survivors, and answers into item factors.
+    """Turn shares into participants, masked messages into survivors, and answers into item factors.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class SecureServer:
         self._read: tuple[bytes, Participants] | None = None
 
     def rules(self, step: Step, before: Mapping[StepId, Finished]) -> StepRules:
-        """How each step of a secure sum is taken, closed and finished, given those before it."""
+        """Rules for accepting, closing and finishing each step of a secure sum, given those before it."""
         secure = self.plan.secure
         assert secure is not None
         again: tuple[str | Set, ...] = (
@@ -115,7 +115,7 @@ class SecureServer:
         )
 
     def _fewer(self) -> tuple[Set, ...]:
-        """Where the plan needs all to share keys, the number that would let one be missing, if it is a safe one."""
+        """If the plan needs all entities to share keys, the safe number that allows one to be missing, if any."""
         secure, number = self.plan.secure, len(self.terms.names)
         assert secure is not None
         if self.terms.least_present < number:
@@ -145,13 +145,13 @@ class SecureServer:
         return made
 
     def _listed(self, participants: bytes) -> Participants:
-        """Read the list of those who shared keys; with hundreds of them that takes a while, so it is read once."""
+        """Read the list of those who shared keys; long lists are slow, so it is read once."""
         if self._read is None or self._read[0] != participants:
             self._read = (participants, decode_participants(participants, self.plan))
         return self._read[1]
 
     def survivors(self, messages: Iterable[bytes], participants: bytes) -> bytes:
-        """Say whose masked messages came.
+        """List whose masked messages arrived.
 
         Raises
         ------
@@ -163,7 +163,7 @@ class SecureServer:
         return self.survivors_of(listed, [one.entity for one in decoded])
 
     def survivors_of(self, participants: Participants, names: Sequence[str]) -> bytes:
-        """Say the same of messages that were checked."""
+        """List the same for checked messages."""
         made = encode_survivors(participants.present, sorted(set(names)), self.plan)
         decode_survivors(made, self.plan)
         return made
@@ -259,7 +259,7 @@ def masked_message(message: ReleaseMessage) -> MaskedMessage:
 
 
 def _each(what: str, messages: Iterable[Sent]) -> dict[str, Sent]:
-    """One message of each entity; the same one twice counts once."""
+    """Give one message of each entity; a repeated message counts once."""
     found: dict[str, Sent] = {}
     for one in messages:
         if found.setdefault(one.entity, one) != one:

@@ -1,4 +1,4 @@
-"""What a coordinator keeps: every message whole, what was refused, the list that counts, and what it publishes.
+"""The state of a coordinator: every complete message, refusals, the list that counts, and what it publishes.
 
 ::
 
@@ -44,7 +44,7 @@ MOST_REFUSED: Final = 10_000
 
 
 class StepState(ABC):
-    """What is known of one step.
+    """The state of one step.
 
     Attributes
     ----------
@@ -60,12 +60,12 @@ class StepState(ABC):
 
     @contextmanager
     def opened(self) -> Iterator[None]:
-        """Have everything in place, and keep every other coordinator out."""
+        """Prepare the state, and keep every other coordinator out."""
         yield
 
     @abstractmethod
     def messages(self) -> dict[str, str]:
-        """Entity to receipt of every message that was taken."""
+        """Entity to receipt of every accepted message."""
 
     @abstractmethod
     def store(self, entity: str, receipt: str, data: bytes) -> None:
@@ -73,14 +73,14 @@ class StepState(ABC):
 
     @abstractmethod
     def read(self, receipt: str) -> bytes:
-        """Give the bytes under a receipt, as they are now."""
+        """Give the current bytes under a receipt."""
 
     def reader(self, receipt: str) -> Callable[[], bytes] | None:
-        """Give what reads a message again; None where it stays in memory anyway."""
+        """Give a function that reads a message again; None if it stays in memory anyway."""
         return partial(self.read, receipt)
 
     def message(self, receipt: str) -> bytes:
-        """Give a message; other bytes than those that were taken are refused."""
+        """Give a message; refuse bytes other than those that were accepted."""
         found = self.read(receipt)
         if receipt_of(found) != receipt:
             raise BadMessage(
@@ -94,7 +94,7 @@ class StepState(ABC):
 
     @abstractmethod
     def refused(self) -> dict[str, tuple[str, str]]:
-        """Receipt to public name and reason of every message that was not taken."""
+        """Receipt to public name and reason of every rejected message."""
 
     @abstractmethod
     def refuse(self, refused: Mapping[str, tuple[str, str]]) -> None:
@@ -106,19 +106,19 @@ class StepState(ABC):
 
     @abstractmethod
     def close(self, receipts: list[str], why: str) -> None:
-        """Write down which messages count; nothing is added afterwards."""
+        """Record which messages count; nothing is added afterwards."""
 
     @abstractmethod
     def result(self) -> bytes | None:
-        """Bytes of what the server publishes, or None while there is nothing."""
+        """Bytes that the server publishes, or None before that."""
 
     @abstractmethod
     def store_result(self, data: bytes) -> None:
-        """Keep what is to be published."""
+        """Keep the bytes to publish."""
 
 
 class MemoryState:
-    """A coordinator's memory for as long as the process lives.
+    """A coordinator's state in memory, as long as the process lives.
 
     Examples
     --------
@@ -178,7 +178,7 @@ class _StepMemory(StepState):
 
 
 class FolderState:
-    """A coordinator's memory on disk, which outlives any kill.
+    """A coordinator's state on disk, which survives any kill.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ class FolderState:
             make_folder(self.folder)
 
     def of(self, step: Step) -> StepState:
-        """Give the state of a step; those of a secure sum have folders of their own."""
+        """Give the state of a step; the steps of a secure sum have separate folders."""
         if step.id not in self._steps:
             folder = self.folder if self.plan.secure is None else self.folder / step.id
             self._steps[step.id] = _StepFolder(folder, self.plan, step)
@@ -239,7 +239,7 @@ class _StepFolder(StepState):
             ) from None
 
     def _open(self) -> None:
-        """Make what is missing, clear what a killed process left, and refuse the folder of another plan."""
+        """Create what is missing, clear what a killed process left, and refuse the folder of another plan."""
         _our_errors(self.folder, lambda: make_folder(self.folder / "messages"))
         for left in (*self.folder.glob(".*.part"), *(self.folder / "messages").glob(".*.part")):
             with suppress(OSError):

@@ -30,12 +30,12 @@ SKETCH_TOLERANCE = 1e-5
 def factorize_blocks(
     blocks: Blocks, plan: Plan, *, start_rows: int = 4096, threads: int | None = None
 ) -> SharedFactors:
-    """Do what `factorize_rows` does, with one block of rows in memory at a time.
+    """Do the same as `factorize_rows`, with one block of rows in memory at a time.
 
     Parameters
     ----------
     blocks : callable
-        Gives the rows in blocks, the same ones in the same order at each call.
+        Gives the rows in the same blocks and the same order at each call.
     plan : Plan
         As for `factorize_rows`.
     start_rows : int
@@ -75,7 +75,7 @@ def factorize_blocks(
 
 
 def _start(blocks: Blocks, scale: Scaling, plan: Plan, rank: int, start_rows: int, threads: int | None) -> Floats:
-    """Where the passes begin: a sketch of all rows, or, where entries have weights, some of the rows."""
+    """Starting point of the passes: a sketch of all rows or, if entries have weights, some of the rows."""
     if plan.feedback == "counts":
         return sketched_items(blocks, scale, rank=rank, seed=plan.seed, threads=threads)
     first = _first(blocks(), start_rows, rank)

@@ -72,7 +72,7 @@ class Member:
     keys: Path | bytes | None = field(default=None, repr=False)
 
     def entity(self) -> Entity:
-        """Wire it up; refuses ratings that are not of the plan."""
+        """Make the entity; refuse ratings that do not belong to the plan."""
         return Entity(self.name, self.ratings, self.plan, ledger=self.ledger, rng=self.seed, keys=self._secrets())
 
     def _secrets(self) -> Any:
@@ -84,20 +84,20 @@ class Member:
 
 
 def visit(member: Member, published: Mapping[StepId, bytes | None], submitted: Set[StepId]) -> Deed:
-    """Give what is due at an entity; see `act`. With a ledger its message is the stored one, if there is any."""
+    """Give what is due at an entity; see `act`. With a ledger, a stored message is reused."""
     with at_most_threads(member.threads), one_blas_thread():
         _open_ledger(member)
         return act(member.entity(), published, submitted)
 
 
 def personalized(member: Member, factors: bytes, local: Local, strength: Strength) -> Model:
-    """Fit an entity's own model to the item factors that came back."""
+    """Fit an entity's own model to the returned item factors."""
     with at_most_threads(member.threads), one_blas_thread():
         return member.entity().personalize(factors, local=local, strength=strength, threads=member.threads)
 
 
 def _open_ledger(member: Member) -> None:
-    """Make the ledger of an entity that has none, with room for this plan's one release."""
+    """Create the ledger of an entity that has none, with room for this plan's one release."""
     if member.ledger is None or member.ledger.exists():
         return
     if not member.may_make:  # it was there a moment ago, or this is a machine that does not see the folder
@@ -111,12 +111,12 @@ def _open_ledger(member: Member) -> None:
     Ledger.open_or_create(member.ledger, dataset=member.name, ceiling=ceiling, unit=plan.unit)
 
 
-#: Frames between the warning and whoever called `simulate` or `fit`.
+#: Frames between the warning and the caller of `simulate` or `fit`.
 _CALLER = 4
 
 
 def ledger_paths(folder: str | PathLike[str], names: Mapping[Any, str], *, make: bool = True) -> dict[Any, Path]:
-    """Name every entity's ledger in a folder, which is made when missing.
+    """Name every entity's ledger in a folder, which is created if missing.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ def ledger_paths(folder: str | PathLike[str], names: Mapping[Any, str], *, make:
 
 
 def settle_missing(paths: Iterable[Path | None], new_ledgers: bool | None) -> None:
-    """Say in the calling process which ledgers are about to be made, or refuse; before anyone has drawn.
+    """Warn in the calling process about ledgers to be created, or refuse, before anyone has drawn.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ def settle_missing(paths: Iterable[Path | None], new_ledgers: bool | None) -> No
 
 
 def check_new_ledgers(new_ledgers: object) -> None:
-    """Refuse anything that is neither a yes, a no nor None.
+    """Refuse anything but True, False and None.
 
     Examples
     --------
@@ -209,14 +209,14 @@ def check_new_ledgers(new_ledgers: object) -> None:
 
 
 def keyed_plan(plan: Plan, ledgers: Mapping[str, Path | None]) -> tuple[Plan, dict[str, Path | bytes]]:
-    """Enrol every entity: keys in files beside the ledgers, or in memory where there are none.
+    """Enrol every entity: keys in files beside the ledgers, or in memory without ledgers.
 
     Keys serve one plan, so their files carry the beginning of its hash: another plan in the same folder has others.
 
     Parameters
     ----------
     plan : Plan
-        With a secure sum. One that has a list of keys already is kept; its secret keys must lie beside the ledgers, as
+        With a secure sum. One that has a list of keys already is kept; its secret keys must be beside the ledgers, as
         NAME.keys.
     ledgers : mapping
         Name of each entity to its ledger, or None.

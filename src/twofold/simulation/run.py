@@ -1,4 +1,4 @@
-"""simulate: every entity's part and the server's, over a mailbox in this process."""
+"""Simulate every entity and the server, over a mailbox in this process."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def run_members(
     ledgers: Mapping[Any, Path | None],
     how: SimulationOptions,
 ) -> Simulated:
-    """Run both rounds when names and ledgers are settled; see `simulate`. Called by what the user calls."""
+    """Run both rounds once names and ledgers are known; see `simulate`. Called by the public functions."""
     tell = how.progress or _silent
     seconds: dict[str, float] = {}
     with WorkerPool.of(how.executor, how.threads, len(federation)) as pool:
@@ -215,7 +215,7 @@ def _exchange(
     each: Callable[[str, Callable[..., Any], Mapping[str, tuple[Any, ...]]], dict[str, Deed]],
     serving: Callable[[], AbstractContextManager[Callable[[int], object]]],
 ) -> tuple[dict[StepId, bytes], dict[str, int]]:
-    """In each step let everybody act, then the server; gives what it published, and how many bytes each entity sent.
+    """In each step let all entities act, then the server; return what it published and the bytes each sent.
 
     All messages are in the mailbox before the server looks: the plan may expect another number of entities.
     """
@@ -245,7 +245,7 @@ def _members(
     how: SimulationOptions,
     threads: int,
 ) -> dict[str, Member]:
-    """Everyone, checked before anyone draws; the largest first, so that nobody waits for a late giant."""
+    """All entities, checked before anyone draws; the largest first, so that none of them starts last."""
     if len(federation) < plan.quorum:
         raise TooFewMessages(
             "there are fewer entities than the plan's quorum; nothing was drawn.",
@@ -277,7 +277,7 @@ def _seed(rng: int, name: str) -> int:
 
 
 def _silent(*_: object) -> None:
-    """Tell nobody."""
+    """Report nothing."""
 
 
 @contextmanager
@@ -289,7 +289,7 @@ def _phase(name: str, seconds: dict[str, float], tell: Progress, total: int) -> 
 
 
 def refuse_what_is_not_real(plan: Plan, rng: object, *, accounted: bool) -> None:
-    """Refuse a seed, and a release nobody counts, in a plan that is not a simulation."""
+    """Refuse a seed, or a release without a ledger, in a plan that is not a simulation."""
     if not isinstance(plan, Plan):
         raise BadPlan("not a plan.", found=f"a {type(plan).__name__}", fix='Plan.read("plan.toml")', parameter="plan")
     if rng is not None and (isinstance(rng, bool) or not isinstance(rng, int) or rng < 0):
@@ -357,7 +357,7 @@ class Simulated:
 
     @property
     def strengths(self) -> Mapping[Any, float]:
-        """How far each entity's model was drawn to the shared factors, 0 own only; chosen inside the entity."""
+        """Pull of the shared factors on each entity's model, 0 for none; chosen inside the entity."""
         return {label: model.strength for label, model in self.models.items()}
 
     def model(self, entity: Any) -> Model:

@@ -1,4 +1,4 @@
-"""Run one task per entity: in a row, on threads, or on any executor the caller brings."""
+"""Run one task per entity: in sequence, on threads, or on any executor of the caller."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerPool:
-    """Who works: an executor, or None for one entity after the other; and how many threads each entity has."""
+    """An executor, or None for one entity after another, and the number of threads of each entity."""
 
     executor: Executor | None
     inner: int
@@ -64,7 +64,7 @@ def run_each(
     executor: Executor | None,
     done: Callable[[int], object] | None = None,
 ) -> dict[str, Result]:
-    """Call a task once per entity, all of them, and only then raise what went wrong, with the entity's name.
+    """Call a task for every entity, and only then raise the first failure, with the entity's name.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""Whole files, locks, and the container all our files share. Knows nothing of what it stores."""
+"""Complete files, locks, and the container that all files share. Independent of what is stored."""

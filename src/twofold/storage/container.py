@@ -1,4 +1,4 @@
-"""Arrays and one record as bytes, under a checksum, and read back as if from a stranger.
+"""Arrays and one record as bytes with a checksum, read back without trust.
 
 Layout (safetensors): eight bytes with the length of the header; the header, JSON with dtype, shape and place of each
 array; the arrays without gaps. Our record is canonical JSON under the metadata key ``twofold``. With one key the
@@ -58,7 +58,7 @@ _DIGITS = 20
 
 
 def canonical_json(record: object) -> str:
-    r"""Write a record in the only form we write: sorted keys, no spaces, ASCII, no NaN.
+    r"""Write a record in canonical form: sorted keys, no spaces, ASCII, no NaN.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def canonical_json(record: object) -> str:
 
 
 def parse_json(text: str) -> dict[str, Any]:
-    """Read an object; what two readers could understand differently, or what is made to be costly, is refused.
+    """Read an object; refuse ambiguous text and text that is made to be costly.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def parse_json(text: str) -> dict[str, Any]:
 
 
 def printable(value: object, most: int = 80) -> str:
-    r"""Give a foreign text that is safe to show: one line of ASCII, and not long.
+    r"""Make foreign text safe to show: one short line of ASCII.
 
     Examples
     --------
@@ -173,7 +173,7 @@ class Layout:
 
 @dataclass(frozen=True, kw_only=True)
 class Container:
-    """A header that was read and found sound in itself; no array was touched.
+    """A valid header; no array was read.
 
     Parameters
     ----------
@@ -228,7 +228,7 @@ def pack_sealed(record: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -
 
 
 def seal(data: bytes) -> bytes:
-    """Put the checksum in its place, where zeros are."""
+    """Write the checksum over its placeholder of zeros."""
     at = _place(data, BLANK)
     if at is None:
         raise BadMessage("the record has no place for a checksum.", parameter="checksum")
@@ -236,7 +236,7 @@ def seal(data: bytes) -> bytes:
 
 
 def open_container(data: bytes) -> Container:
-    """Read the header of a message, or of the beginning of one; at most 64 kB are looked at.
+    """Read the header of a message, or of the beginning of one; reads at most 64 kB.
 
     Examples
     --------
@@ -272,7 +272,7 @@ def open_container(data: bytes) -> Container:
 
 
 def unpack(data: bytes, container: Container, expected: Mapping[str, Layout]) -> dict[str, NDArray[Any]]:
-    """View the arrays of a message, if they are exactly those expected and the message is whole.
+    """View the arrays of a message, if they are exactly those expected and the message is complete.
 
     Examples
     --------
@@ -309,7 +309,7 @@ def unpack(data: bytes, container: Container, expected: Mapping[str, Layout]) ->
 
 
 def is_sealed(data: bytes, record: Mapping[str, Any]) -> bool:
-    """Say whether the checksum in a container's record is that of its bytes."""
+    """Whether the checksum in a container's record matches its bytes."""
     checksum = record.get(_FIELD)
     if not isinstance(checksum, str) or len(checksum) != 64 or set(checksum) - _HEX:
         return False
@@ -340,7 +340,7 @@ def check_seal(data: bytes, record: Mapping[str, Any]) -> None:
 
 
 def field(record: Mapping[str, Any], name: str, kind: type[Any]) -> Any:
-    """Give a field of a record if it is there and of its type.
+    """Give a field of a record, if present and of the right type.
 
     Examples
     --------
@@ -378,7 +378,7 @@ def finite(record: Mapping[str, Any], name: str) -> float:
 
 
 def as_bytes(data: object, limit: int) -> bytes:
-    """Take bytes, if there are not more of them than a message can have.
+    """Take bytes, if they are not more than a message can have.
 
     Examples
     --------
@@ -399,7 +399,7 @@ def as_bytes(data: object, limit: int) -> bytes:
 
 
 def is_cut(data: bytes) -> bool:
-    """Say whether bytes are the beginning of a message whose rest has not arrived yet.
+    """Whether bytes are the beginning of a message whose rest has not arrived yet.
 
     Examples
     --------
@@ -416,7 +416,7 @@ def is_cut(data: bytes) -> bool:
 
 
 def receipt(data: bytes) -> str:
-    """SHA-256 of the whole message, in hexadecimal: what both sides compare.
+    """SHA-256 of the whole message, in hexadecimal, for both sides to compare.
 
     Examples
     --------
@@ -463,7 +463,7 @@ def _whole_numbers(given: object, most: int) -> bool:
 
 
 def _check_cover(spans: Mapping[str, tuple[Layout, int]]) -> None:
-    """Refuse gaps and overlaps: bytes nobody reads, or that are read twice."""
+    """Refuse gaps and overlaps: bytes that are never read, or read twice."""
     end = 0
     for layout, first in sorted(spans.values(), key=lambda span: (span[1], span[0].size)):
         if first != end:
@@ -495,7 +495,7 @@ def _foreign(found: str) -> BadMessage:
 
 
 def _place(data: bytes, checksum: str) -> int | None:
-    """First byte of the checksum in the header, if it stands there once."""
+    """First byte of the checksum in the header, if it occurs there once."""
     header = data[: 8 + int.from_bytes(data[:8], "little")]
     wanted = _BEFORE + checksum.encode()
     return header.index(wanted) + len(_BEFORE) if header.count(wanted) == 1 else None

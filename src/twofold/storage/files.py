@@ -1,4 +1,4 @@
-"""Every way in which we touch a disk: whole files or none, durable before a call returns, never more than expected.
+"""All access to disks: complete files or none, durable before a call returns, never more than expected.
 
 Every step announces itself to `step` first. In production nobody listens; the kill tests replace the listener and end
 the process at the n-th announcement (`python -m studies torture`).
@@ -55,7 +55,7 @@ def step(name: str) -> None:
 
 
 def write_whole(path: str | PathLike[str], data: bytes, *, mode: int = 0o666) -> None:
-    """Put a file in place at once: a reader sees the old bytes or the new ones, also after a crash or on a full disk.
+    """Replace a file atomically: a reader sees the old or the new bytes, even after a crash or on a full disk.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def _write_new(path: Path, data: bytes, mode: int) -> None:
 
 
 def _narrow(descriptor: int, mode: int) -> None:
-    """Take rights away that nobody asked for: shares with inherited rights give new files more than their mode."""
+    """Remove unrequested permissions: shares with inherited rights give new files more than their mode."""
     if not hasattr(os, "fchmod"):
         return
     given = stat.S_IMODE(os.fstat(descriptor).st_mode)
@@ -113,7 +113,7 @@ def _narrow(descriptor: int, mode: int) -> None:
 
 
 def replace(path: Path, content: bytes) -> None:
-    """Put a whole file in place: readers see the old bytes or the new ones, never a mixture.
+    """Replace a whole file: readers see the old bytes or the new ones, never a mixture.
 
     The temporary file is overwritten in place and not truncated first, so that room taken beforehand with
     `reserve_room` is used.
@@ -148,7 +148,7 @@ def add_to_end(path: Path, content: bytes) -> None:
 
 
 def put_once(path: Path, data: bytes, *, mode: int | None = None) -> bool:
-    """Write a file if nothing is there; True when these bytes are there afterwards, False when others were.
+    """Write a file if none exists; True if it then holds these bytes, False if it already held others.
 
     Two processes that try at once agree on one winner. A process killed at any point leaves a whole file or none,
     beside temporary names that begin with a dot and are cleared away later. A link in the file's place is another
@@ -207,7 +207,7 @@ def _same(path: Path, data: bytes) -> bool:
 
 
 def _clear(path: Path) -> None:
-    """Take away what killed writers of this file left long ago."""
+    """Remove what killed writers of this file left long ago."""
     for left in path.parent.glob(f".*{path.name}.*.part"):
         with suppress(OSError):
             if time.time() - left.lstat().st_mtime > OLD:
@@ -251,7 +251,7 @@ def read_limited(path: str | PathLike[str], limit: int, *, links: bool = True) -
 
 
 def open_plain(path: Path, *, links: bool = False) -> int:
-    """Open a plain file to read, and nothing else; gives its descriptor.
+    """Open a plain file for reading, and nothing else; return its descriptor.
 
     A pipe is not waited for and a device not touched. With `links` False a link is not followed, also if it takes the
     file's place at the last moment.
@@ -308,13 +308,13 @@ def make_folder(folder: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Take a left-over temporary file away, if it is there."""
+    """Remove a left-over temporary file, if it exists."""
     step("remove")
     path.unlink(missing_ok=True)
 
 
 def destroy(path: Path) -> None:
-    """Overwrite a small secret, then take its name away; what a disk keeps besides is beyond us."""
+    """Overwrite a small secret, then remove its name; other copies on the disk cannot be reached."""
     if not path.exists():
         return
     step("destroy: open")
@@ -330,7 +330,7 @@ def destroy(path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make new and renamed names in a folder durable; Windows keeps them durable by itself and cannot be asked."""
+    """Make new and renamed names in a folder durable; Windows does so by itself."""
     step("sync folder")
     if os.name == "nt":
         return
@@ -349,7 +349,7 @@ def write_all(descriptor: int, content: bytes) -> None:
 
 
 def unreadable(path: Path, error: OSError) -> TransportError:
-    """Say what the disk said."""
+    """Report the disk's error."""
     return TransportError(
         "a folder or file of the transport cannot be used.",
         found=f"{printable(path.name)}: {error.strerror or type(error).__name__}",
@@ -359,7 +359,7 @@ def unreadable(path: Path, error: OSError) -> TransportError:
 
 
 def _no_folder(folder: Path, error: OSError) -> TransportError:
-    """Say what stands in the way."""
+    """Report what blocks the folder."""
     if isinstance(error, FileExistsError):
         found, fix = f"{folder.name}, which is a file", "name a folder, or remove that file"
     elif isinstance(error, NotADirectoryError):
@@ -384,7 +384,7 @@ PAUSE = 0.01
 
 
 class Busy(Exception):
-    """Another process held the lock all the time; the text says which file and which process."""
+    """Another process held the lock throughout; the text names the file and the process."""
 
 
 class _Held:
@@ -469,7 +469,7 @@ def _acquire(path: Path, wait: float) -> _Held:
 
 
 def _is_at(descriptor: int, path: Path) -> bool:
-    """Tell whether the locked file is still the one at `path`; a lock on a deleted file protects nothing."""
+    """Whether the locked file is still the one at `path`; a lock on a deleted file protects nothing."""
     try:
         return os.name == "nt" or os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What every local model can do, and the item means that several of them start from.
+"""The interface of every local model, and the item means that several of them start from.
 
 Strength is counted in users (for ratings: in observations of an item): a shared model of strength 100 weighs as much as
 100 users of the entity's own. 0 is the entity alone, infinity the shared model alone.
@@ -37,7 +37,7 @@ class Scorer(Protocol):
 
     @property
     def kind(self) -> str:
-        """How an artefact names it."""
+        """Name in an artefact."""
         ...
 
     @property
@@ -61,7 +61,7 @@ class Scorer(Protocol):
         ...
 
     def similar(self, item: int) -> Wide:
-        """Likeness of every item to one item, at most 1, symmetric; -inf for the item itself."""
+        """Similarity of every item to one item, at most 1, symmetric; -inf for the item itself."""
         ...
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -74,7 +74,7 @@ class Scorer(Protocol):
 
     @classmethod
     def rebuild(cls, arrays: dict[str, NDArray[Any]], settings: dict[str, Any]) -> Scorer:
-        """Make it again from `arrays` and `settings`."""
+        """Rebuild it from `arrays` and `settings`."""
         ...
 
 

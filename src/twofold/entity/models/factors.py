@@ -115,7 +115,7 @@ class FactorScorer:
 
     @property
     def kind(self) -> str:
-        """How an artefact names it."""
+        """Name in an artefact."""
         return "factors"
 
     @property
@@ -188,14 +188,14 @@ class FactorScorer:
 
     @classmethod
     def rebuild(cls, arrays: dict[str, NDArray[Any]], settings: dict[str, Any]) -> FactorScorer:
-        """Make it again from `arrays` and `settings`."""
+        """Rebuild it from `arrays` and `settings`."""
         if set(arrays) != {"factors", "usual"} or set(settings) != set(SETTINGS):
             raise BadModel("the parts of a factor model are incomplete.", expected="factors, usual and settings")
         return cls(arrays["factors"], cold_start=arrays["usual"], **settings)
 
 
 class FactorFit:
-    """One entity's rows, made ready for item factors of any strength.
+    """One entity's rows, prepared for item factors of any strength.
 
     Parameters
     ----------
@@ -248,7 +248,7 @@ class FactorFit:
         )
 
     def _cold_start(self, shared: ItemFactors | None) -> NDArray[np.float64]:
-        """What an item gets from somebody without a history: for counts the mean, for ratings the mean rating.
+        """Score of an item for a person without a history: for counts the mean, for ratings the mean rating.
 
         Alone, nothing shared may steer it: `shared` is None then.
         """
@@ -258,7 +258,7 @@ class FactorFit:
         return np.asarray(np.bincount(self.rows.indices, self.rows.data, items) / max(users, 1))
 
     def _as_sent(self) -> Factors:
-        """A copy of the shared factors; for ratings, drawn to those of the average item where hardly anybody rated."""
+        """A copy of the shared factors; for ratings, rarely rated items are pulled towards the average item."""
         assert self.shared is not None
         return filled_factors(self.shared) if self.feedback == "ratings" else np.array(self.shared.factors)
 
@@ -330,7 +330,7 @@ def drawn_factors(
     iterations: int = DRAWN_ITERATIONS,
     threads: int | None = None,
 ) -> Factors:
-    """Item factors of some rows, drawn to given ones by pseudo-users of fixed factors; see the module.
+    """Item factors of some rows, pulled towards given ones by pseudo-users of fixed factors; see the module.
 
     Examples
     --------
@@ -367,7 +367,7 @@ def drawn_factors(
 def _with_pseudo_users(
     items: sparse.csr_array, said: NDArray[Any], strength: float, penalty: NDArray[np.float64]
 ) -> tuple[sparse.csr_array, NDArray[np.float32]]:
-    """Add to each item what the pseudo-users said, and zeros as its penalty; weights in the order of the entries."""
+    """Add to each item the pseudo-users' values, and zeros as its penalty; weights in the order of the entries."""
     number, rank = said.shape
     block: Any = sparse.csr_array(np.ones((number, 2 * rank), np.float32))
     stacked = sparse.csr_array(sparse.hstack([items, block], format="csr"))
@@ -424,7 +424,7 @@ def damping_of_items(rows: sparse.csr_array, power: float) -> NDArray[np.float64
 
 
 def filled_factors(shared: ItemFactors, least: float = FACTOR_RATINGS) -> NDArray[np.float32]:
-    """Shared factors, those of items hardly anybody saw drawn to the average item; a copy.
+    """A copy of the shared factors; rarely seen items are pulled towards the average item.
 
     The average is over items, not over ratings: items that hardly anybody saw are on the whole liked less than those
     that everybody did.

@@ -101,7 +101,7 @@ class ItemItemScorer:
 
     @property
     def kind(self) -> str:
-        """How an artefact names it."""
+        """Name in an artefact."""
         return "item-item"
 
     @property
@@ -133,11 +133,11 @@ class ItemItemScorer:
         return np.asarray((pull + share * (1.0 - pull.sum())) * (given - self.means[columns]))
 
     def constant(self, item: int) -> float:
-        """What no entry explains: the score less its `reasons`."""
+        """The part of the score that no entry explains: the score less its `reasons`."""
         return float(self._constant[item])
 
     def similar(self, item: int) -> NDArray[np.float64]:
-        """Partial correlation: how two items go together when all others are held fixed."""
+        """Partial correlation of two items with all others held fixed."""
         one, other = (np.asarray(part, np.float64) for part in (self.weights.row(item), self.weights.column(item)))
         likeness = np.sign(one) * np.sqrt(np.maximum(one * other, 0.0))
         likeness = np.minimum(likeness, 1.0)
@@ -154,7 +154,7 @@ class ItemItemScorer:
 
     @classmethod
     def rebuild(cls, arrays: dict[str, NDArray[Any]], settings: dict[str, Any]) -> ItemItemScorer:
-        """Make it again from `arrays` and `settings`."""
+        """Rebuild it from `arrays` and `settings`."""
         parts = dict(arrays)
         means = parts.pop("means", None)
         if means is None or set(settings) != {"feedback", "shrinkage", "power"}:
@@ -194,7 +194,7 @@ def _rounded(weights: Weights) -> Weights:
 
 
 class ItemItemFit:
-    """One entity's rows, made ready for item-item weights of any strength.
+    """One entity's rows, prepared for item-item weights of any strength.
 
     Parameters
     ----------
@@ -222,7 +222,7 @@ class ItemItemFit:
         self._grams: dict[str, Wide] = {}
 
     def scorer(self, strength: float, *, gain: float = 1.0, public: float = 0.0) -> ItemItemScorer:
-        """Weights for one strength of the shared model and, for counts, one of what public features say, in users."""
+        """Weights for one strength of the shared model and, for counts, one of the public features, in users."""
         values, means, square = self._own(self._stage(strength))
         own, theirs = (0.0 if math.isinf(strength) else 1.0), self._weight(strength)
         ridge = np.full(self.rows.shape[1], RIDGE[self.feedback] * square)
@@ -285,7 +285,7 @@ class ItemItemFit:
         return self._shared_counts if self.shared is None or self.shared.patterns is None else self._second(as_sent)
 
     def _second(self, as_sent: bool) -> tuple[Wide, Wide]:
-        """From the shared second moments; brought to the entity's own items unless nothing of its own is to count."""
+        """From the shared second moments; scaled to the entity's own items unless its own data are not to count."""
         assert self.shared is not None
         return pattern_prior(self.shared, None if as_sent else self._own_squares, self.rows.shape[0])
 

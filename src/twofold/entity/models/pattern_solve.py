@@ -1,4 +1,4 @@
-"""The solver behind patterns: many small least-squares problems at once, and what the items start from.
+"""The solver behind patterns: many small least-squares problems at once, and the start values of items.
 
 Every row of a sparse table is solved against regressors that are uncertain. Items start from nothing, from public
 features, or from what the federation sent.
@@ -75,7 +75,7 @@ class Table:
 
     @classmethod
     def of(cls, values: sparse.csr_array) -> Table:
-        """Make one of values; an observed 0 is kept."""
+        """Build from values; an observed 0 is kept."""
         return cls(values=values.astype(np.float64), marks=with_data(values, np.ones(values.nnz)))
 
     @property
@@ -103,7 +103,7 @@ def packed_squares(rows: Floats) -> Floats:
 
 
 def unpacked(triangles: Floats, width: int) -> Floats:
-    """Give symmetric matrices of their upper triangles.
+    """Give symmetric matrices from their upper triangles.
 
     Examples
     --------
@@ -174,7 +174,7 @@ def posterior(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ItemPrior:
-    """What is believed of items before the entity's own ratings speak.
+    """Prior of the items, before the entity's own ratings.
 
     Attributes
     ----------
@@ -200,7 +200,7 @@ class ItemPrior:
 
 
 def own_prior(rows: sparse.csr_array, *, rank: int, seed: int) -> ItemPrior:
-    """Nothing but the entity's own: loadings near 0, offsets by how often an item was rated."""
+    """Prior from the entity's own data only: loadings near 0, offsets by how often an item was rated."""
     users, items = rows.shape
     width = max(1, min(rank, MOST_OWN, users // USERS_PER_PATTERN, items))
     start = START * np.random.default_rng([seed, 8]).normal(size=(items, width))
@@ -208,7 +208,7 @@ def own_prior(rows: sparse.csr_array, *, rank: int, seed: int) -> ItemPrior:
 
 
 def feature_prior(rows: sparse.csr_array, features: Features, *, rank: int) -> ItemPrior:
-    """Patterns are mixtures of public features; offsets too."""
+    """Prior from public features: patterns and offsets are mixtures of them."""
     table = features.matrix.astype(np.float64)
     axes, lengths, _ = np.linalg.svd(table - table.mean(axis=0), full_matrices=False)
     kept = np.flatnonzero(lengths > 1e-9 * max(float(lengths.max(initial=0.0)), 1.0))
@@ -220,7 +220,7 @@ def feature_prior(rows: sparse.csr_array, features: Features, *, rank: int) -> I
 
 
 def shared_prior(shared: ItemFactors, *, rank: int | None) -> ItemPrior:
-    """What the server sent; at most `rank` patterns, or as many as are worth their time."""
+    """Prior from the server: at most `rank` patterns, or as many as are worth their time."""
     assert shared.patterns is not None
     assert shared.strengths is not None
     most = MOST_SHARED if rank is None else min(rank, MOST_OWN)

@@ -1,4 +1,4 @@
-r"""A local model of ratings: item means, a user's offset, and where a user lies along common patterns.
+r"""A local model of ratings: item means, a user's offset, and a user's place along common patterns.
 
 The model is :math:`r_{ui} = \mu + b_i + c_u + v_i \cdot p_u + e`. Users have :math:`p_u \sim N(0, \Lambda)`, items
 :math:`v_i \sim N(m_i, \Psi)` around what is known of them beforehand: nothing (alone), mixtures of public features, or
@@ -96,7 +96,7 @@ class PatternScorer:
 
     @property
     def kind(self) -> str:
-        """How an artefact names it."""
+        """Name in an artefact."""
         return self._kind
 
     @property
@@ -148,7 +148,7 @@ class PatternScorer:
 
     @classmethod
     def rebuild(cls, arrays: dict[str, NDArray[Any]], settings: dict[str, Any]) -> PatternScorer:
-        """Make it again from `arrays` and `settings`."""
+        """Rebuild it from `arrays` and `settings`."""
         if set(arrays) != {"loadings", "means", "doubts"} or set(settings) != {"noise", "offset", "kind"}:
             raise BadModel(
                 "the parts of a pattern model are incomplete.",
@@ -178,7 +178,7 @@ class PatternScorer:
 
 
 class PatternFit:
-    """One entity's ratings, made ready for patterns of any strength.
+    """One entity's ratings, prepared for patterns of any strength.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ class PatternFit:
         self.rank, self.seed = rank, seed
 
     def scorer(self, strength: float) -> PatternScorer:
-        """Patterns drawn to the shared ones: not at all, or with some strength, or as they came."""
+        """Patterns pulled towards the shared ones: not at all, with some strength, or the shared ones unchanged."""
         if self.shared is None or self.shared.patterns is None or strength == 0:
             prior = own_prior(self.rows, rank=self.rank, seed=self.seed)
             return _scorer(_fitted(self.rows, prior, sweeps=SWEEPS["own"]), "patterns")
@@ -211,7 +211,7 @@ class PatternFit:
         return _scorer(_fitted(self.rows, prior, strength=strength), "patterns")
 
     def featured(self) -> PatternScorer:
-        """Patterns drawn to public features; nothing shared is used."""
+        """Patterns pulled towards public features; nothing shared is used."""
         assert self.features is not None
         return _scorer(_fitted(self.rows, feature_prior(self.rows, self.features, rank=self.rank)), "features")
 
@@ -279,7 +279,7 @@ def _shifted(rows: sparse.csr_array, mean: float, scale: float) -> sparse.csr_ar
 
 
 def _users(state: _State, table: Table, *, free: bool) -> Posterior:
-    """Where all users lie; then the variances that follow from it."""
+    """Update the places of all users, then the variances that follow from them."""
     width = state.items.means.shape[1] - 1
     precision = np.zeros((width + 1, width + 1))
     precision[:width, :width] = np.linalg.inv(state.places)
@@ -302,7 +302,7 @@ def _users(state: _State, table: Table, *, free: bool) -> Posterior:
 
 
 def _items(state: _State, turned: Table, users: Posterior, target: Wide, strength: float) -> None:
-    """Loadings and offsets of all items; then the variances around what was known of them."""
+    """Update loadings and offsets of all items, then the variances around their priors."""
     width = target.shape[1] - 1
     precision = np.zeros((width + 1, width + 1))
     precision[:width, :width] = np.diag(1.0 / state.loadings) + strength * state.places / state.noise

@@ -1,4 +1,4 @@
-"""Item-item weights in closed form: every item as a ridge regression on all others, all at once, and priors for it.
+"""Item-item weights in closed form: every item as a ridge regression on all others, and priors for it.
 
 With P = (ΣΑᵀΑ + Λ)⁻¹ the weights are B = I - P diag(1/P), which has a zero diagonal. Either the items' Gram matrix is
 inverted (many users), or, when there are fewer rows than items, a matrix of the size of the rows: with A' = A Λ^(-1/2)
@@ -158,7 +158,7 @@ def weights_from_rows(rows: Floats, ridge: Floats) -> LowRankWeights:
 
 
 def _cholesky(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Factor a positive definite matrix; LAPACK says in its last answer whether it was one, but overlooks NaN."""
+    """Factor a positive definite matrix; LAPACK reports whether it was one, but overlooks NaN."""
     factor, failed = linalg.lapack.dpotrf(matrix, lower=1)
     if failed or not (np.diag(factor) > 0).all():
         raise _no_inverse()
@@ -224,7 +224,7 @@ def pattern_prior(shared: ItemFactors, own: Wide | None, users: int) -> tuple[Wi
 
 
 def _compromise(whole: Wide, own: Wide, users: int) -> Wide:
-    """Own mean squares drawn to the shared ones, those brought to the entity's own total: rows may be shortened."""
+    """Own mean squares pulled towards the shared ones, which are scaled to the entity's own total."""
     theirs = whole * (own.sum() / max(users, 1)) / max(float(whole.sum()), 1e-300)
     return np.asarray((own + SQUARE_USERS * theirs) / (users + SQUARE_USERS))
 

@@ -1,4 +1,4 @@
-"""Attempts to falsify a mechanism, and proof that the attempts are worth something.
+"""Attempts to falsify a mechanism, and checks that the attempts work.
 
 * `enumeration`: every outcome on a tiny domain, the exact loss;
 * `lower_bound`: ε from below, from runs on two neighbours, for any callable;

@@ -179,5 +179,5 @@ def _laplace(epsilon: Fraction | int | str) -> DiscreteLaplace:
 
 
 def _uniform(count: int, noise: Source) -> Floats:
-    """Uniform numbers strictly between 0 and 1, in floating point: good enough for what is broken anyway."""
+    """Uniform numbers strictly between 0 and 1, in floating point: good enough for broken mechanisms."""
     return ((noise.words(count) >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53

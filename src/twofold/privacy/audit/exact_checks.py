@@ -228,7 +228,7 @@ def differing_parameters(
     fixed_shape: bool = True,
     seed: int = 0,
 ) -> tuple[str, ...]:
-    """Names of event fields (and "shape") that differ between runs on two neighbours; empty when all is well.
+    """Names of event fields (and "shape") that differ between runs on two neighbours; empty if none differ.
 
     Parameters
     ----------

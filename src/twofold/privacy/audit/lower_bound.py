@@ -45,7 +45,7 @@ _THRESHOLDS = 400
 
 @dataclass(frozen=True, kw_only=True)
 class LowerBound:
-    """What the runs prove: ε is at least `epsilon`, unless a chance of 1 - confidence came true."""
+    """What the runs prove: ε is at least `epsilon`, with the stated confidence."""
 
     epsilon: float
     confidence: float
@@ -205,7 +205,7 @@ def _interval(hits: NDArray[np.int64], trials: int, tail: float) -> tuple[Floats
 
 @dataclass(frozen=True, kw_only=True)
 class OneRun:
-    """How many canaries, guesses and right guesses there were, and the ε they prove."""
+    """Number of canaries, guesses and right guesses, and the ε they prove."""
 
     epsilon: float
     confidence: float
@@ -259,7 +259,7 @@ def audit_one_run(
 def epsilon_from_guesses(
     canaries: int, guesses: int, right: int, *, delta: float = 0.0, confidence: float = 0.95
 ) -> float:
-    """Largest ε that so many right guesses contradict, at that confidence; 0 when they contradict none.
+    """Largest ε that this many right guesses contradict, at that confidence; 0 if they contradict none.
 
     Examples
     --------

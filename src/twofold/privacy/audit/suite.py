@@ -26,7 +26,7 @@ CONFIDENCE = 0.9995
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One attempt: what was claimed, what was proven, and whether that is as it should be."""
+    """One attempt: what was claimed, what was proven, and whether the result is as expected."""
 
     mechanism: str
     method: str
@@ -61,7 +61,7 @@ class Report:
 
     @property
     def passed(self) -> bool:
-        """Whether everything is as it should be."""
+        """Whether every result is as expected."""
         return all(one.as_expected for one in self.findings) and all(row["tight"] for row in self.enumeration)
 
     def as_dict(self) -> dict[str, Any]:
@@ -178,7 +178,7 @@ def _attack_naive(noise: Source) -> Finding:
 
 
 def _one(mechanism: str, method: str, found: float, *, broken: bool = False) -> Finding:
-    """Something that claims ε = 1."""
+    """A subject that claims ε = 1."""
     return Finding(
         mechanism=mechanism,
         method=method,

@@ -1,4 +1,4 @@
-"""The ledger of one data set: what was released about its people, what may still be, and whether all of it is sound."""
+"""The ledger of one data set: what was released, what may still be released, and whether the file is intact."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class Ledger:
     def open_or_create(
         cls, path: str | PathLike[str], *, dataset: str, ceiling: Guarantee | None, unit: Unit
     ) -> tuple[Ledger, bool]:
-        """Open a ledger, or start it where there is none; also says whether this call made it.
+        """Open a ledger, or create it if missing; also return whether this call created it.
 
         For callers who were told that these people may have no ledger yet: a second one would double their budget.
 
@@ -172,7 +172,7 @@ class Ledger:
         return self._reader.state(self._reader.load()[0])
 
     def verify(self, *, head: str | None = None) -> Verdict:
-        """Check every byte: chain, head, stored releases, and a hash noted elsewhere if given."""
+        """Check every byte: chain, head, stored releases and, if given, a hash kept elsewhere."""
         return verify(self._files, head=head)
 
     def stored(self, *, plan: str, version: str = FIRST) -> bytes | None:
@@ -232,7 +232,7 @@ class Ledger:
                 return reservation.commit(reservation.drawn(draw) if keyed else draw())  # type: ignore[call-arg]
 
     def raise_ceiling(self, ceiling: Guarantee, *, reason: str) -> LedgerState:
-        """Allow more, for a reason that stays in the ledger."""
+        """Raise the ceiling, for a reason that stays in the ledger."""
         if not reason.strip():
             raise BadPrivacyParameter(
                 "raising a ceiling needs a reason.", fix=Set("reason", "approved by ..."), parameter="reason"
@@ -269,7 +269,7 @@ class Ledger:
 
 
 def _start(files: Files, body: Mapping[str, Any]) -> None:
-    """Write head, then ledger: a ledger without its head was tampered with, whatever its length."""
+    """Write the head, then the ledger: a ledger without its head was tampered with, whatever its length."""
     if files.book.exists():
         raise LedgerBroken(
             "the ledger already exists.", found=files.book.name, fix="open it, or choose another name", parameter="path"
@@ -295,7 +295,7 @@ def _missing(files: Files) -> LedgerBroken:
 
 
 def _check_ceiling(ceiling: Guarantee) -> None:
-    """Refuse a ceiling no float can show: it could be written and never printed again."""
+    """Refuse a ceiling that no float can show: it could be written but not printed."""
     if isinstance(ceiling, NotPrivate):
         return
     if not LEAST <= ceiling.epsilon <= MOST:
@@ -315,7 +315,7 @@ class Verdict:
 
 
 def verify(files: Files, *, head: str | None = None) -> Verdict:
-    """Check chain, head and stored releases, and that a hash noted elsewhere is still in the chain.
+    """Check chain, head and stored releases, and that a hash kept elsewhere is still in the chain.
 
     Two files put back together from an older backup fit each other. Only a hash kept elsewhere, as on a privacy
     card, shows that: give it as `head`.
@@ -343,7 +343,7 @@ def _named(record: Record, head: str) -> bool:
 
 
 def _check_order(records: tuple[Record, ...]) -> None:
-    """Refuse a chain that hashes well and tells an impossible story."""
+    """Refuse a chain with valid hashes and impossible content."""
     waiting: set[int] = set()
     for record in records:
         if (record.kind == "open") != (record.number == 0):

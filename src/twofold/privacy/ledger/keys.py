@@ -1,4 +1,4 @@
-"""The secret from which one reservation draws, kept until its release is stored: a killed draw can be made again.
+"""The secret key of one reservation, kept until its release is stored, so that a killed draw can be repeated.
 
 Why it is sound
 ---------------
@@ -65,7 +65,7 @@ class Keys:
         self.folder = files.releases
 
     def make(self, nonce: str) -> dict[str, str]:
-        """Make a key durable and give what its reservation says of it: name, check value, and who can use it.
+        """Store a key and give the facts for its reservation: name, check value, and who can use it.
 
         The check value is 256 bits of SHAKE-256 under the key, in a domain of its own and salted with the record's
         nonce. It shows that a key file is whole and the right one; it gives neither the key nor a word of the noise.
@@ -75,27 +75,27 @@ class Keys:
         return {"key": name, "check": _check(key, nonce), "by": _makers()}
 
     def source(self, entry: Entry) -> Keyed | None:
-        """Give the noise of an open reservation, from its first word; None without a whole key of its own."""
+        """Give the noise of an open reservation, from its first word; None without an intact key."""
         key = self._read(entry)
         return None if key is None else Keyed(key)
 
     def whole(self, entry: Entry) -> bool:
-        """Whether the reservation has its key still."""
+        """Whether the reservation still has its key."""
         return self._read(entry) is not None
 
     def left(self, entry: Entry) -> bool:
-        """Whether there is a key file of this name, whole or not."""
+        """Whether a key file of this name exists, intact or not."""
         name = _named(entry)
         return name is not None and self._path(name).exists()
 
     def destroy(self, entry: Entry) -> None:
-        """Take the key away for good, if there is one."""
+        """Destroy the key, if there is one."""
         name = _named(entry)
         if name is not None:
             disk.destroy(self._path(name))
 
     def sweep(self, waiting: Iterable[Entry]) -> None:
-        """Destroy every key that no waiting reservation names: of settled ones, or made for a record never written."""
+        """Destroy every key that no waiting reservation needs: settled, or made for a record never written."""
         kept = {_named(entry) for entry in waiting}
         for path in sorted(self.folder.glob("*.key")):
             if path.name.removesuffix(".key") not in kept:
@@ -117,7 +117,7 @@ class Keys:
 
 
 def resumes(entry: Entry, body: Mapping[str, Any]) -> bool:
-    """Whether a request, as it would be recorded, is the one that an open reservation was made for.
+    """Whether a request, as it would be recorded, matches an open reservation.
 
     Examples
     --------
@@ -149,7 +149,7 @@ def _check(key: bytes, nonce: str) -> str:
 
 @cache
 def _makers() -> str:
-    """Name what a draw is computed with besides our own version: other libraries may round otherwise."""
+    """Name the libraries a draw depends on besides twofold: other versions may round differently."""
     parts = [f"{platform.python_implementation()} {platform.python_version()}"]
     parts += [f"{name} {_version(name)}" for name in ("numpy", "scipy", "numba")]
     return ", ".join([*parts, f"{platform.system()} {platform.machine()}"])

@@ -72,7 +72,7 @@ class Files:
             raise LedgerBroken("a ledger must be a file.", found="a folder", expected="a path such as st-anna.ledger")
 
     def owns(self, path: Path) -> bool:
-        """Whether a path is one of the ledger's own files, which nothing else may write."""
+        """Whether a path is one of the ledger's files, which nothing else may write."""
         own, asked = (self.book, self.head, self.lock), path.resolve()
         return any(asked == one.resolve() for one in own) or self.releases.resolve() in asked.parents
 
@@ -111,7 +111,7 @@ class Files:
             raise
 
     def store(self, entry: Entry, content: bytes) -> str:
-        """Keep the bytes of a release, durable and whole, in the room claimed for them."""
+        """Store the complete bytes of a release in the space claimed for them."""
         fingerprint = digest(content)
         path = self.release(entry, fingerprint)
         room = path.with_name(path.name + ".new")
@@ -122,7 +122,7 @@ class Files:
         return fingerprint
 
     def find(self, entry: Entry) -> bytes | None:
-        """Look for whole bytes that a crash left between storing and committing."""
+        """Look for complete bytes that a crash left between storing and committing."""
         pattern = f"{entry.number:06d}-{entry.hash[:16]}-*.release"
         for path in sorted(self.releases.glob(pattern)):
             content = path.read_bytes()
@@ -144,12 +144,12 @@ class Files:
         return content
 
     def tried(self, entry: Entry) -> str | None:
-        """Give the digest of the bytes that a crash kept from being stored whole, if storing them had begun."""
+        """Give the digest of bytes whose storing a crash interrupted, if storing had begun."""
         found = sorted(self.releases.glob(f"{entry.number:06d}-{entry.hash[:16]}-*.release.new"))
         return found[0].name.removesuffix(".release.new").rpartition("-")[2] if found else None
 
     def sweep(self, waiting: Sequence[Entry] = ()) -> None:
-        """Remove temporary files that a crash left; of a reservation that waits to be drawn again, keep the name."""
+        """Remove temporary files that a crash left, except the name of a reservation that waits to be drawn again."""
         kept = tuple(f"{entry.number:06d}-{entry.hash[:16]}-" for entry in waiting)
         for left in [*self.releases.glob("*.new"), self._room]:
             if left.name.startswith(kept):
@@ -164,7 +164,7 @@ class Files:
 
 @contextmanager
 def guarded(files: Files, doing: str) -> Iterator[None]:
-    """Turn what a disk can answer into one clear refusal."""
+    """Turn disk errors into one clear refusal."""
     try:
         yield
     except OSError as error:
@@ -221,7 +221,7 @@ def digest(content: bytes) -> str:
 
 
 def new_nonce() -> str:
-    """Give 256 random bits for a record that speaks of private data.
+    """Give 256 random bits for a record about private data.
 
     Privacy
     -------
@@ -237,7 +237,7 @@ def new_nonce() -> str:
 
 
 def canonical(value: object) -> bytes:
-    r"""Write a value as JSON in the one form that is hashed: sorted keys, no spaces, ASCII, no NaN.
+    r"""Write a value as JSON in the form that is hashed: sorted keys, no spaces, ASCII, no NaN.
 
     Examples
     --------
@@ -279,7 +279,7 @@ def encode(record: Record) -> bytes:
 
 
 def _form(body: bytes, number: int, previous: str, own: str) -> bytes:
-    """Write canonical JSON around a body that is canonical already; what is hashed is the line without its hash."""
+    """Write canonical JSON around a body that is already canonical; the hash covers the line without its hash."""
     return b'{"body":%b,%b"number":%d,"previous":"%b"}' % (body, own.encode(), number, previous.encode())
 
 
@@ -305,7 +305,7 @@ def decode(line: bytes) -> Record:
 
 @dataclass(frozen=True, kw_only=True)
 class Chain:
-    """The records of a file in order, where each one ends, and what could not be read.
+    """The records of a file in order, the end of each one, and the unreadable rest.
 
     `tail` holds the bytes after the last good record; `problem` says why reading stopped there. Whether a tail is a
     torn write or tampering is decided against the head (`standing`), not here.
@@ -323,7 +323,7 @@ class Chain:
 
     @property
     def size(self) -> int:
-        """Number of bytes that are explained by records."""
+        """Number of bytes that records account for."""
         return self.ends[-1] if self.ends else 0
 
 
@@ -356,7 +356,7 @@ def read_chain(content: bytes, *, known: Chain | None = None) -> Chain:
 
 
 def only_lacks_its_end(chain: Chain) -> bool:
-    """Tell whether the tail is a whole record, or a torn piece with its whole repair record, without the newline.
+    """Whether the tail is a complete record, or a torn piece with its repair record, without the newline.
 
     Such a tail must be ended and adopted. Called torn, it would become readable the moment a repair ended its line.
     """
@@ -410,7 +410,7 @@ def _repair_of(content: bytes, position: int, records: list[Record]) -> tuple[Re
 
 
 class Standing(Enum):
-    """How the file stands to its head."""
+    """How the file relates to its head."""
 
     CLEAN = "clean"
     AHEAD = "one record more than the head: the last write was cut after the record"
@@ -454,7 +454,7 @@ def read_head(path: Path) -> Head:
 
 
 def refuse_newer(found: object, where: str) -> None:
-    """Refuse a file format this version does not know."""
+    """Refuse a file format that this version does not know."""
     if found != FORMAT:
         raise LedgerBroken(
             f"the {where} of this ledger was written by another version of twofold.",
@@ -466,7 +466,7 @@ def refuse_newer(found: object, where: str) -> None:
 
 
 def standing(chain: Chain, head: Head) -> Standing:
-    """Compare file and head: a state that a crash can leave, or `LedgerBroken`."""
+    """Compare file and head: give a state that a crash can leave, or raise `LedgerBroken`."""
     _refuse_unknown(chain.records)
     acknowledged = chain.records[: head.length]
     if head.length < 1 or len(acknowledged) < head.length:

@@ -1,4 +1,4 @@
-"""Reserve, then draw, then commit: what a release asks of the ledger, and how its bytes may leave."""
+"""Reserve, then draw, then commit: what a release needs from the ledger, and how its bytes may leave."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Request:
 
 
 def check_names(*, plan: str, data: str, version: str) -> None:
-    """Refuse what cannot name a release, without repeating it.
+    """Refuse an invalid name of a release, without repeating it.
 
     Examples
     --------
@@ -196,7 +196,7 @@ OTHERWISE = "asked for again with other data, events or software"
 
 
 class Reservation:
-    """A cost that is already in the ledger, waiting for the bytes it paid for."""
+    """A cost already in the ledger, waiting for the bytes it pays for."""
 
     def __init__(self, writer: Writer, entry: Entry, *, resumed: bool = False) -> None:
         self._writer = writer
@@ -208,7 +208,7 @@ class Reservation:
         self._lock = threading.Lock()
 
     def drawn(self, draw: Callable[..., bytes]) -> bytes:
-        """Draw from the key of this reservation and check what came.
+        """Draw from the key of this reservation and check the result.
 
         An error of the draw closes the reservation as lost: the same key would meet it again, or, once somebody has
         corrected the program, meet another program. What ends the process instead (an interrupt, too little memory)
@@ -251,7 +251,7 @@ class Reservation:
         return content
 
     def _claim(self, fingerprint: str) -> None:
-        """Bind the reservation to the first bytes that were tried, whether or not the disk took them."""
+        """Bind the reservation to the first bytes that were tried, even if the disk refused them."""
         if self.committed:
             raise PrivacyError(
                 "a reservation pays for one release.", fix="reserve again for another one", parameter="reservation"
@@ -266,7 +266,7 @@ class Reservation:
         self._fingerprint = fingerprint
 
     def give_up(self, reason: str) -> None:
-        """Close the reservation without a release; it stays spent. If the disk refuses, it is as after a kill."""
+        """Close the reservation without a release; it stays spent. If the disk refuses, treat it like a kill."""
         with suppress(OSError, LedgerBroken):
             self._writer.settle(reason=reason, given_up=self.entry)
 
@@ -292,7 +292,7 @@ def reserving(writer: Writer, request: Request, *, room: int, keyed: bool = Fals
 
 
 def _reserved(writer: Writer, request: Request, *, room: int, keyed: bool) -> Reservation:
-    """Find the reservation of this very request, or close what is open under its name and pay for a new one.
+    """Find the reservation of exactly this request, or close any other under its name and pay for a new one.
 
     A request that is refused leaves what is open as it is: nothing is drawn for it.
     """
@@ -313,7 +313,7 @@ def _reserved(writer: Writer, request: Request, *, room: int, keyed: bool) -> Re
 
 
 def takes_source(draw: Callable[..., Any]) -> bool:
-    """Whether a draw wants the noise to be handed to it: it does if it cannot be called without an argument.
+    """Whether a draw takes the noise as an argument: it does if it cannot be called without one.
 
     Examples
     --------

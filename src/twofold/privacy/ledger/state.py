@@ -1,4 +1,4 @@
-"""What the records amount to: ceiling, spent, left, releases. A pure function of the chain.
+"""The account that follows from the records: ceiling, spent, left, releases. A pure function of the chain.
 
 Costs and ceilings are ε and δ as exact fractions, or infinity, added up plainly. A stored release that is older than
 the data in hand is said at the entity, and nowhere else (`StaleRelease`).
@@ -27,7 +27,7 @@ Amount = Fraction | float  # the only float is infinity
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One reservation and what became of it.
+    """One reservation and its outcome.
 
     `status` is "released" (committed), "lost" (spent, nothing left) or "open" (a process is drawing, or died drawing).
     `request` is the body of the reserve record: plan, version, unit, events, about, seeded, software, time; also
@@ -67,12 +67,12 @@ class LedgerState:
 
     @property
     def spent(self) -> Cost:
-        """Everything ever reserved, released or not: a crash counts as spent."""
+        """The total ever reserved, released or not: a crash counts as spent."""
         return sum((entry.cost for entry in self.entries), Cost())
 
     @property
     def remaining(self) -> Cost:
-        """What a next release may cost."""
+        """The most that another release may cost."""
         return self.ceiling.minus(self.spent)
 
     @property
@@ -152,7 +152,7 @@ def _opened(record: Record) -> LedgerState:
 
 
 def _entered(record: Record, entries: Mapping[int, Entry]) -> Entry:
-    """Give the entry as this record leaves it."""
+    """Give the entry after this record."""
     body = record.body
     if record.kind == "reserve":
         return Entry(number=record.number, hash=record.hash, cost=Cost.from_dict(body), request=body)
@@ -220,7 +220,7 @@ class Cost:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, str]) -> Cost:
-        """Read what `as_dict` wrote."""
+        """Read a record of `as_dict`."""
         return cls(epsilon=_amount(record["epsilon"]), delta=_amount(record["delta"]))
 
 

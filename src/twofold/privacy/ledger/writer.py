@@ -1,4 +1,4 @@
-"""Reading a ledger without a lock; and with one: repair what a crash left, then append."""
+"""Read a ledger without a lock; with a lock, repair what a crash left, then append."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def now() -> str:
 
 @contextmanager
 def writing(reader: Reader, *, wait: float) -> Iterator[Writer]:
-    """Lock the ledger and hand over the pen."""
+    """Lock the ledger and give a writer."""
     files = reader.files
     with guarded(files, "nothing was drawn and nothing was spent"):
         if not files.book.parent.is_dir():
@@ -80,11 +80,11 @@ class Writer:
         self._holder: int | None = os.getpid()
 
     def close(self) -> None:
-        """Put the pen down; nothing can be written with it any more."""
+        """End writing; the writer cannot be used any more."""
         self._holder = None
 
     def check_holder(self) -> None:
-        """Refuse a process that does not hold the lock: a forked child shares this memory and not the lock."""
+        """Refuse a process that does not hold the lock: a forked child shares this memory but not the lock."""
         if self._holder != os.getpid():
             raise LedgerBroken(
                 "this reservation belongs to another process, or to a block that has ended; nothing may be sent.",
@@ -132,7 +132,7 @@ class Writer:
     def commit(
         self, entry: Entry, fingerprint: str, size: int, *, recovered: bool = False, resumed: bool = False
     ) -> None:
-        """Record the digest of what was stored; again for the same bytes changes nothing, for others is refused."""
+        """Record the digest of the stored bytes; repeating it changes nothing, and other bytes are refused."""
         (known,) = (one for one in self.state.entries if one.number == entry.number)
         if known.status == "open":
             body = {"reserve": entry.number, "digest": fingerprint, "bytes": size, "recovered": recovered}
@@ -146,7 +146,7 @@ class Writer:
             )
 
     def _loaded(self) -> Chain:
-        """Give the chain in memory, or read it again when the file is not as long as it should be."""
+        """Give the chain in memory, or read it again if the file does not have the expected length."""
         self.check_holder()
         chain = self._chain
         if chain is None or self.files.book.stat().st_size != chain.size:
@@ -193,7 +193,7 @@ class Writer:
 
 @dataclass(frozen=True)
 class _Checked:
-    """Bytes that were checked, with what they say."""
+    """Checked bytes, with their content."""
 
     content: bytes
     chain: Chain

@@ -90,7 +90,7 @@ class DiscreteGaussian:
     def within(
         cls, budget: ApproxDP, *, sensitivity_squared: Number, unit: Unit, grid: Grid | None = None
     ) -> DiscreteGaussian:
-        """Least noise whose one release stays within an (ε, δ) budget.
+        """The least noise for one release within an (ε, δ) budget.
 
         Examples
         --------
@@ -109,7 +109,7 @@ class DiscreteGaussian:
 
     @property
     def guarantee(self) -> ZCDP:
-        """What one release promises."""
+        """The guarantee of one release."""
         return ZCDP(rho=self.rho)
 
     def event(self, coordinates: int, *, seeded: bool = False) -> DiscreteGaussianEvent:

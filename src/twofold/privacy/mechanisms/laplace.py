@@ -105,7 +105,7 @@ class DiscreteLaplace:
 
     @property
     def guarantee(self) -> PureDP:
-        """What one release promises."""
+        """The guarantee of one release."""
         return PureDP(epsilon=self.epsilon)
 
     def event(self, coordinates: int, *, seeded: bool = False) -> DiscreteLaplaceEvent:

@@ -89,7 +89,7 @@ class ExponentialMechanism:
 
     @property
     def guarantee(self) -> PureDP:
-        """What one pick promises."""
+        """The guarantee of one pick."""
         return PureDP(epsilon=self.epsilon)
 
     def event(self, candidates: int, *, seeded: bool = False) -> SelectionEvent:
@@ -186,7 +186,7 @@ class GumbelTop:
 
     @property
     def guarantee(self) -> PureDP:
-        """What all picks together promise."""
+        """The guarantee of all picks together."""
         return PureDP(epsilon=self.epsilon)
 
     def event(self, candidates: int, *, seeded: bool = False) -> SelectionEvent:
@@ -211,7 +211,7 @@ class GumbelTop:
 
 
 def pick(scores: Integers, scale: Fraction, picks: int, source: Source) -> Integers:
-    """Pick `picks` different indices, each next one with probability ∝ exp(score/scale) among those left.
+    """Pick `picks` different indices, each with probability ∝ exp(score/scale) among those left.
 
     Examples
     --------

@@ -90,7 +90,7 @@ class PrivateThreshold:
 
     @property
     def guarantee(self) -> PureDP:
-        """What one call promises."""
+        """The guarantee of one call."""
         return PureDP(epsilon=self.epsilon)
 
     def event(self, *, seeded: bool = False) -> ThresholdEvent:

@@ -44,7 +44,7 @@ class Balcan:
     For counts the proof is that of `private_kmeans`. For ratings half of the budget finds the centres, which are then
     released, and one `CellNoise` at the other half gives the sums, observation counts and counts of the users nearest
     to each. Always pure ε: a δ in the plan is not used. When public numbers say that the tree cannot open or that noise
-    would drown the centres, it falls back to `Buckets`, and the message says so.
+    would hide the centres, it falls back to `Buckets`, and the message says so.
 
     Examples
     --------
@@ -55,11 +55,11 @@ class Balcan:
 
     @property
     def name(self) -> str:
-        """How a plan names it."""
+        """Name in a plan."""
         return "balcan"
 
     def spec(self, public: ReleaseParameters) -> ReleaseSpec:
-        """The events of the chain, and for ratings one more; what the fallback states where there is one."""
+        """The events of the chain, with one more for ratings; after a fallback, those of the fallback."""
         fallback = self._fallback(public)
         if fallback is not None:
             return fallback.spec(_pure(public))
@@ -90,7 +90,7 @@ class Balcan:
         return _rated(matrix, found, public, words)
 
     def combine(self, messages: Iterable[Prototypes], public: ReleaseParameters) -> WeightedRows:
-        """Put the rows under one another: every entity has its own clusters. After a fallback, as that one does."""
+        """Stack the rows: every entity has its own clusters. After a fallback, combine as the fallback does."""
         fallback = self._fallback(public)
         return stacked(messages, public) if fallback is None else fallback.combine(messages, public)
 

@@ -115,7 +115,7 @@ def private_kmeans(
     ----------
     The theorem in the paper does not hold as written (audit, section 2). Everything that it computes from n is public
     here. The budget is shared, not given in full to each trial. Swaps start from k-means of the released cells. When
-    public numbers say that noise would drown the centers, users are put in public buckets or in one cluster, and the
+    public numbers say that noise would hide the centers, users are put in public buckets or in one cluster, and the
     result says so (`choose_mode`).
 
     Examples
@@ -142,7 +142,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateKMeansResult:
-    """What may leave, all of it noisy.
+    """The part that may leave; every number in it is noisy.
 
     Attributes
     ----------
@@ -311,7 +311,7 @@ def trial_events(config: PrivateKMeansConfig, parts: Parts, n_items: int, seeded
 
 
 def n_items_of(X: Any) -> int:
-    """Count the columns, which are public; what is no matrix is refused."""
+    """Count the columns, which are public; refuse anything but a matrix."""
     shape = X.shape if hasattr(X, "shape") else np.asarray(X).shape
     if len(shape) != 2 or shape[1] < 1:
         raise BadShape("the rows are not a matrix.", found=f"{len(shape)} dimensions", expected="users x items")
@@ -321,7 +321,7 @@ def n_items_of(X: Any) -> int:
 def centers_from(
     sums: Floats, counts: Floats, scale: float, counts_scale: float, config: PrivateKMeansConfig
 ) -> Floats:
-    """Means from noisy sums and counts: divided, drawn to the common mean, clipped. Sees released numbers only.
+    """Means from noisy sums and counts: divided, pulled towards the common mean, clipped. Released numbers only.
 
     A count below the scale of its noise says nothing and is raised to it. With `config.shrink`, a center at squared
     distance d from the common mean, whose noise has squared length e on average, keeps the part max(0, 1 - e/d) of its

@@ -75,7 +75,7 @@ class PrivateKMeansConfig:
     seed : int
         Seed of the public coins: projection, shifts of the grids, padding, buckets.
     fallback : bool
-        Whether to release less detail when public numbers say that the noise would drown it.
+        Whether to release less detail when public numbers say that the noise would hide it.
     shrink : bool
         Whether centers are drawn towards their common mean as far as the noise, which is public, says.
     unit : Unit
@@ -172,7 +172,7 @@ class PrivateKMeansConfig:
 
     @property
     def bounds(self) -> RowBounds:
-        """What each row is held to."""
+        """The limits of each row."""
         return RowBounds(bound=self.bound, l1=self.l1, l2=self.l2, signed=self.signed, grid=self.grid)
 
     def recovery(self, epsilon: Number) -> Recovery:

@@ -36,7 +36,7 @@ _WIDE = 2**24  # beyond it a coordinate is cut before the ball is, so that squar
 
 @dataclass(frozen=True, kw_only=True)
 class RowBounds:
-    """What a row is held to, in the units of the rows. All public.
+    """The limits of a row, in the units of the rows. All public.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def records(X: Any, bounds: RowBounds) -> Any:
 
 
 def record_blocks(X: Any, bounds: RowBounds, *, rows: int | None = None) -> Iterator[tuple[slice, Any]]:
-    """Give the records of X block by block, with the rows each block stands for.
+    """Give the records of X block by block, with the rows of each block.
 
     Examples
     --------
@@ -193,7 +193,7 @@ def project(X: Any, *, bounds: RowBounds, dimension: int, radius: Number, seed: 
 
 
 def clip_to_ball(points: Integers) -> Integers:
-    """Shrink the points that lie outside the ball of `RADIUS`, in integer arithmetic.
+    """Shrink the points outside the ball of `RADIUS`, in integer arithmetic.
 
     Examples
     --------

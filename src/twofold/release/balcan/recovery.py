@@ -221,7 +221,7 @@ def sparse_recovery(sums: ArrayLike, recovery: Recovery, *, rng: int | Source | 
 def noisy_counts(
     labels: ArrayLike, n_clusters: int, *, epsilon: Number, unit: Unit, rng: int | Source | None = None
 ) -> Released[Integers]:
-    """Release how many rows each cluster has; an empty cluster is a count of zero like any other.
+    """Release the number of rows of each cluster; an empty cluster counts zero.
 
     Privacy
     -------
@@ -251,7 +251,7 @@ def counts_event(n_clusters: int, *, epsilon: Number, unit: Unit, seeded: bool =
 
 
 def _largest(noisy: Integers, recovery: Recovery) -> Integers:
-    """Keep the s' largest of each line, ties to the lower item; post-processing."""
+    """Keep the s' largest of each row, ties to the lower item; post-processing."""
     if recovery.keep is None or recovery.keep >= noisy.shape[1]:
         return noisy
     size: NDArray[np.int64] = np.abs(noisy) if recovery.signed else noisy

@@ -24,7 +24,7 @@ from twofold.release.balcan.projection import RADIUS
 __all__ = ["localswap", "localswap_event", "nearest_centers", "public_start", "swap_losses"]
 
 Floats = NDArray[np.float64]
-# Points and centers lie in the ball, so no squared distance exceeds (2·RADIUS)²: the sensitivity of a loss.
+# Points and centers are in the ball, so no squared distance exceeds (2·RADIUS)²: the sensitivity of a loss.
 LARGEST_LOSS = 4 * RADIUS**2
 _BLOCK_USERS = 2**26  # so that the loss of a block stays below 2^53 and is exact in float64
 _MOST_POINTS = 2**34  # so that the sum of the blocks stays below 2^61 and is exact in int64
@@ -252,7 +252,7 @@ def _losses(points: Integers, spots: Integers, chosen: Integers, workers: Worker
 
 
 def _edges(users: int) -> Integers:
-    """Where blocks of users begin and end: some for the threads, and as many as exact sums need."""
+    """Bounds of blocks of users: enough for the threads, and as many as exact sums need."""
     blocks = max(min(_BLOCKS, users // 1024), -(-users // _BLOCK_USERS), 1)
     return np.arange(blocks + 1, dtype=np.int64) * users // blocks
 

@@ -1,1 +1,1 @@
-"""One noisy bilinear statistic of capped rows: what users have together, not who they are."""
+"""One noisy bilinear statistic of capped rows: which items users share, not who they are."""

@@ -1,4 +1,4 @@
-r"""Where the numbers of a bilinear release stand, what they are worth, and how far one user can move them.
+r"""The layout of a bilinear release: positions and units of its numbers, and how far one user can move them.
 
 A user's record is one vector of whole numbers in four parts, side by side:
 
@@ -50,7 +50,7 @@ MOST_NUMBERS: Final = 1 << 25
 _ENTRY: Final = 128
 # But no more than this for the whole row, so that products have 24 bits and sums over 2^30 people fit.
 _LARGEST_NORM: Final = 1 << 12
-# Longer rows are shortened to the norm of so many entries. Noise grows with the cap and long rows gain little: with
+# Longer rows are shortened to the norm of this many entries. Noise grows with the cap and long rows gain little: with
 # 44 (hospitals) and 91 (films) entries in the middle row, caps of 6 to 10 did alike and 20 far worse.
 _TYPICAL_ITEMS: Final = 64
 # A cap further than this from the largest entry has no use, and numbers that overflow only where there are users.
@@ -197,53 +197,53 @@ class BilinearLayout:
 
     @property
     def sums(self) -> slice:
-        """Where the sums stand."""
+        """Position of the sums."""
         return slice(0, self.n_items)
 
     @property
     def observed(self) -> slice:
-        """Where the observations stand; nowhere for counts."""
+        """Position of the observations; empty for counts."""
         return slice(self.n_items, self.n_items * (2 if self.mark else 1))
 
     @property
     def count(self) -> slice:
-        """Where the number of users stands."""
+        """Position of the number of users."""
         return slice(self.observed.stop, self.observed.stop + 1)
 
     @property
     def pairs(self) -> slice:
-        """Where the pairs stand."""
+        """Position of the pairs."""
         return slice(self.count.stop, self.length)
 
     @property
     def length(self) -> int:
-        """How many numbers there are."""
+        """Number of released numbers."""
         return _base_length(self.n_items, marked=bool(self.mark)) + _pair_length(self.n_items, self.columns, self.kind)
 
     @property
     def sums_unit(self) -> float:
-        """What one whole number of the sums is worth, in units of x."""
+        """Value of one unit of the sums, in units of x."""
         return self.cap / (self.norm * self.base_weight)
 
     @property
     def observed_unit(self) -> float:
-        """What one whole number of the observations is worth, in users; 0 for counts."""
+        """Value of one unit of the observations, in users; 0 for counts."""
         return 1 / (self.mark * self.base_weight) if self.mark else 0.0
 
     @property
     def count_unit(self) -> float:
-        """What one whole number of the count is worth, in users."""
+        """Value of one unit of the count, in users."""
         return 1 / self.count_weight
 
     @property
     def pairs_unit(self) -> float:
-        """What one whole number of the pairs is worth, in units of x·x (gram) or x·s with s of norm at most 1."""
+        """Value of one unit of the pairs, in units of x·x (gram) or x·s with s of norm at most 1."""
         step = self.cap / self.norm
         return step * step if self.gram else step / self.profile_norm
 
 
 def _check_cap(cap: float, largest: float) -> None:
-    """Refuse a cap so far from the values that whole numbers overflow or vanish, whatever the data."""
+    """Refuse a cap so far from the values that whole numbers would overflow or vanish."""
     if not (math.isfinite(cap) and largest / _CAP_RANGE <= cap <= largest * _CAP_RANGE):
         raise BadParameter(
             "the largest norm of a row does not fit the bounds of its values.",
@@ -255,7 +255,7 @@ def _check_cap(cap: float, largest: float) -> None:
 
 
 def row_cap(public: ReleaseParameters) -> float:
-    """Largest norm of a row x when no other is asked for: ``l2_cap``, else that of `typical_items` typical entries.
+    """Default cap of the norm of a row x: ``l2_cap``, otherwise the norm of `typical_items` typical entries.
 
     Examples
     --------

@@ -11,7 +11,7 @@ promises. The weighted number of users uses every noisy size twice, as a number 
 average is :math:`\sum_h \sigma_h^2\, \partial w_h / \partial \tilde n_h` (Stein's identity, exact for Gaussian noise),
 and is taken off. Sums and pairs have noise of their own, so weights bring no such bias to them.
 
-A sender can write any number. `plausible_sums` limits what one message weighs, so that a liar does not drown others.
+A sender can write any number. `plausible_sums` limits the weight of one message, so that no sender outweighs others.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ __all__ = [
 def combine_bilinear(
     messages: Iterable[BilinearSums], public: ReleaseParameters, *, layout: BilinearLayout | None = None
 ) -> Moments:
-    """Turn messages, or the one message of a secure sum, into moments; in any order the same.
+    """Turn messages, or the one message of a secure sum, into moments; their order does not matter.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def combine_bilinear(
 def _weights(
     messages: Sequence[BilinearSums], layout: BilinearLayout, public: ReleaseParameters
 ) -> tuple[Floats, float]:
-    """Weight of every message, and what to take off the weighted number of users."""
+    """Weight of every message, and the correction of the weighted number of users."""
     if len(messages) == 1 or public.honest:
         return np.ones(len(messages)), 0.0
     released = np.array([float(one.numbers[layout.count][0]) * layout.count_unit for one in messages])
@@ -163,7 +163,7 @@ _ROUNDING: Final = 1e-9
 
 
 def plausible_sums(message: BilinearSums, layout: BilinearLayout, public: ReleaseParameters) -> BilinearSums:
-    r"""Scale down what no honest entity could have sent; everything else stays as it is, bit for bit.
+    r"""Scale down what no honest entity could have sent; everything else stays unchanged, bit for bit.
 
     Notes
     -----
@@ -199,14 +199,14 @@ def plausible_sums(message: BilinearSums, layout: BilinearLayout, public: Releas
 
 
 def _too_many(message: BilinearSums, layout: BilinearLayout, public: ReleaseParameters) -> int:
-    """By how much the count is beyond 100 times the promise."""
+    """Factor by which the count exceeds 100 times the promise."""
     most = min(MOST_TIMES * public.n_users, MOST_USERS) + _FAR * message.deviation * layout.count_unit
     users = float(message.numbers[layout.count][0]) * layout.count_unit
     return math.ceil(users / most * (1 - _ROUNDING))
 
 
 def _too_long(numbers: np.ndarray, deviation: float, layout: BilinearLayout) -> int:
-    """By how much the whole vector is beyond what its own count of users can make."""
+    """Factor by which the whole vector exceeds what its own count of users can give."""
     far = _FAR * deviation
     users = max(float(numbers[layout.count][0]), 0.0) * layout.count_unit + far * layout.count_unit + 1.0
     root = math.sqrt(numbers.size)
@@ -258,11 +258,11 @@ class Bilinear:
 
     @property
     def name(self) -> str:
-        """How a plan names it."""
+        """Name in a plan."""
         return self.kind
 
     def layout(self, public: ReleaseParameters) -> BilinearLayout:
-        """Places, units and bound of a release."""
+        """Positions, units and bound of a release."""
         return BilinearLayout.of(public, self.kind, base_share=self.base_share, cap=self.cap)
 
     def spec(self, public: ReleaseParameters) -> ReleaseSpec:
@@ -339,7 +339,7 @@ class Bilinear:
 
 @dataclass(frozen=True, kw_only=True)
 class Gram(Bilinear):
-    """`Bilinear` with the row itself: what users have together.
+    """`Bilinear` with the row itself: which items users share.
 
     Examples
     --------
@@ -422,7 +422,7 @@ class BilinearNoise:
 
     @cached_property
     def mechanism(self) -> Sampler:
-        """What draws the noise."""
+        """The mechanism that draws the noise."""
         budget, unit, bound = self.public.budget, self.public.unit, self.layout.sensitivity
         honest = self.public.honest
         if isinstance(budget, PureDP):
@@ -446,14 +446,14 @@ class BilinearNoise:
 
     @property
     def farthest(self) -> int:
-        """Size that the noise never reaches in practice."""
+        """A size that the noise never reaches in practice."""
         if self.public.law == "laplace":
             return math.ceil(_FAR_LAPLACE * self.deviation * math.sqrt(max(1, self.public.honest))) + 1
         return math.ceil(_FAR * self.deviation) + 1
 
     @property
     def alone_epsilon(self) -> float:
-        """ε, at the plan's δ, of one entity's message seen alone, should the secure sum be broken.
+        """ε, at the plan's δ, of one entity's message seen alone, if the secure sum is broken.
 
         Notes
         -----
@@ -505,7 +505,7 @@ class BilinearNoise:
 
 @lru_cache(maxsize=32)
 def _noise_of(mechanism: Bilinear, public: ReleaseParameters) -> BilinearNoise:
-    """One layout and one noise for everything that asks about a release."""
+    """Give the layout and the noise of a release; computed once."""
     return BilinearNoise(public=public, layout=mechanism.layout(public))
 
 

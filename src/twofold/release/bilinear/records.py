@@ -1,4 +1,4 @@
-r"""Exact sums of bilinear records, some thousand users at a time.
+r"""Exact sums of bilinear records, a few thousand users at a time.
 
 Whole numbers only, so the sums do not depend on the order of users nor on how they are cut into blocks. Where a dense
 product is faster it is taken in doubles, and is exact all the same: every product of two entries is a whole number of
@@ -16,7 +16,7 @@ x is a public function of the user's own entries:
 x becomes z, the nearest whole numbers to :math:`x N/C`, held to ``entry_limit`` in size (the bounds of the values imply
 it; a clip makes it a fact), and z is shortened to :math:`\|z\|_2^2 \le N^2` by `twofold.privacy.grid`, which only
 makes entries smaller. Everything a user's z depends on is that user's entries: sums over a row are taken in whole
-numbers, the rest is done entry by entry, so z is the same to the last unit whoever else is there.
+numbers, the rest is done entry by entry, so z is the same to the last unit, independent of other users.
 
 The second vector of a pair: a public linear map of the row, brought to one norm in integer arithmetic.
 
@@ -143,7 +143,7 @@ class RowBlock:
 
     @property
     def n_users(self) -> int:
-        """How many users the block holds."""
+        """Number of users in the block."""
         return len(self.starts) - 1
 
     @property
@@ -153,7 +153,7 @@ class RowBlock:
 
 
 def row_blocks(rows: sp.csr_array, public: ReleaseParameters, layout: BilinearLayout) -> Iterator[RowBlock]:
-    """Turn rows (as `twofold.release.records.check_rows` gives them) into whole ones, some thousand at a time.
+    """Turn rows (as `twofold.release.records.check_rows` gives them) into whole ones, a few thousand at a time.
 
     Examples
     --------
@@ -266,7 +266,7 @@ def _factor(norm: int, limit: int) -> int:
 
 
 def _spare_bits(mapping: Integers, layout: BilinearLayout) -> int:
-    """Low bits that no norm has room for, by public numbers: ‖t‖₁ is at most ‖z‖₁ times the largest row of M."""
+    """Low bits to drop so that norms fit, from public numbers: ‖t‖₁ is at most ‖z‖₁ times the largest row of M."""
     row = layout.norm * (math.isqrt(layout.n_items) + 1)
     largest = row * int(np.abs(mapping).sum(axis=1).max(initial=0))
     return max(0, largest.bit_length() - _ROOM_BITS)
