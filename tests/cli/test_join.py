@@ -373,7 +373,7 @@ def test_advice_is_in_the_words_of_a_shell():
         assert "Do: --unknown-items drop\n" in ask(f"{line} strange.csv").stderr
         assert "Do: --duplicates sum, or --duplicates mean, or --duplicates last\n" in ask(f"{line} twice.csv").stderr
     assert "Do: --unknown-items drop\n" in ask("check strange.csv --catalog items.csv").stderr
-    assert "--unknown-items: " in ask("check anna.csv --catalog items.csv --unknown-items x").stderr
+    assert "--unknown-items " in ask("check anna.csv --catalog items.csv --unknown-items x").stderr
     assert "Do: --survivors 4\n" in ask(f"{NEW} --survivors 5").stderr
     Path("kinds.csv").write_text("code,kind\nitem-1,a\n")
     error = ask("plan new f.toml --catalog items.csv --features kinds.csv").stderr
