@@ -295,7 +295,7 @@ class _Distances:
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
-        # Sparse rows hold zeros, so they cannot all lie far from zero and need no common offset.
+        # Sparse rows hold zeros, so they cannot all be far from zero and need no common offset.
         self._offset = np.zeros(rows.shape[1]) if rows.sparse else rows.values.mean(axis=0, dtype=np.float64)
         self._squares = squared_distances(rows, self._offset[None, :], np.zeros(rows.shape[0], np.int32))
 

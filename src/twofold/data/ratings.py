@@ -39,7 +39,7 @@ class Ratings:
 
     Privacy
     -------
-    Private, all of it. The repr shows the shape and nothing else.
+    Everything is private. The repr shows the shape and nothing else.
 
     Parameters
     ----------

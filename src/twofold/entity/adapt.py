@@ -261,7 +261,7 @@ def choose(judged: Sequence[Judged]) -> Choice:
     largest gain less `CAUTION` standard errors of that gain, if anything is left of it. Gain and error are of the same
     held-out entries, so what makes some users harder than others drops out. Nothing that is only neutral takes the
     place of the entity's own model, and of many candidates one that is better by luck seldom does. An entity too small
-    for a model of its own still moves, because there the gain is many times its error.
+    for its own model still moves, because there the gain is many times its error.
 
     A candidate with a remark is never taken.
 

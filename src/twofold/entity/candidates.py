@@ -64,7 +64,7 @@ LADDER: dict[str, dict[str, tuple[float, ...]]] = {
 SECOND_LADDER = (0.0, 100.0, 300.0, 1_000.0, 3_000.0)
 #: Users that public features weigh as much as, for counts.
 FEATURE_USERS = 300.0
-#: Below this number of users, an entity that rates tries no factors of its own beside item-item weights.
+#: Below this number of users, an entity with ratings tries no own factors beside item-item weights.
 FEW_RATERS = 25
 #: Items up to which item-item weights are tried even where patterns of ratings were sent.
 SHORT = 1_000

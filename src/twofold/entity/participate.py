@@ -156,7 +156,7 @@ def participate(entity: Entity, mailbox: EntityMailbox) -> ParticipationStatus:
         name = deed.step.id
         if isinstance(deed, Send):
             submitted.add(name)
-            # A step that has closed meanwhile takes nothing more, and what was published in it says how to go on.
+            # A step that has closed since accepts nothing more; what was published in it says how to continue.
             with suppress(RoundClosed):
                 if mailbox.submit(deed.step, deed.data, entity=entity.name).new:
                     fresh.append(name)

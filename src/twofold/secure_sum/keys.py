@@ -82,7 +82,7 @@ class PublicKeys:
 class Keys:
     """An entity's secrets for **one** plan.
 
-    A drop-out's mask key becomes known to the server, so keys are made anew for every plan; `Keys.new` takes them from
+    A drop-out's mask key becomes known to the server, so every plan gets new keys; `Keys.new` takes them from
     the operating system. They are never shown. Python cannot promise to wipe them from memory, and neither do we.
 
     Parameters

@@ -23,7 +23,7 @@ class Terms:
     context : bytes
         What the sum is for: the hash of the plan. Not empty.
     roster : mapping of str to PublicKeys
-        The enrolled entities. It is agreed with the plan, so a server cannot put keys of its own into it.
+        The enrolled entities. It is agreed with the plan, so a server cannot insert its own keys.
     threshold : int
         Answers needed to unmask; at least `least_threshold`.
     least_survivors : int

@@ -43,7 +43,7 @@ __all__ = [
     "spilled",
 ]
 
-#: Bytes of rows that are put under one another in memory; more are read again in every pass.
+#: Bytes of rows that are stacked in memory; more are read again in every pass.
 MEMORY_LIMIT = 512 * 1024 * 1024
 
 
@@ -53,13 +53,13 @@ class Server:
     Parameters
     ----------
     plan : Plan
-        What all sides agreed on.
+        The plan of all sides.
     memory_limit : int
         Bytes. Rows of each entity's own clusters beyond it are factorized in several passes, some messages at a time;
-        messages given as bytes beyond it are put into files meanwhile. Below it the work takes up to five times as much
-        as the rows. Passes end at slightly other numbers than a table in memory, so equal bytes need an equal limit.
+        messages given as bytes beyond it are kept in files. Below it, the work takes up to five times as much memory as
+        the rows. Passes give slightly different numbers than a table in memory, so equal bytes need an equal limit.
     scratch : path, optional
-        Folder for those files; the system's place for temporary files by default.
+        Folder for those files; the system's temporary folder by default.
     threads : int, optional
         All processors by default; the result does not depend on it.
 

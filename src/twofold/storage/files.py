@@ -76,7 +76,7 @@ def write_whole(path: str | PathLike[str], data: bytes, *, mode: int = 0o666) ->
     b'abc'
     """
     target = Path(path)
-    # A name of its own: two processes that write the same file do not meet in the temporary one.
+    # A unique name: two processes that write the same file do not share the temporary one.
     temporary = target.with_name(f".{target.name[:80]}.{secrets.token_hex(6)}.part")
     try:
         _write_new(temporary, data, mode)

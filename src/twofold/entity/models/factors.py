@@ -38,13 +38,13 @@ ZERO_WEIGHT = 1.0
 PENALTY = {"counts": {"own": 0.02, "shared": 0.02}, "ratings": {"own": 0.1, "shared": 0.06}}
 #: Entries of the average item that every item alone is drawn to.
 AVERAGE_ENTRIES = {"counts": 0.0, "ratings": 5.0}
-#: Users of its own an entity alone needs for each factor beyond the third.
+#: Users that an entity alone needs for each factor beyond the third.
 USERS_PER_FACTOR = {"counts": 1, "ratings": 50}
 OWN_ITERATIONS = 10
 DRAWN_ITERATIONS = 3
 #: Keeps a solve definite where nothing else does.
 TINY = 1e-4
-#: Entries of its own an item needs before its own damping counts more than that of all items together.
+#: Entries that an item needs before its own damping counts more than that of all items together.
 DAMPING_ENTRIES = 20.0
 #: Observations an item's shared factors need before they count more than those of the usual item. Fewer give slightly
 #: smaller errors, and lists headed by items that one or two people liked.

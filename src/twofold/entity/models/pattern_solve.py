@@ -34,7 +34,7 @@ Floats = NDArray[np.float64]
 BLOCK = 4_096
 #: Patterns of an entity's own or drawn to shared ones; of shared ones as they came.
 MOST_OWN, MOST_SHARED = 16, 32
-#: Users of its own an entity needs for each pattern.
+#: Users that an entity needs for each pattern.
 USERS_PER_PATTERN = 4
 #: Size of a loading where patterns start, in standard deviations of a rating.
 START = 0.1

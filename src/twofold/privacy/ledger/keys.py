@@ -67,7 +67,7 @@ class Keys:
     def make(self, nonce: str) -> dict[str, str]:
         """Store a key and give the facts for its reservation: name, check value, and who can use it.
 
-        The check value is 256 bits of SHAKE-256 under the key, in a domain of its own and salted with the record's
+        The check value is 256 bits of SHAKE-256 under the key, in its own domain and salted with the record's
         nonce. It shows that a key file is whole and the right one; it gives neither the key nor a word of the noise.
         """
         name, key = secrets.token_hex(16), os.urandom(KEY_BYTES)

@@ -208,7 +208,7 @@ class Reader:
         self._seen = _Checked(b"", Chain(records=(), ends=()))
 
     def load(self) -> tuple[Chain, Standing]:
-        """Read file and head without a lock, again if a writer moved the head meanwhile."""
+        """Read file and head without a lock, again if a writer moved the head in between."""
         try:
             head = read_head(self.files.head)
             while True:

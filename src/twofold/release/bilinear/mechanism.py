@@ -9,7 +9,7 @@ Schwarz). Weights are scaled so that the weighted users are as many as the relea
 The released number of users is noisy itself, so it is held above its own noise, and below 100 times what the plan
 promises. The weighted number of users uses every noisy size twice, as a number and in the weights. What this adds on
 average is :math:`\sum_h \sigma_h^2\, \partial w_h / \partial \tilde n_h` (Stein's identity, exact for Gaussian noise),
-and is taken off. Sums and pairs have noise of their own, so weights bring no such bias to them.
+and is taken off. Sums and pairs have separate noise, so weights do not bias them.
 
 A sender can write any number. `plausible_sums` limits the weight of one message, so that no sender outweighs others.
 """
