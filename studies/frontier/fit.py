@@ -172,8 +172,8 @@ class Learner:
     """`twofold.entity.adapt.adapt` for one entity and many shared models; work without a shared model is done once.
 
     An entity compares its own models with models pulled towards the shared one, on the same held-out entries. The first
-    do not depend on what the server sent, so their losses are kept from one cell to the next. Choice and model are those
-    of `adapt`; a test compares the two.
+    do not depend on what the server sent, so their losses are kept from one cell to the next. Choice and model are
+    those of `adapt`; a test compares the two.
 
     Parameters
     ----------

@@ -192,8 +192,8 @@ def _ladder(kind: str, feedback: str, shared: ItemFactors | None, local: str) ->
 def _kinds(shared: ItemFactors | None, feedback: str, n_items: int, features: Features | None) -> list[str]:
     """Kinds that are tried.
 
-    Where patterns of ratings were sent, other kinds stand beside them only as ways to be alone, in short catalogs: in
-    long ones they cost most of the time, and no entity of MovieLens took one.
+    If patterns of ratings were sent, other kinds are tried only as models alone, and only in short catalogs: in long
+    ones they take most of the time, and no entity of MovieLens chose one.
     """
     small = ["item-item"] if n_items <= MAX_ITEMS else []
     public = ["features"] if features is not None else []

@@ -43,7 +43,7 @@ def fit_alone(
     ratings : Ratings
         Private: what the entity's users had or rated. Stays where it is.
     features : Features, optional
-        Public table of what the items are, which the model may be drawn to.
+        Public table that describes the items and may pull the model.
     lower, bound : float, optional
         Smallest and largest value; values outside are cut. By default nothing is cut: counts begin at 0, and the rest
         is read off the ratings.

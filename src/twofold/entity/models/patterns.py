@@ -38,7 +38,7 @@ from twofold.federation.factors import ItemFactors
 __all__ = ["PatternFit", "PatternScorer"]
 
 NAMES = ("patterns", "features")
-#: Rounds over users and items: alone, drawn to something, and over users only.
+#: Rounds over users and items: alone, with a pull, and over users only.
 SWEEPS = {"own": 10, "drawn": 6, "fixed": 4}
 #: Where variances start, in variances of a rating: of a rating around the model, loadings, item and user offsets.
 NOISE, LOADINGS, ITEMS, USERS = 0.65, 0.012, 0.2, 0.15

@@ -77,7 +77,7 @@ class PrivateKMeansConfig:
     fallback : bool
         Whether to release less detail when public numbers say that the noise would hide it.
     shrink : bool
-        Whether centers are drawn towards their common mean as far as the noise, which is public, says.
+        Whether centers are pulled towards their common mean, as far as the public noise suggests.
     unit : Unit
         Whose presence is hidden: one row.
 
