@@ -44,7 +44,7 @@ class Ratings:
     Parameters
     ----------
     matrix : scipy.sparse.csr_array of shape (n_users, n_items)
-        Observed values. Taken over and frozen; rows sorted by column, no entry twice.
+        Observed values. Not copied, and frozen; rows sorted by column, no entry twice.
     user_ids : Identifiers
         One id per row.
     catalog : Catalog
