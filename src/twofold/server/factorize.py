@@ -1,8 +1,7 @@
 r"""The server's one step: all messages of round 1 in, the item factors of round 2 out.
 
-Messages in whatever form they come, checked once, and then read again as often as needed without being kept.
-
-From noisy moments to shared factors: by what an absent entry means.
+Messages may come in any form. They are checked once and read again as often as needed, without being kept. Noisy
+moments become shared factors according to the meaning of an absent entry.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ class Server:
 
     Privacy
     -------
-    Post-processing: the messages are all it sees. A message with repeatable noise or without a proof is refused unless
+    Post-processing: it sees only the messages. A message with repeatable noise or without a proof is refused unless
     the plan is a simulation, and then the factors say that they are not private.
 
     Paper
@@ -218,7 +217,7 @@ class Arrived:
     read : callable
         Gives the bytes.
     message : ReleaseMessage, optional
-        The decoded message, where it stays in memory anyway.
+        The decoded message, if it stays in memory anyway.
     """
 
     entity: str
@@ -249,9 +248,9 @@ def arrived(messages: Iterable[MessageLike], plan: Plan, keep: Callable[[bytes],
     Parameters
     ----------
     messages : iterable of ReleaseMessage, bytes or paths
-        Each is looked at once and let go; a path is read again later.
+        Each is checked once and dropped; a path is read again later.
     plan : Plan
-        What they must belong to.
+        The plan they must belong to.
     keep : callable
         Takes bytes, gives a function that returns them later; see `spilled`.
 
