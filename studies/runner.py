@@ -51,7 +51,7 @@ def run_cells(
     store : Store, optional
         Where results are kept and found again.
     workers : int
-        Units at once, each in a process of its own on one thread; the numbers do not depend on it.
+        Units at once, each in a separate process on one thread; the numbers do not depend on it.
     name : str
         What progress is told under.
     tell : function

@@ -305,7 +305,7 @@ class Run:
         return found
 
     def simulated(self) -> Record:
-        """Both rounds by one call: seeds of its own, bytes both ways."""
+        """Both rounds by one call: its own seeds, bytes both ways."""
         train, how = self.split.train, {"rng": 5, "threads": 1, "local": "factors", "strength": "shared"}
         done = load(SIDE.simulate)(train, self.open_plan, **how)
         found: Record = {"factors": factor_arrays(done.factors), "sent": dict(done.sent), "received": done.received}

@@ -143,11 +143,11 @@ class TwofoldError(Exception):
         One sentence: what went wrong. ``{parameter}`` in it stands for the name of the parameter, which every surface
         writes in its own way (``max_items`` in Python, ``--max-items`` in a shell).
     found, expected : str, optional
-        What was there, and what should have been.
+        What was found, and what was expected.
     fix : str, Set, Run or tuple of these, optional
         What to type or change.
     parameter : str, optional
-        Which parameter, field or column is at fault; what programs and tests look at.
+        The faulty parameter, field or column; programs and tests check this.
 
     Examples
     --------

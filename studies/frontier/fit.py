@@ -171,9 +171,9 @@ class Learnt:
 class Learner:
     """`twofold.entity.adapt.adapt` for one entity and many shared models; work without a shared model is done once.
 
-    An entity compares models of its own with models drawn to the shared one, on the same held-out entries. The first do
-    not depend on what the server sent, so their losses are kept from one cell to the next. Choice and model are those
-    of `adapt`; a test compares the two.
+    An entity compares its own models with models pulled towards the shared one, on the same held-out entries. The first
+    do not depend on what the server sent, so their losses are kept from one cell to the next. Choice and model are
+    those of `adapt`; a test compares the two.
 
     Parameters
     ----------
@@ -276,7 +276,7 @@ class Bench:
     Attributes
     ----------
     plan : Plan
-        Without a mechanism of its own.
+        Without a mechanism.
     quarter : mapping of int
         0 for the quarter of the entities with the fewest users, to 3.
     measured : tuple of str

@@ -84,7 +84,7 @@ class Sums:
     case : Case
         The split.
     base : Plan
-        The federation's plan, without a mechanism of its own.
+        The federation's plan, without a mechanism.
     release : Release
         The mechanism, a bilinear one.
     honest_share : float

@@ -42,7 +42,7 @@ GROUPS: Final[dict[str, tuple[int, ...]]] = {
     "smaller half": (0, 1),
     "smallest quarter": (0,),
 }
-#: A gap of fewer standard errors than this is none to divide by.
+#: A gap of fewer standard errors than this is too small to divide by.
 CLEAR_GAP: Final = 2.0
 
 

@@ -102,7 +102,7 @@ def exchange(train: Federation, plan: Plan, *, seed: int) -> Exchanged:
     Privacy
     -------
     The plan is a simulation and its noise is seeded, so nothing here is private as it stands; the event says what the
-    same release costs with the operating system's randomness. Every entity draws by a stream of its own.
+    same release costs with the operating system's randomness. Every entity draws from its own stream.
 
     Examples
     --------

@@ -86,7 +86,7 @@ class IndividualMF:
 
     Privacy
     -------
-    Nothing leaves an entity. Not called private, for it makes no release that could have a price.
+    Nothing leaves an entity. Not called private, since it makes no release that could have a price.
 
     Deviations
     ----------
@@ -135,7 +135,7 @@ class PublicFactors:
 
     Privacy
     -------
-    The public users have none, and say so. Nothing about anyone else is sent. Not called private, for there is no
+    The public users have none, and say so. Nothing about anyone else is sent. Not called private, since there is no
     release that could have a price.
 
     Deviations

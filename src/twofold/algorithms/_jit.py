@@ -49,7 +49,7 @@ __all__ = [
 ENVIRONMENT_SWITCH = "TWOFOLD_NO_NUMBA"
 NOTICE = "twofold: compiling numeric kernels for this processor; later runs load them from a cache."
 
-# The OpenBLAS inside NumPy's wheels has a prefix and a suffix of its own; builds by distributions have none.
+# The OpenBLAS inside NumPy's wheels has its own prefix and suffix; builds by distributions have none.
 _SPELLINGS = (
     "scipy_openblas_{}_num_threads64_",
     "openblas_{}_num_threads64_",

@@ -62,7 +62,7 @@ def fold_in(
     zero_weight : float
         Weight of an absent entry under ``"counts"``.
     regularization, count_scaling : float
-        λ and the exponent a; n is how many entries the user has. ``count_scaling=0`` gives everyone the same λ.
+        λ and the exponent a; n is the number of the user's entries. ``count_scaling=0`` gives everyone the same λ.
     nonnegative : bool
         Whether factors may not be negative.
     dtype : float32 or float64, optional
@@ -107,12 +107,12 @@ def fold_in(
 
 
 class FoldIn:
-    """Item factors made ready for folding in users, many at once or one in microseconds.
+    """Item factors prepared for folding in users, many at once or one in microseconds.
 
     Parameters
     ----------
     V, feedback, zero_weight, regularization, count_scaling, nonnegative, dtype
-        As for `fold_in`; `dtype` follows V when not given.
+        As for `fold_in`; `dtype` follows V by default.
 
     Examples
     --------
@@ -172,7 +172,7 @@ class FoldIn:
         return self._finish(out, problem.value_scale)
 
     def one(self, columns: ArrayLike, values: ArrayLike) -> Array:
-        """Fit one user from item positions and values; the quick way for a request.
+        """Fit one user from item positions and values; fast, for single requests.
 
         Parameters
         ----------

@@ -77,7 +77,7 @@ def kmeans(
     X : array or sparse matrix of shape (n_rows, n_columns)
         One row per user. An entry absent from a sparse matrix is a zero.
     n_clusters : int
-        How many centers. There may be more than distinct rows; some clusters are then empty.
+        Number of centers. There may be more than distinct rows; some clusters are then empty.
     init : "k-means++" or array of shape (n_clusters, n_columns)
         Draw starting centers from the rows, or start from these.
     max_iter : int
@@ -87,12 +87,12 @@ def kmeans(
     n_init : int
         Runs with different starts; the one of smallest inertia is returned.
     weights : array of shape (n_rows,), optional
-        How often each row counts; 1 when not given.
+        Weight of each row; 1 by default.
     dtype : float32 or float64, optional
         Type of the arithmetic on entries; sums and counts are always float64. By default that of `X`, float32 for
         integers it holds exactly, float64 for others.
     threads : int, optional
-        Threads to use, all processors when not given. The result does not depend on it.
+        Threads to use, all processors by default. The result does not depend on it.
     rng : numpy.random.Generator or int, optional
         Source of the starts; pass a seed to repeat a run bit for bit.
 
@@ -295,7 +295,7 @@ class _Distances:
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
-        # Sparse rows hold zeros, so they cannot all lie far from zero and need no common offset.
+        # Sparse rows hold zeros, so they cannot all be far from zero and need no common offset.
         self._offset = np.zeros(rows.shape[1]) if rows.sparse else rows.values.mean(axis=0, dtype=np.float64)
         self._squares = squared_distances(rows, self._offset[None, :], np.zeros(rows.shape[0], np.int32))
 

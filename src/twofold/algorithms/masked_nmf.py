@@ -135,7 +135,7 @@ def masked_nmf(
         λ and the exponent a; n counts a row's or column's entries (absent ones by their weight). ``a = 0`` is the
         sum form of the paper's experiments, ``a = 1`` shrinks everyone alike.
     start : pair of arrays, optional
-        U and V of an earlier fit to go on from; either may be None. V decides when both are there. Negative
+        U and V of an earlier fit to continue from; either may be None. V decides if both are given. Negative
         numbers are read as 0.
     max_iterations : int
         Most iterations; 0 only fits U to the start.

@@ -179,7 +179,7 @@ def _where(run: FederationRun, ledgers: Path | None) -> str:
 
 NOUNS: Final = Nouns(entity="hospital", entities="hospitals", user="patient", users="patients", items="items")
 HELD_OUT_WORDS: Final = (
-    "Five entries of every second patient were held out first, the same ones for all systems. Each system had to find "
+    "Five entries of every second patient were held out first, the same for all systems. Each system had to find "
     "them among the items the patient is not known to have had. Every hospital counts the same."
 )
 REMARKS: Final = (
@@ -189,7 +189,7 @@ REMARKS: Final = (
     "the same seed therefore gives slightly different private numbers. This page shows one draw.",
     "The server saw only the sum of all messages. Each hospital added its share of one noise. If all others and the "
     "server collude, the larger ε in the plan above protects the message of one hospital.",
-    "Popularity shared privately was paid for from ledgers of its own. In practice, a hospital buys one of the two.",
+    "Popularity shared privately was charged to separate ledgers. In practice, a hospital buys one of the two.",
     "The federation without privacy and the pooled model are for comparison only. They are possible only because all "
     "patients are simulated.",
     "A person found in two hospitals is protected less: the prices of both add up.",

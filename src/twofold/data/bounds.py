@@ -53,7 +53,7 @@ class Bounds:
 
     Paper
     -----
-    `bound` is Λ and `max_items` is s of Algorithm 1. The paper reads both off the data; here they come from the plan.
+    `bound` is Λ and `max_items` is s of Algorithm 1. The paper takes both from the data; here they come from the plan.
 
     Privacy
     -------
@@ -63,7 +63,7 @@ class Bounds:
     Parameters
     ----------
     bound : float
-        Largest value; larger ones become it.
+        Largest value; larger values are cut to it.
     lower : float, default 0
         Smallest value; ``-bound`` for signed scores.
     max_items : int, optional

@@ -35,7 +35,7 @@ class Identifiers(Sequence[Any]):
     Parameters
     ----------
     values : iterable or polars.Series
-        The ids, all of one type, none missing, none twice.
+        The ids, all of one type, none missing, none repeated.
 
     Examples
     --------
@@ -297,7 +297,7 @@ def _common_integer(one: pl.DataType, other: pl.DataType) -> type[pl.DataType] |
 class Catalog:
     """The public item list of a federation: ids, their columns, and a hash that both sides compare.
 
-    A catalog is written down before anyone looks at data. There is no way to make one from ratings, to merge two, or
+    A catalog is fixed before anyone looks at data. There is no way to make one from ratings, to merge two, or
     to add the items an entity happens to have: the union of private item lists would itself be a release.
 
     Paper

@@ -39,12 +39,12 @@ class Ratings:
 
     Privacy
     -------
-    Private, all of it. The repr shows the shape and nothing else.
+    Everything is private. The repr shows the shape and nothing else.
 
     Parameters
     ----------
     matrix : scipy.sparse.csr_array of shape (n_users, n_items)
-        Observed values. Taken over and frozen; rows sorted by column, no entry twice.
+        Observed values. Not copied, and frozen; rows sorted by column, no entry twice.
     user_ids : Identifiers
         One id per row.
     catalog : Catalog

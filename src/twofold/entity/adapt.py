@@ -48,7 +48,7 @@ class Adapted:
     scorer : Scorer
         The model, fitted to all rows.
     kind : {"factors", "item-item", "patterns", "features", "mixed"}
-        Which kind of model. For counts "features" is item-item weights drawn to public features alone, "mixed" to these
+        Kind of model. For counts "features" is item-item weights pulled to public features alone, "mixed" to these
         and to the shared model.
     strength : float
         How many users of the entity's own the shared model weighs as much as: 0 alone, infinity shared only.
@@ -90,26 +90,26 @@ def adapt(
     Parameters
     ----------
     rows : csr array (users, items)
-        Private: bounded values, as the plan has them.
+        Private: values within the plan's bounds.
     shared : ItemFactors or None
-        What the server sent; None fits the entity alone. Never written to.
+        Factors from the server; None fits the entity alone. Never changed.
     feedback : {"counts", "ratings"}
         Absent entries are zeros, or unknown.
     lower, bound : float
         Smallest and largest value; predicted ratings are cut to them when they are judged.
     local : {"auto", "factors", "item-item", "patterns", "features"}
         Kind of local model. Item-item weights are offered for catalogs of at most 6,000 items; patterns for ratings;
-        features where a table of them is given.
+        features if a table of them is given.
     strength : "auto", "own", "shared" or float
-        How many own users the shared model weighs as much as. "own" is 0, "shared" infinity.
+        Weight of the shared model, in own users. "own" is 0, "shared" infinity.
     rank : int
-        Most factors of the entity's own.
+        Most factors of the entity's own model.
     seed : int
-        Of the held-out entries and of random starts: the same seed gives the same model.
+        Seed of the held-out entries and of random starts: the same seed gives the same model.
     threads : int, optional
         All processors by default. The result does not depend on it.
     features : Features, optional
-        Public table of what the items are: one more thing an entity's own model may be drawn to, without any sharing.
+        Public table that describes the items. It may pull an entity's own model without any sharing.
 
     Returns
     -------
@@ -118,10 +118,10 @@ def adapt(
     Raises
     ------
     FactorsChanged
-        The shared factors are not the same afterwards.
+        The shared factors were changed during the fit.
     BadNumber
-        Numbers too large or too small to compute with, and no candidate without them: with ``strength="auto"`` shared
-        factors like that are left out instead, and the entity is alone.
+        Numbers too large or too small to compute with, and no other candidate: with ``strength="auto"``, such shared
+        factors are left out instead, and the entity is alone.
 
     Privacy
     -------
@@ -130,7 +130,7 @@ def adapt(
 
     Paper
     -----
-    "Local adaptation of the global model" of the abstract, which the text does not work out.
+    "Local adaptation of the global model" in the abstract, which the text does not develop.
 
     Deviations
     ----------
@@ -261,7 +261,7 @@ def choose(judged: Sequence[Judged]) -> Choice:
     largest gain less `CAUTION` standard errors of that gain, if anything is left of it. Gain and error are of the same
     held-out entries, so what makes some users harder than others drops out. Nothing that is only neutral takes the
     place of the entity's own model, and of many candidates one that is better by luck seldom does. An entity too small
-    for a model of its own still moves, because there the gain is many times its error.
+    for its own model still moves, because there the gain is many times its error.
 
     A candidate with a remark is never taken.
 

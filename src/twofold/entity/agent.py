@@ -149,16 +149,16 @@ class Entity:
     Parameters
     ----------
     name : str
-        Public name; stands in the header of the message.
+        Public name, in the header of the message.
     ratings : Ratings
-        Private. Its catalog must be that of the plan; what an absent entry means is for the plan to say.
+        Private. Its catalog must be that of the plan; the plan says what an absent entry means.
     plan : Plan
         Every public parameter.
     ledger : path or Ledger, optional
-        Account of what was ever released about these people. A path without a file gets a new ledger with room for
-        this one plan, and a `NewLedger` warning. Without a ledger only a simulation releases anything.
+        Account of everything ever released about these people. If the file does not exist, a new ledger with room for
+        this one plan is created, with a `NewLedger` warning. Without a ledger, only a simulation can release.
     version : str
-        Public name of the state of the data; with the plan the key of the release. Decided without looking at it.
+        Public version of the data; with the plan, the key of the release. Chosen without looking at the data.
     rng : int or Source, optional
         Repeatable noise, for simulations only; the operating system's randomness by default.
     keys : path or Keys, optional
@@ -170,10 +170,10 @@ class Entity:
 
     Privacy
     -------
-    One message leaves, by `release`. All that shapes it (bounds, sizes, noise) comes from the plan. The cost is on
-    disk before anything is drawn, and the bytes are stored before they are handed out: asking again gives the same
-    bytes and spends nothing. So does asking again after a kill, at whatever instant: a draw that was cut short is made
-    again from the same key (`twofold.privacy.ledger.keys`), if the ratings are the same. `personalize` sends nothing.
+    One message leaves, by `release`. Everything that shapes it (bounds, sizes, noise) comes from the plan. The cost is
+    on disk before anything is drawn, and the bytes are stored before they are handed out: asking again gives the same
+    bytes and spends nothing. The same holds after a kill at any instant: an interrupted draw is repeated from the same
+    key (`twofold.privacy.ledger.keys`), if the ratings are the same. `personalize` sends nothing.
 
     Examples
     --------
@@ -256,9 +256,9 @@ class Entity:
         Raises
         ------
         TooFewMessages
-            Fewer survivors than the plan asks for. Nothing is unmasked.
+            Fewer survivors than the plan requires. Nothing is unmasked.
         PrivacyError
-            Another list was answered before.
+            Another list was answered earlier.
         """
         return self._part().answer(survivors, participants)
 
@@ -280,9 +280,9 @@ class Entity:
         Warns
         -----
         NewLedger
-            A ledger was made, because there was none at this path.
+            A ledger was created, because there was none at this path.
         StaleRelease
-            The stored message is older than the ratings in hand. For the entity only.
+            The stored message is older than these ratings. For the entity only.
 
         Paper
         -----
@@ -321,8 +321,8 @@ class Entity:
         factors : ItemFactors, bytes, path or None
             What the server published. None fits the entity alone, as `fit_alone` does.
         local, strength
-            Which kind of local model, and how far it is drawn to the shared factors; chosen by validation on the
-            entity's own ratings when ``"auto"``.
+            Kind of local model, and how far it is pulled towards the shared factors; chosen by validation on the
+            entity's own ratings if ``"auto"``.
         threads : int, optional
             All processors by default. The result does not depend on it.
 
@@ -331,7 +331,7 @@ class Entity:
         PlanMismatch
             The factors belong to another plan or catalog.
         FactorsChanged
-            The shared factors were written to meanwhile.
+            The shared factors were changed during the fit.
         """
         from twofold.entity.personalize import fitted_model  # loads the solvers, which round 1 does without
 
@@ -342,7 +342,7 @@ class Entity:
     def _refuse_what_is_not_real(self) -> None:
         if self.plan.simulation:
             return
-        if type(self._source) is not OperatingSystem:  # whatever a stranger's source says of itself
+        if type(self._source) is not OperatingSystem:  # whatever a foreign source says about itself
             raise NotForRealUse(
                 "repeatable noise protects nobody; nothing was drawn.",
                 found="a seed, or your own source of noise",

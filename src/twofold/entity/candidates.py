@@ -64,7 +64,7 @@ LADDER: dict[str, dict[str, tuple[float, ...]]] = {
 SECOND_LADDER = (0.0, 100.0, 300.0, 1_000.0, 3_000.0)
 #: Users that public features weigh as much as, for counts.
 FEATURE_USERS = 300.0
-#: Below this number of users, an entity that rates tries no factors of its own beside item-item weights.
+#: Below this number of users, an entity with ratings tries no own factors beside item-item weights.
 FEW_RATERS = 25
 #: Items up to which item-item weights are tried even where patterns of ratings were sent.
 SHORT = 1_000
@@ -192,8 +192,8 @@ def _ladder(kind: str, feedback: str, shared: ItemFactors | None, local: str) ->
 def _kinds(shared: ItemFactors | None, feedback: str, n_items: int, features: Features | None) -> list[str]:
     """Kinds that are tried.
 
-    Where patterns of ratings were sent, other kinds stand beside them only as ways to be alone, in short catalogs: in
-    long ones they cost most of the time, and no entity of MovieLens took one.
+    If patterns of ratings were sent, other kinds are tried only as models alone, and only in short catalogs: in long
+    ones they take most of the time, and no entity of MovieLens chose one.
     """
     small = ["item-item"] if n_items <= MAX_ITEMS else []
     public = ["features"] if features is not None else []

@@ -20,12 +20,12 @@ KINDS = {
     "factors": "factors: an item and a person are a few numbers each, and a score is the product of the two",
     "item-item": "item-item: a score is a weighted sum of what the person had",
     "patterns": "patterns: an item's mean, the person's own offset, and the person's place along common patterns",
-    "features": "patterns, drawn to public features of the items: mean, the person's own offset, and their place",
+    "features": "patterns, pulled to public features of the items: mean, the person's own offset, and their place",
 }
-#: Item-item weights for counts that were drawn to more than the entity's own data.
+#: Item-item weights for counts with a pull beyond the entity's own data.
 DRAWN = {
-    "features": f"{KINDS['item-item']}, the weights drawn to public features of the items",
-    "mixed": f"{KINDS['item-item']}, the weights drawn to public features of the items and to the shared model",
+    "features": f"{KINDS['item-item']}, the weights pulled to public features of the items",
+    "mixed": f"{KINDS['item-item']}, the weights pulled to public features of the items and the shared model",
 }
 _ERROR = (
     "  (± is the standard error of that one loss. It does not decide: the choice uses the error of the difference",
@@ -166,7 +166,7 @@ def _privacy(model: Model) -> tuple[str, ...]:
 def chosen_kind(model: Model) -> str:
     """The kind of the chosen candidate, from the table of candidates; without a table, the scorer's kind.
 
-    Item-item weights of counts are scored alike whether they are drawn to nothing, to public features or to both, so
+    Item-item weights of counts have one scorer, whether they are pulled to nothing, public features or both, so
     the scorer does not tell these apart.
     """
     return next((str(row["kind"]) for row in model.validation if row.get("taken")), model.scorer.kind)

@@ -55,13 +55,13 @@ class Model:
     scorer : Scorer
         The fitted local model.
     plan : Plan or None
-        What was agreed; None where nothing was (`fit_alone`).
+        The plan; None without one (`fit_alone`).
     factors_hash : str
-        Hash of the shared item factors it was drawn towards; empty where nothing was shared.
+        Hash of the shared item factors it was pulled towards; empty if nothing was shared.
     private : bool
         Whether every message behind those factors was made with a proof and real noise.
     strength : float
-        How far it was drawn towards them.
+        How far it was pulled towards them.
     note : str
         What was chosen and why.
     validation : tuple of dict
@@ -71,11 +71,11 @@ class Model:
 
     Privacy
     -------
-    Private, all of it: it holds histories, and what was fitted to them. Only the repr is public.
+    Everything is private: histories, and what was fitted to them. Only the repr is public.
 
     Paper
     -----
-    The last loop of Algorithm 2, and fold-in for anybody who comes later.
+    The last loop of Algorithm 2, and fold-in for new people.
 
     Examples
     --------
@@ -165,23 +165,23 @@ class Model:
             A user id the entity knows; or what a new person had or rated. Values are cut to the plan's bounds, as
             they were in training.
         n : int
-            How many at most; fewer when fewer are left.
+            Largest number of items; fewer if fewer are left.
         exclude_seen : bool
-            Whether items of the person's own history are left out.
+            Whether to leave out items of the person's own history.
         items : iterable of item ids, optional
             The only items to choose from.
 
         Returns
         -------
         list of Recommendation
-            Item id and score, best first; equal scores in the order of the catalog. For a person of whom nothing is
-            known these are the items everyone gets: the model's scores for an empty history or, if it has none, the
+            Item id and score, best first; equal scores in the order of the catalog. For a person without
+            a history these are the items everyone gets: the model's scores for an empty history or, if it has none, the
             share of the entity's users who have the item.
 
         Raises
         ------
         UnknownUser
-            No such user. The id is not repeated.
+            The user does not exist. The id is not repeated.
         CatalogError
             Items outside the catalog.
         BadValue

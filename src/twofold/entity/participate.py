@@ -1,6 +1,6 @@
 """An entity's part of a federation: do whatever is due, and never do it twice.
 
-`act` decides and touches no transport, so it runs wherever the entity's data is; `participate` carries what it decides.
+`act` decides without a transport, so it runs wherever the entity's data is; `participate` transfers what it decides.
 """
 
 from __future__ import annotations
@@ -61,17 +61,17 @@ class ParticipationStatus:
     Parameters
     ----------
     sent : tuple of StepId
-        Steps whose message was handed over by now.
+        Steps whose message was handed over so far.
     fresh : tuple of StepId
-        Those of them in which something left just now; what was sent before changes nothing.
+        Those of them in which a message left just now.
     waits : StepId or None
-        Step whose publication is waited for; None when the item factors are here.
+        Step whose publication is awaited; None once the item factors are here.
     factors : bytes or None
-        The item factors, when they are here.
+        The item factors, once they are here.
     dropped : bool
-        True when the sum went on without this entity's message.
+        True if the sum continued without this entity's message.
     rejected : tuple of Rejected
-        What is there instead of what is waited for, and why it is not taken.
+        Files found instead of the awaited one, and why they were rejected.
     """
 
     sent: tuple[StepId, ...]
@@ -90,9 +90,9 @@ def act(entity: Entity, published: Mapping[StepId, bytes | None], submitted: Set
     entity : Entity
         With its ledger and, for a secure sum, its keys.
     published : mapping
-        What the server published in each step that was looked into; None where there was nothing yet.
+        What the server published in each checked step; None if nothing yet.
     submitted : set of StepId
-        Steps whose message is on its way. Without a ledger another call would draw another one.
+        Steps whose message is on its way. Without a ledger, another call would draw another message.
 
     Privacy
     -------
@@ -156,7 +156,7 @@ def participate(entity: Entity, mailbox: EntityMailbox) -> ParticipationStatus:
         name = deed.step.id
         if isinstance(deed, Send):
             submitted.add(name)
-            # A step that has closed meanwhile takes nothing more, and what was published in it says how to go on.
+            # A step that has closed since accepts nothing more; what was published in it says how to continue.
             with suppress(RoundClosed):
                 if mailbox.submit(deed.step, deed.data, entity=entity.name).new:
                     fresh.append(name)

@@ -41,27 +41,27 @@ def fit_alone(
     Parameters
     ----------
     ratings : Ratings
-        Private: what the entity's users had or rated. Stays where it is.
+        Private: what the entity's users had or rated. It stays inside.
     features : Features, optional
-        Public table of what the items are, which the model may be drawn to.
+        Public table that describes the items and may pull the model.
     lower, bound : float, optional
-        Smallest and largest value; values outside are cut. By default nothing is cut: counts begin at 0, and the rest
-        is read off the ratings.
+        Smallest and largest value; values outside are cut. By default nothing is cut: counts begin at 0, and the
+        rest follows from the ratings.
     rank : int
         Most factors.
     local : {"auto", "factors", "item-item", "patterns", "features"}
         Kind of model.
     seed : int
-        Of the held-out entries and of random starts: the same seed gives the same model.
+        Seed of the held-out entries and of random starts: the same seed gives the same model.
     threads : int, optional
         All processors by default. The result does not depend on it.
     name : str
-        What the model is called.
+        Name of the model.
 
     Returns
     -------
     Model
-        It recommends, saves and loads like any other.
+        A model like any other.
 
     Privacy
     -------
@@ -160,7 +160,7 @@ def fitted_model(
 
     Privacy
     -------
-    Values are cut to the plan's bounds, so that the local model and the shared factors speak of the same numbers. The
+    Values are cut to the plan's bounds, so that the local model and the shared factors use the same scale. The
     number of items is not cut: nothing leaves.
     """
     settings = FitSettings(

@@ -122,12 +122,12 @@ class FederatedRecommender(Conventions):
     Parameters
     ----------
     plan : Plan
-        Every public parameter. Single ones can be searched over as ``plan__rank`` and so on.
+        Every public parameter. Single fields can be searched over as ``plan__rank`` and so on.
     catalog : Catalog, optional
         The public item list, if the plan was not made with it in this process (a plan keeps only its hash).
     ledgers : path, optional
-        Folder with one ledger per entity; where one is missing it is made, with a `NewLedger` warning. Without a folder
-        a plan that is not a simulation is accounted for until this process ends, and no longer.
+        Folder with one ledger per entity; a missing one is created, with a `NewLedger` warning. Without a folder, a
+        plan that is not a simulation is accounted for only until this process ends.
     local, strength
         As for `Entity.personalize`.
     executor : concurrent.futures.Executor, optional
@@ -154,9 +154,9 @@ class FederatedRecommender(Conventions):
 
     Privacy
     -------
-    A fit in a plan that is not a simulation releases one message per entity, with real noise. Fitting the same plan to
-    the same data again hands out the stored messages and costs nothing. Another plan, other data or another entity
-    name for user ids that were in a release already raises SilentSpending: a grid search would otherwise spend at every
+    A fit with a plan that is not a simulation releases one message per entity, with real noise. Fitting the same plan
+    to the same data again returns the stored messages and costs nothing. Another plan, other data or another entity
+    name for user ids that were already in a release raises SilentSpending: a grid search would otherwise spend at every
     step.
 
     Examples

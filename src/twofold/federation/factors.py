@@ -55,15 +55,15 @@ class ItemFactors:
         V of the paper, at least 0.
     moments : float64 array (rank, rank)
         Mean of u uᵀ over the users the prototypes stand for: ``factors @ moments @ factors.T`` is what the federation
-        knows of how items go together, per user.
+        knows about items that go together, per user.
     means : float64 array (items,)
         Mean value of each item over all messages: for counts per user, for ratings per observation.
     support : float64 array (items,)
         How much each mean can be trusted: users (counts) or observations (ratings) less what the noise takes away.
     users : float
-        How many users the messages speak for, less what the noise takes away.
+        Number of users behind the messages, less what the noise takes away.
     entities : int
-        How many entities answered; their names are not in here.
+        Number of entities that answered; their names are not included.
     private : bool
         False when any message came from a simulation, from seeded noise, or from a mechanism without a proof.
     note : str

@@ -6,8 +6,8 @@
              inbox/...                         <── carried ──            outbox/federation.<receipt>.round2
 
 On a shared drive the entity's outbox may be the server's inbox, and all four may be one folder. Who wrote a file and
-for which plan is read from its header; names may change on the way. A name that still holds the first digits of the
-receipt is held to them, so that a copy which has its full length and not yet its content is waited for.
+for which plan is read from its header; names may change on the way. If a name still holds the first digits of the
+receipt, they must match, so that a copy with its full length but not yet its content is not read too early.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class EntityFolder:
     outbox, inbox : path-like
         The folders; they may be the same folder.
     plan : Plan
-        Whose messages these are; others in the folders are left alone.
+        The plan of these messages; others in the folders are ignored.
 
     Examples
     --------
@@ -133,7 +133,7 @@ class ServerFolder:
     inbox, outbox : path-like
         The folders, created if missing; they may be the same folder.
     plan : Plan
-        Whose messages are taken.
+        The plan whose messages are accepted.
     """
 
     def __init__(self, inbox: str | PathLike[str], outbox: str | PathLike[str], plan: Plan) -> None:
@@ -172,8 +172,8 @@ class ServerFolder:
         Raises
         ------
         TransportError
-            Something else has the name of the first copy: a link, or what is not item factors of this plan. It is
-            neither shown nor given.
+            Another file has the name of the first copy: a link, or anything but item factors of this plan. It is
+            neither shown nor returned.
         """
         content = self._recorded(step)
         if content is not None:

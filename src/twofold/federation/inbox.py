@@ -1,9 +1,9 @@
 """Check a folder that strangers fill: which files are complete messages, and why the others are rejected.
 
-Only the bytes of a file are trusted. It may have any name (people rename), it may be a copy of another, half
-copied, a link out of the folder, a pipe that never ends, or not ours at all. What was seen once is remembered by the
-file's identity, size and times, so that looking again costs a `stat` per file and not a hash. However many files there
-are, one look ends.
+Only the bytes of a file are trusted. It may have any name (people rename), it may be a copy of another, half copied, a
+link out of the folder, a pipe that never ends, or a foreign file. A file that was seen once is remembered by its
+identity, size and times, so that checking again costs a `stat` per file and not a hash. One check is bounded, however
+many files there are.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ class Scanner:
     limit : int
         Larger files are not read.
     refuse : callable
-        Says why a message with this header is not taken, or None. Asked before the rest of the file is read.
+        Gives the reason to reject a message with this header, or None. Called before the rest of the file is read.
     ignore : callable
-        Whether a message with this header is nobody's business here: neither taken nor rejected.
+        Whether to ignore a message with this header: neither accepted nor rejected.
     check : callable
-        Says why a message with this header and these bytes is not taken, or None.
+        Gives the reason to reject a message with this header and these bytes, or None.
     """
 
     def __init__(

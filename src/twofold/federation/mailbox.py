@@ -71,7 +71,7 @@ class Channel:
     schema : str
         Kind of its messages, as their headers say.
     suffix : str
-        Ending of their files.
+        Suffix of their files.
     decode : callable
         Reads and checks one; what an entity sends has an `entity`.
     limit : callable
@@ -173,7 +173,7 @@ class Submission:
     Parameters
     ----------
     entity : str
-        Who sent it, as the header says; a hint until the message is decoded.
+        Sender according to the header; a hint until the message is decoded.
     receipt : str
         SHA-256 of its bytes.
     read : callable
@@ -214,7 +214,7 @@ class ServerMailbox(Protocol):
     def submissions(self, step: Step) -> Iterator[Submission]:
         """Give the complete messages that arrived, each once however often it was sent.
 
-        Two different messages from one entity are both given: what to do with them is not for a transport to decide.
+        Two different messages from one entity are both given: the transport does not decide between them.
         """
         ...
 

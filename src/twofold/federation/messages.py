@@ -97,9 +97,9 @@ class Header:
     entity : str or None
         Who sent it; None in round 2.
     plan_hash, catalog_hash : str
-        Which plan and catalog it says it belongs to.
+        The plan and catalog that it claims to belong to.
     size : int
-        Bytes the whole message must have: fewer means that it is still being copied, or was cut.
+        Bytes the whole message must have: fewer means that it is still being copied, or truncated.
     """
 
     schema: str
@@ -273,7 +273,7 @@ def encode_release(content: Content, *, entity: str, plan: Plan) -> bytes:
 
     Privacy
     -------
-    Only what the mechanism released and public numbers are in it. The bytes are decoded once before they are handed
+    It holds only what the mechanism released, and public numbers. The bytes are decoded once before they are handed
     out, so that no message leaves that the server would refuse.
 
     Examples

@@ -103,7 +103,7 @@ class Plan(FieldTable):
     catalog : Catalog or CatalogKey
         The public item list; only its hash and length are part of the plan.
     features : Features or FeaturesKey, optional
-        Public table of what the items are, in the catalog's order; only its hash and width are part of the plan.
+        Public table that describes the items, in the catalog's order; only its hash and width are part of the plan.
     secure : SecureSum, optional
         The server sees only the sum of the messages, and every entity adds only its share of the noise.
     **fields

@@ -263,8 +263,8 @@ def plan_text(plan: Plan, *, files: Mapping[str, str | None] | None = None) -> s
     )
     parts.append(
         f"# {Plan.note('unit').meaning}\n"
-        "# entities: in how many entities the same one may be found. Each of them spends the price again; in a secure\n"
-        "# sum, where all meet one noise, they cost more than that together: `twofold plan explain` has the figure.\n"
+        "# entities: in how many entities one person or visit may be found. Each spends the price again. In a secure\n"
+        "# sum, where they share one noise, they cost more than that: `twofold plan explain` shows the figure.\n"
         f"[unit]\nholder = {_literal(plan.unit.holder)}\nentities = {plan.unit.entities}\n"
     )
     if plan.features is not None:

@@ -121,8 +121,8 @@ class SecureSum(FieldTable):
 
         Privacy
         -------
-        See `twofold.secure_sum.terms.honest_in_any_sum`, which has the proof. What is published goes to every
-        participant, and each knows its own numbers and noise: so even where nobody colludes with the server, one of the
+        See `twofold.secure_sum.terms.honest_in_any_sum`, which has the proof. Every participant receives what
+        is published, and knows its own numbers and noise: so even if nobody colludes with the server, one of the
         survivors does not count. The noise is shared among that many.
         """
         from twofold.secure_sum.terms import honest_in_any_sum  # loads the library of ciphers

@@ -57,11 +57,11 @@ class KeyStore:
 
     Privacy
     -------
-    Keys serve one plan and one version of the data: which ones is written beside them, once, before anything is shared.
-    So is the list of those the message is masked for, which message was masked, and the answer that takes masks off,
-    before it is sent. A second message under the same masks would tell its difference from the first, and a second list
-    of survivors could lay single messages open: neither is ever made, and that is what the proof rests on. Whoever puts
-    back an old copy of these files breaks it, as with a ledger.
+    Keys serve one plan and one version of the data, recorded beside them once, before anything is shared. The list that
+    the message is masked for, the masked message and the answer that removes masks are recorded before they are sent.
+    A second message under the same masks would reveal its difference from the first, and an answer to a second list of
+    survivors could reveal single messages. Neither is ever made, and the proof depends on that. Restoring an old copy
+    of these files breaks it, as with a ledger.
     """
 
     def __init__(self, keys: str | PathLike[str] | Keys) -> None:
@@ -127,7 +127,7 @@ class KeyStore:
         """Store the answer before it is sent; return the stored one, which may come from another process."""
         if self._once("answer", data) != data:
             raise PrivacyError(
-                "another answer was stored meanwhile; nothing is sent.", fix="run the same again", parameter="answer"
+                "another answer was stored first; nothing is sent.", fix="run the same again", parameter="answer"
             )
         return data
 

@@ -16,7 +16,7 @@ __all__ = ["Roster"]
 
 _SCHEMA: Final = "twofold.keys/1"
 _LARGEST: Final = 4 * 1024 * 1024
-#: Every pair of entities has a mask of its own, so the work of all grows with the square of their number.
+#: Every pair of entities has its own mask, so the total work grows with the square of their number.
 MOST_ENTITIES: Final = 2_000
 
 

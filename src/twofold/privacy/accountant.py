@@ -1,14 +1,14 @@
 """The cost of events: exact sums for pure ε, dp-accounting for Gaussian noise, a refusal for anything else.
 
-An event is reduced to two lists of things that are proven about it:
+An event is reduced to two lists of proven facts:
 
 * *pure* parts, each an exact ε (Laplace, selection, threshold, a sum of Laplace shares);
 * *concentrated* parts, each an exact ρ of zCDP (discrete Gaussian, a sum of Gaussian shares).
 
 Sequential composition joins the lists. Parallel composition, over disjoint parts of the people where one's
-part depends on oneself alone, keeps the dearest ε and the dearest ρ: whichever part a unit is in, it costs
+part depends on oneself alone, keeps the largest ε and the largest ρ: whichever part a unit is in, it costs
 no more. A non-private event makes everything infinite and is never dropped; so does seeded noise, because
-anybody who knows the seed can subtract it. An event that is not listed here is refused (`UnsupportedEvent`), not
+anyone who knows the seed can subtract it. An event that is not listed here is refused (`UnsupportedEvent`), not
 guessed.
 
 Why Rényi and not privacy-loss distributions for Gaussian noise: the bound αΔ²/(2σ²) is proven for the

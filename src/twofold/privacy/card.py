@@ -2,8 +2,7 @@ r"""The privacy card: one page about one release, for people who decide, rebuilt
 
 Its order follows the pyramid of NIST SP 800-226: first the guarantee (ε, δ, whose presence is hidden), then what could
 undermine it (mechanism, randomness, software, use), then what it rests on (trust, access, collection of the data).
-
-The sentences of the privacy card: what a figure means, in words that need no mathematics.
+Its sentences say what each figure means without mathematics.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ ALONE = "this message alone"
 class Figure:
     """An ε and δ with what they mean: how often a best guess is right, from even odds.
 
-    `headline` is false where the figure answers another question than the card's first sentence: one person replaced by
+    `headline` is false if the figure answers another question than the card's first sentence: one person replaced by
     another, or a secure sum that was broken.
     """
 

@@ -61,7 +61,7 @@ class Event:
     unit : Unit
         Whose presence is hidden, under add-or-remove-one.
     seeded : bool
-        True when the noise came from a seed: the release is then *not private*, whatever its parameters say.
+        True if the noise came from a seed: the release is then *not private*, whatever its parameters say.
 
     Examples
     --------
@@ -106,9 +106,9 @@ class DiscreteLaplaceEvent(Event):
     scale : Fraction
         Scale of the noise in grid units. The guarantee is ε = sensitivity/scale.
     coordinates : int
-        How many values were released.
+        Number of released values.
     grid : Fraction
-        What one grid unit is worth.
+        Value of one grid unit.
     """
 
     kind: ClassVar[str] = "discrete-laplace/1"
@@ -123,14 +123,14 @@ class DiscreteLaplaceShareEvent(Event):
     """One party's share of a discrete Laplace noise: `parties` such shares add up to exactly one noise.
 
     The guarantee ε = sensitivity/scale holds for the *sum* over at least `parties` honest parties, when only
-    the sum is seen (secure aggregation). Nothing is promised about a share seen alone.
+    the sum is seen (secure aggregation). A share seen alone has no guarantee.
 
     Parameters
     ----------
     sensitivity, scale, coordinates, grid
         As for `DiscreteLaplaceEvent`, of the sum.
     parties : int
-        How many honest shares make one whole noise.
+        Number of honest shares that make one whole noise.
     """
 
     kind: ClassVar[str] = "discrete-laplace-share/1"
@@ -152,9 +152,9 @@ class DiscreteGaussianEvent(Event):
     variance : Fraction
         The σ² of the noise in grid units. The guarantee is ρ = sensitivity_squared/(2·variance) in zCDP.
     coordinates : int
-        How many values were released.
+        Number of released values.
     grid : Fraction
-        What one grid unit is worth.
+        Value of one grid unit.
     """
 
     kind: ClassVar[str] = "discrete-gaussian/1"
@@ -178,7 +178,7 @@ class DiscreteGaussianShareEvent(Event):
     variance : Fraction
         σ² of one share (not of the sum).
     parties : int
-        How many honest shares are summed.
+        Number of honest shares in the sum.
     """
 
     kind: ClassVar[str] = "discrete-gaussian-share/1"
@@ -203,11 +203,11 @@ class SelectionEvent(Event):
     scale : Fraction
         Scale of the selection in grid units.
     picks, candidates : int
-        How many were picked, and out of how many.
+        Number of picks, and of candidates.
     monotone : bool
         Whether one more unit moves all scores the same way.
     grid : Fraction
-        What one grid unit of a score is worth.
+        Value of one grid unit of a score.
     """
 
     kind: ClassVar[str] = "selection/1"
@@ -233,7 +233,7 @@ class ThresholdEvent(Event):
     threshold : int
         Public threshold.
     cells_per_unit : int
-        In how many cells one unit is counted.
+        Number of cells in which one unit is counted.
 
     Privacy
     -------
@@ -284,7 +284,7 @@ class SequentialEvent(Event):
 class ParallelEvent(Event):
     """Releases about disjoint parts of the people, where a person's part depends on that person alone.
 
-    Under add-or-remove-one a unit is in one part, so the dearest part is the price of all.
+    Under add-or-remove-one a unit is in one part, so the most expensive part is the price of all.
 
     Examples
     --------

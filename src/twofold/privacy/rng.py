@@ -86,16 +86,16 @@ class Keyed:
     Privacy
     -------
     **Not a way to choose noise.** Only `twofold.privacy.ledger` makes keys: it keeps one beside its reservation until
-    the release is stored, so that a draw that was killed gives the same bytes when it is made again. A key that is
-    used for two different data sets breaks the promise: both carry the same noise, and their difference is exact. A
-    key that is known breaks it too: the noise can be taken off. Hence a key is not shown, copied or pickled.
+    the release is stored, so that a killed draw gives the same bytes when it is repeated. A key that is used for
+    two different data sets breaks the guarantee: both carry the same noise, and their difference is exact. A known key
+    breaks it too: the noise can be removed. Hence a key is not shown, copied or pickled.
 
     The words are the blocks SHAKE-256(domain ‖ key ‖ counter). The domain and both lengths are fixed, so no two inputs
     coincide. With a secret prefix of 256 bits SHAKE-256 is a pseudo-random function (FIPS 202; Bertoni, Daemen,
     Peeters and Van Assche 2011 on keyed sponges): telling its blocks from uniform ones takes about 2^256 evaluations,
     and so does telling a release that uses them from one with perfect noise. Differential privacy then holds against
-    everybody who cannot do that. It is the same kind of promise as that of ``os.urandom``, which also stretches a
-    key, the one of the system's generator.
+    everyone who cannot do that. The guarantee is of the same kind as that of ``os.urandom``, which also expands a key,
+    that of the system's generator.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Whose presence is hidden.
 
-A guarantee protects one *unit*. By default that is a person with all their visits; a plan may say that it is
-one visit, and the card then has to say so too. Two data sets are neighbours when one unit was added to or
+A guarantee protects one *unit*. By default that is a person with all their visits; a plan may choose one
+visit instead, and the card then says so too. Two data sets are neighbours when one unit was added to or
 removed from one of them (add-or-remove-one). What follows for other questions is derived here:
 
 * replace-one (a unit is swapped for another): twice the ε, because it is one removal and one addition;
@@ -38,7 +38,7 @@ class Unit:
     holder : {"person", "visit"}
         A person with everything recorded about them, or a single visit.
     entities : int
-        In how many entities the same holder may be found (1 when entities are disjoint).
+        Number of entities in which the same holder may be found (1 if entities are disjoint).
 
     Privacy
     -------
@@ -130,7 +130,7 @@ class Unit:
         Privacy
         -------
         Group privacy of m units in one mechanism: m times a pure ε, m² times ρ (Bun and Steinke 2016, proposition 1.9).
-        There is no such rule of use for (ε, δ) alone, whose δ would grow with e^(m ε).
+        There is no such useful rule for (ε, δ) alone, whose δ would grow with e^(m ε).
 
         Examples
         --------

@@ -4,7 +4,7 @@ The neighbour has one user more, at the bounds and all in one item. Public numbe
 falls back. The score of an outcome adds up the released numbers of that item and the counts over the prototypes, each
 held to what the extra user can move it by: past that, Laplace noise has nothing more to tell.
 
-The bilinear mechanism under attack: thousands of canaries in one release, each with coordinates of its own.
+The bilinear mechanism under attack: thousands of canaries in one release, each with its own coordinates.
 
 A canary is a user with two items that nobody else has, at the full norm of a row. The items' sums, observations and
 pairs are moved by no other user; only the number of users is shared, and left out of the score. So one release with

@@ -1,6 +1,6 @@
 r"""Public buckets: users go to cells by public random directions, and the whole budget is spent on noisy sums.
 
-Popularity: one prototype of everybody, the floor every federation gets.
+Popularity: one prototype of all users, the least that every federation gets.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ __all__ = ["Buckets", "Popularity", "bucket_of"]
 
 @dataclass(frozen=True, kw_only=True)
 class Buckets:
-    """A user's cell is the public direction the user's own row points along most.
+    """Cells by public directions: a user's cell is the direction that the user's own row follows most.
 
     Parameters
     ----------
     cells_per_prototype : int
-        Cells released for each prototype the plan asks for. More cells part users better and cost no privacy, but
+        Cells released for each prototype the plan asks for. More cells separate users better and cost no privacy, but
         each holds fewer users under the same noise; `centres` merges them again. On mixtures of 10 clusters 12 did
         better on average than 6, and 24 no better than 12 (see docs/reference/mechanisms.md).
     name, note : str
@@ -117,7 +117,7 @@ class Popularity:
     Parameters
     ----------
     name : str
-        How the message names its maker; others fall back to this one and keep their own name.
+        Name of the mechanism in the message; mechanisms that fall back to this one keep their own name.
     note : str
         Put into the message.
 

@@ -1,8 +1,7 @@
 r"""Noise on the sums of records, cell by cell, with its event: the only place in this package where data leave.
 
-Centres from noisy sums and counts, knowing the noise. Post-processing: it may look at anything already released.
-
-Three steps, each of which a noisy k-means needs and none of which costs anything:
+Centres come from noisy sums and counts, knowing the noise. This is post-processing: it may use anything already
+released. Three steps, each needed by a noisy k-means, none with a cost:
 
 1. *mean*: S/n where the noisy count stands out from its noise; cells that do not are left out;
 2. *shrink*: towards the mean of all, by the positive-part rule of James and Stein: of a distance d² of which the noise
@@ -50,15 +49,15 @@ class CellNoise:
     public : ReleaseParameters
         The release.
     budget : PureDP or ZCDP
-        What this noise may spend: all of the release, or a part of it.
+        Budget of this noise: that of the whole release, or a part of it.
     cells : int
-        How many cells.
+        Number of cells.
     observed : bool, optional
         Whether observation counts are released; by default for ratings.
 
     Privacy
     -------
-    A user's record is in one cell, chosen by that user's own row and by what is public or was released before. The
+    A user's record is in one cell, chosen by that user's own row and by public or released numbers. The
     whole table of cells is one vector, and adding or removing a user moves it by that record: l1 norm (squared l2
     norm) at most `RecordPlan.sensitivity`. So one event with that sensitivity covers all cells.
 

@@ -7,12 +7,11 @@ the whole as seeded, which is not private.
 
 Weights. The mean of a prototype of n users has variance v/n from its users, who differ, and σ²/n² from the noise of
 its sum; v is taken as the largest a bounded row allows, (l2 cap)²/items. Its weight is the inverse, in units of users:
-w = n/(1 + σ²/(n·v)). Without noise that is n. Where noise rules it falls with n², so that a cell with hardly
-anyone in it says hardly anything.
+w = n/(1 + σ²/(n·v)). Without noise that is n. Where noise dominates it falls with n², so that an almost empty
+cell has almost no weight.
 
-Both ways believe a message only as far as public numbers allow (`claims`): one sender cannot speak for any number.
-
-What one message may weigh: a sender can write any number, and a dishonest sender must not outweigh the others.
+Both ways trust a message only as far as public numbers allow (`plausible`): a sender can write any number, and a
+dishonest sender must not outweigh the others.
 """
 
 from __future__ import annotations
@@ -78,7 +77,7 @@ def stacked(messages: Iterable[Prototypes], public: ReleaseParameters) -> Weight
 def weighted_rows(messages: Sequence[Prototypes], public: ReleaseParameters) -> WeightedRows:
     """Means, weights and noise of the rows of some messages, in their order.
 
-    One message at a time is how a server goes through more rows than its memory holds.
+    A server with more rows than memory takes one message at a time.
 
     Examples
     --------
@@ -211,7 +210,7 @@ def plausible(message: Prototypes, public: ReleaseParameters) -> Prototypes:
     Parameters
     ----------
     message : Prototypes
-        As it arrived.
+        The message as it arrived.
     public : ReleaseParameters
         The plan's numbers.
 
@@ -227,7 +226,7 @@ def plausible(message: Prototypes, public: ReleaseParameters) -> Prototypes:
        its means stay and its weight falls.
 
     The noise is counted in full. Nothing is refused: an entity with far more users than promised loses weight, not
-    budget. Messages without noise, which only simulations have, are left as they are.
+    budget. Messages without noise, which only simulations have, stay unchanged.
 
     Privacy
     -------

@@ -61,7 +61,7 @@ class Prototypes:
     Parameters
     ----------
     mechanism : str
-        Which one made it (after a fallback, still the one that was asked for).
+        The mechanism (after a fallback, still the requested one).
     sums : int64 array of shape (prototypes, items)
         Sums of values, for ratings of centred values, in steps of ``units.values``.
     counts : int64 array of shape (prototypes,)
@@ -71,10 +71,10 @@ class Prototypes:
     units, noise : Units, Noise
         Public.
     seeded : bool
-        True when the noise came from a seed: the message is then *not private*. There is no default, so that nobody
-        forgets to say.
+        True when the noise came from a seed: the message is then *not private*. There is no default, so that
+        callers must decide.
     note : str
-        What the mechanism decided from public numbers, in words; empty when there was nothing to decide.
+        What the mechanism decided from public numbers, in words; empty if there was nothing to decide.
 
     Examples
     --------
@@ -153,11 +153,11 @@ class WeightedRows:
     entry_weights : array of shape (rows, items), optional
         For ratings: the same per entry, in observations.
     noise : array of shape (rows,)
-        Standard deviation of the noise in each entry of a row (for ratings: of an entry everybody observed).
+        Standard deviation of the noise in each entry of a row (for ratings: of an entry that all users observed).
     sizes : array of shape (rows,)
         Noisy number of users of each row, at least 0.
     seeded : bool
-        True when any of the messages had noise from a seed: what is made of the rows is then *not private*.
+        True when any of the messages had noise from a seed: anything made from the rows is then *not private*.
     """
 
     values: Floats
@@ -182,7 +182,7 @@ class BilinearSums:
     mechanism : str
         "gram", "sketch" or "features".
     numbers : int64 array (length,)
-        In the places that `BilinearLayout` gives.
+        At the positions that `BilinearLayout` gives.
     deviation : float
         Standard deviation of the noise in each number, in whole-number units.
     law : {"laplace", "gaussian", "none"}
@@ -192,7 +192,7 @@ class BilinearSums:
     note : str
         What was decided from public numbers, in words.
     entities : int
-        Over how many entities the numbers were added up.
+        Number of entities in the sum.
 
     Examples
     --------
@@ -288,7 +288,7 @@ class Moments:
     cap : float
         Largest norm of a row x; longer ones were shortened to it.
     entities : int
-        How many answered.
+        Number of entities that answered.
     seeded : bool
         True when any noise came from a seed: not private.
     observed, observed_noise

@@ -55,7 +55,7 @@ class ReleaseParameters:
     n_items : int
         Length of the public catalog.
     n_users : int
-        Users an entity promised to have, the nominal N; never counted for this purpose. An entity with fewer loses
+        Users that an entity promised to have, the nominal N; never counted for this purpose. An entity with fewer loses
         accuracy, not privacy.
     max_items : int
         Most items one user keeps, the paper's s.
@@ -66,22 +66,22 @@ class ReleaseParameters:
     centre : float
         Public value that ratings are centred at, between `lower` and `bound`; 0 for counts.
     l1_cap, l2_cap : float, optional
-        Largest norms of a (centred) row; what `max_items` and `bound` imply when not given.
+        Largest norms of a (centred) row; by default those that `max_items` and `bound` imply.
     n_prototypes : int
-        How many prototypes an entity releases.
+        Number of prototypes of an entity.
     epsilon, delta : number
         Price of the release per unit. With ``delta=0`` noise is Laplace and the promise is pure ε, else Gaussian.
     unit : Unit
         Whose presence is hidden.
     n_entities : int
-        How many entities are expected to answer.
+        Number of entities expected to answer.
     seed : int
         Public seed of projections and starts. Never a seed of noise.
     honest : int
-        Entities that are taken to add their share of one common noise, when only the sum of the messages is seen
-        (secure sum); 0: every entity adds the whole noise.
+        Entities assumed to add their share of one common noise, if only the sum of the messages is seen (secure sum);
+        0: every entity adds the whole noise.
     features : Features, optional
-        Public table of what the items are.
+        Public table that describes the items.
 
     Examples
     --------
@@ -188,7 +188,7 @@ class SumSpec:
     farthest_noise : int
         Size that one entity's noise never reaches in practice.
     alone_epsilon : float
-        ε of one entity's message seen alone, if all others collude with the server; infinite where nothing holds.
+        ε of one entity's message seen alone, if all others collude with the server; infinite without a guarantee.
     """
 
     length: int
@@ -205,7 +205,7 @@ class ReleaseSpec:
     Parameters
     ----------
     mechanism : str
-        How messages name the mechanism; after a fallback still the one that was asked for.
+        Name of the mechanism in messages; after a fallback still the requested one.
     what : str
         What leaves, in words.
     private : bool
@@ -215,17 +215,17 @@ class ReleaseSpec:
     most_rows : int
         Most rows of an array whose number of rows is None.
     units, noise : Units, Noise
-        What a whole number is worth, and the standard deviation of its noise.
+        Value of one whole number, and the standard deviation of its noise.
     event : Event
         What is drawn, with noise from the operating system.
     stacks : bool
-        True when the server puts the rows of all entities under one another, False when it adds messages up.
+        True if the server stacks the rows of all entities, False if it adds messages up.
     sum : SumSpec, optional
         For a release that is one row of numbers, which can be summed securely.
     note : str
         What the mechanism decided from public numbers, such as a fallback.
     reason : str
-        Why this mechanism, where "auto" chose it.
+        Why this mechanism, if "auto" chose it.
     """
 
     mechanism: str
@@ -362,8 +362,8 @@ def check_rows(rows: Any, public: ReleaseParameters) -> sp.csr_array:
 
     Privacy
     -------
-    Only shape and type are refused, which are public. A refusal for one user's values would tell them, so none happens
-    here: an entry that is NaN or infinite becomes the public centre (0 for counts), whose record is 0, and nothing
+    Only shape and type are refused, which are public. A refusal for one user's values would reveal them, so there is
+    none here: an entry that is NaN or infinite becomes the public centre (0 for counts), whose record is 0, and nothing
     else changes. Bad values are refused where data is loaded (`Ratings`, `Bounds`), before any plan is run.
 
     Examples

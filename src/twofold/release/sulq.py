@@ -50,7 +50,7 @@ class SuLQ:
     -------
     A user's cell depends on the user's own record, on public directions and on centres computed from what was released
     before, in whole numbers. So each step is one `CellNoise`, and steps compose one after the other. The number of
-    steps is a function of public numbers. The centres are not needed to be released, but they could be.
+    steps is a function of public numbers. The centres need not be released, but they could be.
 
     Examples
     --------
@@ -145,7 +145,7 @@ def nearest_cell(block: Block, points: Floats, plan: RecordPlan) -> Integers:
     Notes
     -----
     |x - c|² is smallest where 2 x·c - |c|² is largest. Points are put on the grid of the values and everything is
-    exact, so that a user's cell cannot depend on how the users around are laid out in memory.
+    exact, so that a user's cell cannot depend on the layout of other users in memory.
 
     Examples
     --------

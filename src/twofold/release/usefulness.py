@@ -12,7 +12,7 @@ formulas give 0.013 to 0.033.
 From the ratio ``r`` of one number follow two more for ``H`` entities whose people follow the same ``k`` patterns:
 
 * patterns: ``r·√(H·m)/(√rows+√m)``, how far the k patterns rise above the largest direction that noise alone makes in
-  the server's table. It has k·H rows where rows are put under one another and k where messages are added up;
+  the server's table. It has k·H rows if rows are stacked and k if messages are added up;
 * profile: ``r·√(k·H)``, everything added up into one profile, that is: which items are frequent.
 
 Statistics
@@ -20,7 +20,7 @@ Statistics
 The pairs of all users, with rows of norm at most 1, have a largest singular value of at most the number of users n.
 Their noise, independent with deviation σ in an m × k table, has a spectral norm of about
 :math:`\sigma(\sqrt m + \sqrt k)`, and :math:`2\sigma\sqrt m` for the symmetric m × m one. The share of the second in n
-says how large a pattern must be to be seen: at 1/100 one that a hundredth of all users' squared length lies along.
+says how large a pattern must be to be seen: at 1/100, one with a hundredth of all users' squared length.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ class Usefulness:
     limit : float
         Largest share at which patterns are called clear of the noise.
     users_needed : int
-        Promised users of an entity from which on the share is at most the limit, all else as it is.
+        Fewest promised users of an entity for a share within the limit, with all else unchanged.
     verdict, reason : str
-        In a word and in a sentence. Never "yes" for patterns: public numbers do not say whether the data hold one.
+        In one word and in one sentence. Never "yes" for patterns: public numbers do not say whether the data hold one.
     noise, noise_on_mean : float, optional
         For prototypes: standard deviation on one released sum, and after division by the users of a prototype.
     number, patterns, profile : Range, optional
@@ -104,7 +104,7 @@ def prototype_usefulness(public: ReleaseParameters, *, noise: float, rows: int, 
     rows : int
         Prototypes of one message.
     stacks : bool
-        Whether the server puts rows under one another (else it adds messages up).
+        Whether the server stacks rows (otherwise it adds messages up).
 
     Examples
     --------
@@ -180,8 +180,8 @@ def _verdict(number: Range, patterns: Range, profile: Range, *, alone: bool) -> 
 def noise_ratio(public: ReleaseParameters, *, noise: float, cells: int, entities: int = 1) -> float:
     """Noise energy of a cell's mean over the most a split can gain; above 1, a split cannot pay.
 
-    A cell of n users has a mean whose noise has the energy items·σ²/n². What it can win over publishing the mean of
-    everybody is at most the squared distance of its mean from that one, which rows of l2 norm R keep below R².
+    A cell of n users has a mean whose noise has the energy items·σ²/n². What it can gain over publishing the mean of
+    all users is at most the squared distance of its mean from that one, which rows of l2 norm R keep below R².
 
     Parameters
     ----------
@@ -190,9 +190,9 @@ def noise_ratio(public: ReleaseParameters, *, noise: float, cells: int, entities
     noise : float
         Standard deviation of the noise on one sum, in the units of the values.
     cells : int
-        Among how many cells users are taken to be shared out evenly.
+        Number of cells among which users are assumed to be spread evenly.
     entities : int
-        How many messages are added up: σ² grows with them, n² with their square.
+        Number of messages that are added up: σ² grows with them, n² with their square.
 
     Examples
     --------

@@ -97,7 +97,7 @@ class EntityLine:
     model : str
         Which kind of local model was chosen.
     strength : str
-        How far it is drawn towards the shared factors, in words.
+        Pull of the shared factors, in words.
     gain : float
         What the shared factors added to nDCG@10 in the entity's own validation.
     """

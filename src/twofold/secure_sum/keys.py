@@ -82,17 +82,17 @@ class PublicKeys:
 class Keys:
     """An entity's secrets for **one** plan.
 
-    A drop-out's mask key becomes known to the server, so keys are made anew for every plan; `Keys.new` takes them from
-    the operating system. They are never shown. Python cannot promise to wipe them from memory, and neither do we.
+    A drop-out's mask key becomes known to the server, so every plan gets new keys; `Keys.new` takes them from
+    the operating system. They are never shown. Python cannot guarantee that they are wiped from memory.
 
     Parameters
     ----------
     mask, seal : bytes
         X25519 secret keys.
     seed : bytes
-        What the self-mask is stretched from.
+        Source of the self-mask.
     salt : bytes
-        What the coefficients of the sharing polynomials are drawn from, so that sharing again gives the same bytes.
+        Source of the coefficients of the sharing polynomials, so that sharing again gives the same bytes.
 
     Examples
     --------

@@ -2,7 +2,7 @@
 
 None carries data in the clear. Only the named receiver can open a box, and nobody can change or move it: its key is
 HKDF(X25519(seal key of the sender, seal key of the receiver)) with the terms and both names in this order, so each box
-has a key of its own. What goes into it follows from the sender's keys and the terms alone, hence a key never seals two
+has its own key. What goes into it follows from the sender's keys and the terms alone, hence a key never seals two
 different contents and the nonce may be zero.
 """
 

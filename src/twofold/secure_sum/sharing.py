@@ -19,7 +19,7 @@ __all__ = ["answer", "check_shares", "commitment_to", "own_shares", "plan_seed",
 def share_secrets(keys: Keys, name: str, terms: Terms) -> SharesMessage:
     """Share the own mask key and self-mask seed among everyone enrolled.
 
-    Each holder's two shares are under a seal that only this holder can open. The sharer holds a share of its own too,
+    Each holder's two shares are under a seal that only this holder can open. The sharer also holds a share,
     at its own place in the roster; it is never sent but computed again when needed (`own_shares`). Everything follows
     from the keys and the terms: asking again gives the same bytes.
 

@@ -21,18 +21,18 @@ class Terms:
     Parameters
     ----------
     context : bytes
-        What the sum is for: the hash of the plan. Not empty.
+        The purpose of the sum: the hash of the plan. Not empty.
     roster : mapping of str to PublicKeys
-        The enrolled entities. It is agreed with the plan, so a server cannot put keys of its own into it.
+        The enrolled entities. It is agreed with the plan, so a server cannot insert its own keys.
     threshold : int
         Answers needed to unmask; at least `least_threshold`.
     least_survivors : int
-        Least number of survivors in a sum.
+        Fewest survivors in a sum.
     least_present : int
-        Least number of entities that have shared their secrets before anyone masks. The whole roster is the best choice
-        for privacy (see `honest_in_any_sum`); a smaller number lets the sum go on without those who never came.
+        Fewest entities that have shared their secrets before anyone masks. The whole roster is the best choice
+        for privacy (see `honest_in_any_sum`); a smaller number lets the sum continue without missing entities.
     colluders : int
-        How many entities may work together with the server.
+        Number of entities that may work together with the server.
     bits : int
         The sum is taken modulo 2^bits: 16, 24, ... 64.
 
@@ -200,10 +200,10 @@ def least_threshold(entities: int, colluders: int = 0) -> int:
 
     Privacy
     -------
-    To strip one honest entity's message bare the server needs its mask key *and* its self-mask seed, each from
+    To unmask one honest entity's message the server needs its mask key *and* its self-mask seed, each from
     `threshold` shares. Colluders give both shares. An honest entity answers one list and so gives one of the two. With
     h honest entities and c colluders the server gets at most h + 2c = n + c shares of the two together, and needs
-    2 threshold. So 2 threshold > n + c closes this road. For a third of all colluding it is ⌊2n/3⌋ + 1, as in the
+    2 threshold. So 2 threshold > n + c prevents this. For a third of all colluding it is ⌊2n/3⌋ + 1, as in the
     analysis of active servers by Bonawitz et al. 2017.
 
     Examples
@@ -223,16 +223,16 @@ def honest_in_any_sum(
 
     Privacy
     -------
-    A server that tells the truth opens sums of at least ``least_survivors - colluders`` honest entities. A lying one
-    may show each entity another list of survivors, each long enough, and so open more mask keys than one list would. It
-    cannot go far: an honest answer calls at most ``entities - least_survivors`` names dropped, and every honest mask
+    An honest server opens sums of at least ``least_survivors - colluders`` honest entities. A dishonest one may show
+    each entity another list of survivors, each long enough, and so open more mask keys than one list would. This has
+    limits: an honest answer calls at most ``entities - least_survivors`` names dropped, and every honest mask
     key that opens takes ``threshold - colluders`` honest answers. So at most ``honest * (entities - least_survivors) //
     (threshold - colluders)`` of them open. All other honest names an entity masked with (at least ``least_present -
     colluders``, itself included) must be in the sum, or a mask stays on it. The proof is written out in
     docs/reference/secure_sum.md.
 
     With the whole roster present and ``threshold == least_survivors`` this is close to ``least_survivors - colluders``;
-    with few survivors it can be nothing, and then a lying server can lay single messages open.
+    with few survivors it can be zero, and then a dishonest server can reveal single messages.
 
     Examples
     --------

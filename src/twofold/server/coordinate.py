@@ -44,22 +44,22 @@ class CoordinationStatus:
     step : StepId
         The step.
     arrived, expected : int
-        Entities whose message was taken, and how many are waited for.
+        Number of entities whose message was accepted, and number expected.
     quorum : int
-        Fewest entities with whose messages the step goes on.
+        Fewest messages with which the step continues.
     deadline : str or None
-        Until when the others are waited for.
+        Until when the server waits for the others.
     missing : tuple of str or None
-        Public names of those who have not come by the last look; None when the plan names nobody.
+        Public names of those who had not answered at the last check; None if the plan names nobody.
     can_close : bool
-        Whether the step would go on without those who are missing, if it were closed by hand now.
+        Whether the step would continue without the missing entities if it were closed by hand now.
     closed, published : bool
         Whether the list of messages is final in the last step, and whether the item factors are out.
     refused : tuple of Rejected
-        What was not taken by now, with the reason in public words: first what is refused for good, then what the last
-        look found in conflict, then what the mailbox refused.
+        What was rejected so far, with the reason in public words: first what is refused for good, then conflicts at the
+        last check, then what the mailbox refused.
     open_to_anybody : bool
-        Whether the plan names no entities, so that any sender's made-up name counts.
+        Whether the plan names no entities, so that any made-up name counts.
     """
 
     step: StepId
@@ -82,13 +82,13 @@ class StepRules:
     Parameters
     ----------
     names : tuple of str
-        Public names of those who are waited for; empty when the plan names nobody.
+        Public names of the expected entities; empty if the plan names nobody.
     expected, quorum : int
-        How many are waited for, and with how few the step goes on.
+        How many are expected, and the fewest with which the step continues.
     floor : str
         The parameter of the plan that says how few.
     deadline : str or None
-        Until when the others are waited for.
+        Until when the server waits for the others.
     accept : callable
         Takes a decoded message and what reads its bytes again, unchecked, or None where the message stays in memory;
         refuses what does not belong here, and gives what `compute` needs of it.
@@ -143,39 +143,39 @@ def coordinate(
     server : Server or SecureServer
         Its plan says who is expected, quorum and deadlines.
     mailbox : ServerMailbox
-        Where messages come from and what is published goes to.
+        The source of messages and the place of publication.
     state : FolderState or MemoryState
         What this coordinator, and no other, remembers.
     clock : callable
         Gives the time, for tests.
     close : bool
-        Wait for nobody else in the present step, as if its deadline had passed: it goes on with those who answered, if
-        they are enough.
+        Stop waiting in the current step, as if its deadline had passed: it continues with those who answered, if they
+        are enough.
 
     Raises
     ------
     TooFewMessages
-        The deadline has passed, or the step is to be closed, below the quorum. Nothing is published. Another look may
-        find more.
+        The deadline has passed, or the step is to be closed, below the quorum. Nothing is published. A later
+        check may find more.
     TransportError
-        The folder or the mailbox cannot be used, or another coordinator works here. Nothing is lost.
+        The folder or the mailbox cannot be used, or another coordinator is running. Nothing is lost.
 
     Notes
     -----
-    The two rounds close when everybody the plan expects has answered, or at the deadline with a quorum. In a secure sum
-    key shares close when everybody has shared, or at ``secure.share_deadline`` with enough of them; masked messages
-    when everybody who shared has sent one, or at the deadline with enough survivors; answers as soon as they take the
-    masks off. A message that comes late still counts while its step is open: its sender has paid for it.
+    The two rounds close when all expected entities have answered, or at the deadline with a quorum. In a secure sum,
+    key shares close when all have shared, or at ``secure.share_deadline`` with enough of them; masked messages when
+    all who shared have sent one, or at the deadline with enough survivors; answers as soon as they remove the masks.
+    A late message still counts while its step is open: its sender has paid for it.
 
-    Of two different messages from one entity the one that was stored first counts, and the other is refused. Of two
-    found in one look neither is taken: nothing in them says which is the entity's, and any rule of ours could be met by
-    a forger who tries long enough. Both are reported, and the step waits until a person removes one.
+    Of two different messages from one entity, the one that was stored first counts, and the other is refused. Of two
+    found in one check, neither is accepted: nothing in them shows which is the entity's, and a forger who tries long
+    enough could satisfy any rule. Both are reported, and the step waits until a person removes one.
 
-    Messages are not signed. Whoever can write into the mailbox can pose as an entity that has not answered yet, and
-    where the plan names no entities, as one that was made up.
+    Messages are not signed. Anyone who can write into the mailbox can pose as an entity that has not answered yet or,
+    if the plan names no entities, as a made-up one.
 
-    Each step is remembered before the next thing is done, so a coordinator that is started again goes on from there,
-    and publishes the same bytes. Once a list of survivors is out it is never changed: entities answer one list only.
+    Each step is stored before the next, so a restarted coordinator continues from there and publishes the same bytes.
+    Once a list of survivors is published, it never changes: entities answer one list only.
 
     Paper
     -----

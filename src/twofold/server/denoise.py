@@ -41,7 +41,7 @@ __all__ = [
     "upright",
 ]
 
-#: Above the edge by so many of its own scales lies the largest value of pure noise in one draw of a hundred
+#: In one draw of a hundred, the largest value of pure noise exceeds the edge by this many of its scales
 #: (0.99 quantile of the Tracy-Widom law of real matrices).
 RARE: Final = 2.02
 

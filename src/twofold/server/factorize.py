@@ -1,8 +1,7 @@
 r"""The server's one step: all messages of round 1 in, the item factors of round 2 out.
 
-Messages in whatever form they come, checked once, and then read again as often as needed without being kept.
-
-From noisy moments to shared factors: by what an absent entry means.
+Messages may come in any form. They are checked once and read again as often as needed, without being kept. Noisy
+moments become shared factors according to the meaning of an absent entry.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ __all__ = [
     "spilled",
 ]
 
-#: Bytes of rows that are put under one another in memory; more are read again in every pass.
+#: Bytes of rows that are stacked in memory; more are read again in every pass.
 MEMORY_LIMIT = 512 * 1024 * 1024
 
 
@@ -53,19 +52,19 @@ class Server:
     Parameters
     ----------
     plan : Plan
-        What all sides agreed on.
+        The plan of all sides.
     memory_limit : int
         Bytes. Rows of each entity's own clusters beyond it are factorized in several passes, some messages at a time;
-        messages given as bytes beyond it are put into files meanwhile. Below it the work takes up to five times as much
-        as the rows. Passes end at slightly other numbers than a table in memory, so equal bytes need an equal limit.
+        messages given as bytes beyond it are kept in files. Below it, the work takes up to five times as much memory as
+        the rows. Passes give slightly different numbers than a table in memory, so equal bytes need an equal limit.
     scratch : path, optional
-        Folder for those files; the system's place for temporary files by default.
+        Folder for those files; the system's temporary folder by default.
     threads : int, optional
         All processors by default; the result does not depend on it.
 
     Privacy
     -------
-    Post-processing: the messages are all it sees. A message with repeatable noise or without a proof is refused unless
+    Post-processing: it sees only the messages. A message with repeatable noise or without a proof is refused unless
     the plan is a simulation, and then the factors say that they are not private.
 
     Paper
@@ -219,7 +218,7 @@ class Arrived:
     read : callable
         Gives the bytes.
     message : ReleaseMessage, optional
-        The decoded message, where it stays in memory anyway.
+        The decoded message, if it stays in memory anyway.
     """
 
     entity: str
@@ -251,9 +250,9 @@ def arrived(messages: Iterable[MessageLike], plan: Plan, keep: Callable[[bytes],
     Parameters
     ----------
     messages : iterable of ReleaseMessage, bytes or paths
-        Each is looked at once and let go; a path is read again later.
+        Each is checked once and dropped; a path is read again later.
     plan : Plan
-        What they must belong to.
+        The plan they must belong to.
     keep : callable
         Takes bytes, gives a function that returns them later; see `spilled`.
 

@@ -92,7 +92,7 @@ def factorize_rows(rows: WeightedRows, plan: Plan, *, threads: int | None = None
 
     Deviations
     ----------
-    The paper factorizes prototypes as they come, all weighing the same and whatever their noise.
+    The paper factorizes prototypes unchanged, all with the same weight and whatever their noise.
 
     Privacy
     -------

@@ -51,11 +51,11 @@ class Member:
     plan : Plan
         The public parameters.
     ledger : Path, optional
-        Its ledger; made when it does not exist, without a word: the calling process has warned (`settle_missing`).
+        Its ledger; created silently if missing: the calling process has warned (`settle_missing`).
     may_make : bool
-        Whether a missing ledger is made.
+        Whether to create a missing ledger.
     seed : int, optional
-        Of its noise; None draws from the operating system.
+        Seed of its noise; None draws from the operating system.
     threads : int
         Threads of the compiled kernels.
     keys : Path or bytes, optional
@@ -125,7 +125,7 @@ def ledger_paths(folder: str | PathLike[str], names: Mapping[Any, str], *, make:
     names : mapping
         Label of each entity to its name in the plan.
     make : bool
-        Whether a missing folder is made.
+        Whether to create a missing folder.
 
     Examples
     --------
@@ -152,14 +152,14 @@ def settle_missing(paths: Iterable[Path | None], new_ledgers: bool | None) -> No
     Parameters
     ----------
     paths : iterable of paths or None
-        Everybody's ledger, None for who has none.
+        The ledger of each entity, None for those without one.
     new_ledgers : bool, optional
         True says nothing, False refuses, None warns.
 
     Raises
     ------
     LedgerBroken
-        A ledger is missing and none may be made.
+        A ledger is missing and none may be created.
 
     Warns
     -----
@@ -224,7 +224,7 @@ def keyed_plan(plan: Plan, ledgers: Mapping[str, Path | None]) -> tuple[Plan, di
     Returns
     -------
     plan, keys
-        The plan with everybody's public keys, and where each entity's secret ones are.
+        The plan with all public keys, and the place of each entity's secret keys.
     """
     from twofold.identity.keystore import KeyStore, new_keys  # these load the library of ciphers
     from twofold.identity.roster import Roster

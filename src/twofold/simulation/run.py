@@ -73,27 +73,27 @@ def simulate(
     Parameters
     ----------
     federation : Federation or mapping
-        Label of each entity to its ratings. Labels of any kind; see `plan_name` for the names in the messages.
+        Label of each entity to its ratings. Labels may have any type; see `plan_name` for the names in messages.
     plan : Plan
         Every public parameter. Without `ledgers` it must say ``simulation=True``.
     executor : concurrent.futures.Executor, optional
         Where the entities' work runs: a process pool, ``dask.distributed.Client(...).get_executor()``, or any other.
         By default threads of this process. The server's work is always done here.
     ledgers : path, optional
-        Folder with one ledger per entity, each with room for this plan's one release. Running again hands out the
+        Folder with one ledger per entity, each with room for this plan's one release. A second run returns the
         stored messages and spends nothing. An executor on another machine must see this folder.
     new_ledgers : bool, optional
-        What to do where a ledger is missing, which is how a wrong folder looks: by default make it and warn, once, with
-        the folder and the number; True makes it without a warning; False refuses before anyone draws.
+        What to do if a ledger is missing, as in a wrong folder: by default create it and warn once, with the folder
+        and the number; True creates it without a warning; False refuses before anyone draws.
     rng : int, optional
         Seed of the noise, for simulations only. Each entity's noise depends on this seed and its own name.
     progress : callable, optional
-        Told ``(phase, done, total)``, from the calling thread; phases are "round 1", "server" and "round 2", and
+        Called with ``(phase, done, total)`` from the calling thread; phases are "round 1", "server" and "round 2", and
         with a secure sum "keys" before them and "answers" before the server.
     local, strength
         As for `Entity.personalize`.
     threads : int, optional
-        Threads altogether, all processors by default; with an `executor` threads of each task, 1 by default. Results
+        Threads in total, all processors by default; with an `executor`, threads of each task, 1 by default. Results
         do not depend on it.
 
     Returns
@@ -114,12 +114,12 @@ def simulate(
     Warns
     -----
     NewLedger
-        Ledgers were missing and are made: these people's budget is double if they have others elsewhere.
+        Missing ledgers were created: these people's budget is doubled if they have others elsewhere.
 
     Privacy
     -------
-    Whoever can call this holds everybody's data. With `ledgers` the messages have real noise and are accounted for as
-    in a real federation; everything made from a plan with ``simulation=True`` is marked not private.
+    The caller holds everyone's data. With `ledgers`, the messages have real noise and are accounted for as in a real
+    federation; everything made from a plan with ``simulation=True`` is marked not private.
 
     Paper
     -----

@@ -4,11 +4,11 @@ Layout (safetensors): eight bytes with the length of the header; the header, JSO
 array; the arrays without gaps. Our record is canonical JSON under the metadata key ``twofold``. With one key the
 library writes equal bytes for equal content; with two it would write them in random order.
 
-A sealed record has a field ``checksum``: the SHA-256 of all bytes of the container with 64 zeros in its own place. One
-changed byte anywhere, header included, and it does not fit. It tells damage, not malice: anybody can seal changed bytes
+A sealed record has a field ``checksum``: the SHA-256 of all bytes of the container with 64 zeros in its own place. If
+any byte changes, header included, it does not match. It detects damage, not malice: anyone can seal changed bytes
 again.
 
-Reading is ours and not the library's, because everything must be checked against the plan before it is used: lengths
+Reading does not use the library, because everything must be checked against the plan before it is used: lengths
 first, then the header, then names, dtypes, shapes and places. Only then are arrays *viewed* (nothing is copied or
 allocated for them) and looked through for NaN and infinity. Nothing in a message is ever executed.
 

@@ -3,7 +3,7 @@
 Every step announces itself to `step` first. In production nobody listens; the kill tests replace the listener and end
 the process at the n-th announcement (`python -m studies torture`).
 
-`locked` lets one writer in at a time, by a lock that the operating system drops when its holder dies, however it dies.
+`locked` admits one writer at a time, by a lock that the operating system releases when its holder ends in any way.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def write_whole(path: str | PathLike[str], data: bytes, *, mode: int = 0o666) ->
     data : bytes
         What.
     mode : int
-        Rights of the file before the umask; ``0o600`` for what is private. Set when the file is made, never by its
-        name afterwards: in a folder of many users another file could have that name by then.
+        Rights of the file before the umask; ``0o600`` for what is private. Set when the file is created, never by its
+        name afterwards: in a shared folder another file could have that name by then.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def write_whole(path: str | PathLike[str], data: bytes, *, mode: int = 0o666) ->
     b'abc'
     """
     target = Path(path)
-    # A name of its own: two processes that write the same file do not meet in the temporary one.
+    # A unique name: two processes that write the same file do not share the temporary one.
     temporary = target.with_name(f".{target.name[:80]}.{secrets.token_hex(6)}.part")
     try:
         _write_new(temporary, data, mode)
@@ -224,8 +224,8 @@ def read_limited(path: str | PathLike[str], limit: int, *, links: bool = True) -
     limit : int
         Most bytes.
     links : bool
-        Whether a link may stand in for the file. False in folders that strangers fill, where a link could lead to
-        what is not theirs to read.
+        Whether a link to the file is accepted. False in folders that strangers fill, where a link could lead to
+        files that they may not read.
 
     Examples
     --------

@@ -263,7 +263,7 @@ def demo_catalog(folder: str | Path | None = None, *, min_people: int = 1, labs:
     folder : str or Path, optional
         Folder of the demo, by default ``$TWOFOLD_DATA/eicu-demo-2.0.1``.
     min_people : int, default 1
-        Keep items that at least so many people of the demo have.
+        Keep items that at least this many people of the demo have.
     labs : {"lab", "lab_hourly", "lab_100_patients"}, optional
         Which table names the labs; by default "lab" where it is, else "lab_hourly" (39 labs). "lab_100_patients" has
         123 names as in the full release.

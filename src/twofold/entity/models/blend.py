@@ -81,8 +81,8 @@ class Scorer(Protocol):
 def rating_means(rows: sparse.csr_array, shared: ItemFactors | None, strength: float) -> Wide:
     """Mean rating of each item: own, shared, or both.
 
-    How far own means are drawn to the shared ones is not searched for but read off how far they lie apart, beyond what
-    so few ratings would explain (the method of moments); strength only says whether to draw at all.
+    The pull of the shared means on own means is not searched for. It follows from how far they are apart, beyond what
+    so few ratings would explain (the method of moments); strength only says whether to pull at all.
 
     Examples
     --------

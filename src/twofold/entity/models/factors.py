@@ -1,6 +1,6 @@
 """A local model of item factors: a history is folded in, and an item's score is a product of factors.
 
-Item factors of an entity's own are drawn towards the shared ones. The prior of item i is a set of pseudo-users whose
+An entity's item factors are pulled towards the shared ones. The prior of item i is a set of pseudo-users whose
 factors are held fixed: as many as there are factors, with the shared second moments, who gave the item what the shared
 factors say. They count as much as `strength` users, so an item with few entries keeps its shared factors and one with
 many gets its own. Both halves of a step are exact non-negative solves (`fold_in`). Alone, an entity's items are drawn
@@ -36,15 +36,15 @@ POWER = {"counts": 0.5, "ratings": 1.0}
 ZERO_WEIGHT = 1.0
 #: Penalty of users' factors: of the entity's own model, and given shared factors.
 PENALTY = {"counts": {"own": 0.02, "shared": 0.02}, "ratings": {"own": 0.1, "shared": 0.06}}
-#: Entries of the average item that every item alone is drawn to.
+#: Entries of the average item that pull every item of an entity alone.
 AVERAGE_ENTRIES = {"counts": 0.0, "ratings": 5.0}
-#: Users of its own an entity alone needs for each factor beyond the third.
+#: Users that an entity alone needs for each factor beyond the third.
 USERS_PER_FACTOR = {"counts": 1, "ratings": 50}
 OWN_ITERATIONS = 10
 DRAWN_ITERATIONS = 3
 #: Keeps a solve definite where nothing else does.
 TINY = 1e-4
-#: Entries of its own an item needs before its own damping counts more than that of all items together.
+#: Entries that an item needs before its own damping counts more than that of all items together.
 DAMPING_ENTRIES = 20.0
 #: Observations an item's shared factors need before they count more than those of the usual item. Fewer give slightly
 #: smaller errors, and lists headed by items that one or two people liked.

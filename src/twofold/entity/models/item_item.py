@@ -56,7 +56,7 @@ class ItemItemScorer:
     """Scores from weights between items, zero from an item to itself.
 
     For counts the score of item i is ``mean_i + Σ_j (x_j - mean_j) B_ji`` over all items. For ratings only observed
-    items speak, and a user has an offset o, the mean of what they gave above the items' means, drawn to 0:
+    items speak, and a user has an offset o, the mean of what they gave above the items' means, pulled to 0:
     ``mean_i + o + Σ_j (x_j - mean_j - o) B_ji``. Scores of ratings are predicted ratings.
 
     Parameters

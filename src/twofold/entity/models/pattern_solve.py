@@ -32,9 +32,9 @@ Floats = NDArray[np.float64]
 
 #: Rows solved at once.
 BLOCK = 4_096
-#: Patterns of an entity's own or drawn to shared ones; of shared ones as they came.
+#: Patterns of the entity, alone or with a pull; patterns of the shared model unchanged.
 MOST_OWN, MOST_SHARED = 16, 32
-#: Users of its own an entity needs for each pattern.
+#: Users that an entity needs for each pattern.
 USERS_PER_PATTERN = 4
 #: Size of a loading where patterns start, in standard deviations of a rating.
 START = 0.1

@@ -1,11 +1,11 @@
 r"""A local model of ratings: item means, a user's offset, and a user's place along common patterns.
 
 The model is :math:`r_{ui} = \mu + b_i + c_u + v_i \cdot p_u + e`. Users have :math:`p_u \sim N(0, \Lambda)`, items
-:math:`v_i \sim N(m_i, \Psi)` around what is known of them beforehand: nothing (alone), mixtures of public features, or
+:math:`v_i \sim N(m_i, \Psi)` around their prior: nothing (alone), mixtures of public features, or
 the shared loadings. Users and items are solved for in turn, each with the other's uncertainty (variational Bayes for
-matrix factorization, Lim and Teh 2007), and every variance is read off the entity's own ratings as it goes: that says
-how far items are drawn to what is known beforehand. The strength adds to it: shared loadings weigh at least as much as
-so many ratings of each item.
+matrix factorization, Lim and Teh 2007), and every variance is estimated from the entity's own ratings on the way:
+that decides how far items are pulled towards their prior. The strength adds to it: shared loadings weigh at least as
+much as that many ratings of each item.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from twofold.federation.factors import ItemFactors
 __all__ = ["PatternFit", "PatternScorer"]
 
 NAMES = ("patterns", "features")
-#: Rounds over users and items: alone, drawn to something, and over users only.
+#: Rounds over users and items: alone, with a pull, and over users only.
 SWEEPS = {"own": 10, "drawn": 6, "fixed": 4}
 #: Where variances start, in variances of a rating: of a rating around the model, loadings, item and user offsets.
 NOISE, LOADINGS, ITEMS, USERS = 0.65, 0.012, 0.2, 0.15

@@ -37,7 +37,7 @@ __all__ = [
 
 #: Smallest part of an item's mean square that no other item explains.
 UNEXPLAINED: Final = 0.05
-#: Users of its own an entity needs before its own mean squares count more than the shared ones.
+#: Users that an entity needs before its own mean squares count more than the shared ones.
 SQUARE_USERS: Final = 20.0
 #: Users of no entries an entity's own means are averaged with where nothing is shared.
 MEAN_USERS: Final = 5.0

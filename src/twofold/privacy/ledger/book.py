@@ -41,7 +41,7 @@ __all__ = ["Ledger", "Verdict", "verify"]
 
 #: Seconds to wait for another process before giving up.
 WAIT = 30.0
-#: Ceilings in ε that mean anything: below, nothing could be released; above, nothing would be hidden.
+#: Useful ceilings in ε: below, nothing could be released; above, nothing would be hidden.
 LEAST, MOST = 1e-9, 1e9
 
 
@@ -58,11 +58,11 @@ class Ledger:
     Privacy
     -------
     A release is written in this order, each step durable before the next: the reservation, the draw, the bytes,
-    their digest. Bytes are handed out only after the last step. A crash anywhere counts as spent, and a draw whose
-    noise the ledger handed out is made again from the same key, byte for byte, if nothing of the request changed
-    (`twofold.privacy.ledger.keys` says why that is sound); then the key is destroyed. Asked again for the same plan and
-    version of the data the ledger hands out the stored bytes and spends nothing, even if the data changed meanwhile:
-    bytes that differ, or a cost, would tell that they did (docs/decisions/0007).
+    their digest. Bytes are handed out only after the last step. A crash anywhere counts as spent, and a draw with
+    noise from the ledger is repeated from the same key, byte for byte, if the request did not change
+    (`twofold.privacy.ledger.keys` says why that is sound); then the key is destroyed. For the same plan and version of
+    the data, the ledger returns the stored bytes and spends nothing, even if the data have changed since: different
+    bytes, or a cost, would reveal the change (docs/decisions/0007).
 
     Examples
     --------
@@ -105,7 +105,7 @@ class Ledger:
     def create(
         cls, path: str | PathLike[str], *, dataset: str, ceiling: Guarantee, unit: Unit, wait: float = WAIT
     ) -> Ledger:
-        """Start the ledger of a data set; an existing one is never touched.
+        """Create the ledger of a data set; an existing one is never changed.
 
         Parameters
         ----------
@@ -201,9 +201,9 @@ class Ledger:
             See `Request`.
         draw : callable
             Runs the mechanisms and gives the bytes to send, after the cost is on disk. ``draw(source)`` takes all its
-            noise from the source and nothing else that is random: if the process is killed before the bytes are
+            noise from the source and uses no other randomness: if the process is killed before the bytes are
             stored, the next call with the same request draws the same bytes and pays nothing. ``draw()`` brings its
-            own noise and is called at most once: a kill before its bytes are stored stays spent.
+            own noise and runs at most once: if the process dies before its bytes are stored, the budget stays spent.
         room : int
             Public size of the release in bytes; that much disk is claimed before anything is spent.
 

@@ -4,20 +4,20 @@ Why it is sound
 ---------------
 Write k for the key of a reservation, x for the data whose digest the reservation names, f for the program.
 
-1. *A key meets one data set.* k is made for one reservation and named by it alone, with a random name. It is read only
+1. *One key, one data set.* k is made for one reservation and named by it alone, with a random name. It is read only
    by `Keys.source`, under the lock, and only for a request whose record would be the same to the last letter (data,
    plan, version, events, unit, price, software, libraries; `resumes`). Any other request for that plan and version
    destroys the key and closes the reservation before it draws, from another key. A copy of the ledger, as from a
-   backup, holds the same record and is under the same rule, so that it can only make f(x, k) again.
+   backup, holds the same record and follows the same rule, so that it can only make f(x, k) again.
 2. *One reservation, one byte string.* What leaves is committed first, a reservation is committed once, and whole bytes
-   that a crash left are adopted before anything is drawn. Drawing again gives f(x, k) again; should the bytes differ
+   that a crash left are adopted before anything is drawn. Drawing again gives f(x, k) again; if the bytes differ
    from those whose storing had begun, the draw was not a function of the key, and the reservation is closed as lost.
-3. *A crash tells nothing more.* When a process dies may depend on what it drew. Fresh noise after a crash would then
+3. *A crash reveals nothing more.* When a process dies may depend on what it drew. Fresh noise after a crash would then
    be noise on condition of a crash, which is not the noise that was promised. f(x, k) again is not: whatever kills
    and restarts do, f(x, k) leaves or nothing does, and both are decided by a value that was paid for.
 
-What is not covered: a `draw` that uses other randomness than its source, or a program that was changed without a change
-of its version. Such bytes are still paid for and still leave once, but point 3 does not hold for them.
+Not covered: a `draw` that uses randomness other than its source, or a program that was changed without a new version.
+Such bytes are still paid for and still leave once, but point 3 does not hold for them.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Keys:
     def make(self, nonce: str) -> dict[str, str]:
         """Store a key and give the facts for its reservation: name, check value, and who can use it.
 
-        The check value is 256 bits of SHAKE-256 under the key, in a domain of its own and salted with the record's
+        The check value is 256 bits of SHAKE-256 under the key, in its own domain and salted with the record's
         nonce. It shows that a key file is whole and the right one; it gives neither the key nor a word of the noise.
         """
         name, key = secrets.token_hex(16), os.urandom(KEY_BYTES)

@@ -4,7 +4,7 @@
 
 A record counts as written once the head names it; the head is replaced atomically after the record is on disk.
 Therefore everything up to the head was acknowledged and must be there unchanged, and behind the head there can be at
-most one record, whole or torn: the write that a crash interrupted. That is how a crash is told from tampering.
+most one record, whole or torn: the write that a crash interrupted. This distinguishes a crash from tampering.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ __all__ = [
 ]
 
 #: Claimed beside the release itself: half of it is given back just before the reservation is written, half just before
-#: the commit, so that both records find room on a disk that fills up meanwhile.
+#: the commit, so that both records fit on a disk that fills up in between.
 MARGIN = 1 << 16
 
 

@@ -39,9 +39,9 @@ class Request:
     plan : str
         SHA-256 of the plan, 64 hexadecimal digits.
     data : str
-        SHA-256 of the data, 64 hexadecimal digits. Stays at the entity; only tells it that a release has aged.
+        SHA-256 of the data, 64 hexadecimal digits. Stays at the entity; only shows it that a release is out of date.
     version : str
-        Public name of the state of the data, as "2020" or "2": with the plan the key of the release. Decided without
+        Public version of the data, such as "2020" or "2": with the plan, the key of the release. Chosen without
         looking at the data, for instance by the calendar.
     events : sequence of Event
         Everything the mechanisms will do, in order.
@@ -57,7 +57,7 @@ class Request:
     -------
     Everything here is written to the ledger before the draw, so nothing here may depend on private data, except
     `data`, which is a digest and stays at the entity. A nonce goes into the record with it: the hash of the record is
-    printed on the card, and without a nonce it would tell whether a guess at the data is right.
+    printed on the card, and without a nonce it would reveal whether a guess at the data is right.
     """
 
     plan: str
@@ -210,9 +210,9 @@ class Reservation:
     def drawn(self, draw: Callable[..., bytes]) -> bytes:
         """Draw from the key of this reservation and check the result.
 
-        An error of the draw closes the reservation as lost: the same key would meet it again, or, once somebody has
-        corrected the program, meet another program. What ends the process instead (an interrupt, too little memory)
-        leaves the reservation open, as a kill does, and asking again gives the same bytes.
+        An error of the draw closes the reservation as lost: the same key would fail again or, once the program is
+        corrected, serve a different program. If the process ends instead (an interrupt, too little memory), the
+        reservation stays open, as after a kill, and asking again gives the same bytes.
         """
         source = self._writer.keys.source(self.entry)
         try:
@@ -235,7 +235,7 @@ class Reservation:
     def commit(self, content: bytes) -> bytes:
         """Store the release and record its digest; only the bytes returned here may be sent.
 
-        After a full disk it takes the same bytes again, and no others: the cost is paid already.
+        After a full disk it accepts the same bytes again, and no others: the cost is already paid.
         """
         self._writer.check_holder()  # before the lock below, which a forked child may find taken for ever
         _bytes(content)
@@ -294,7 +294,7 @@ def reserving(writer: Writer, request: Request, *, room: int, keyed: bool = Fals
 def _reserved(writer: Writer, request: Request, *, room: int, keyed: bool) -> Reservation:
     """Find the reservation of exactly this request, or close any other under its name and pay for a new one.
 
-    A request that is refused leaves what is open as it is: nothing is drawn for it.
+    A refused request leaves open reservations unchanged: nothing is drawn for it.
     """
     files, body = writer.files, request.body()
     waiting = [one for one in writer.state.open if one.key == (request.plan, request.version)]

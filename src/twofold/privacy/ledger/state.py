@@ -1,7 +1,7 @@
 """The account that follows from the records: ceiling, spent, left, releases. A pure function of the chain.
 
-Costs and ceilings are ε and δ as exact fractions, or infinity, added up plainly. A stored release that is older than
-the data in hand is said at the entity, and nowhere else (`StaleRelease`).
+Costs and ceilings are ε and δ as exact fractions, or infinity, added up plainly. Only the entity is warned
+about a stored release that is older than the current data (`StaleRelease`).
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ class Cost:
     -------
     Costs are added: sequential composition in its plainest form, valid for any mechanisms in any order. A tighter
     account of the events inside one release belongs to the accountant; between releases the ledger stays simple.
-    δ stops at 1, where it promises nothing any more: a probability cannot be larger.
+    δ stops at 1, where nothing is promised any more: a probability cannot be larger.
 
     Examples
     --------
@@ -288,8 +288,8 @@ class StaleRelease(UserWarning):
 
     Privacy
     -------
-    For the screen of the entity only. Whether private data changed is itself private: who receives the release must
-    see the same bytes either way, so this warning must not be sent on.
+    For the screen of the entity only. Whether private data changed is itself private: a receiver of the release
+    must see the same bytes either way, so this warning must not be passed on.
     """
 
     def __init__(self, needs: str = "a new public version: release(version=...)") -> None:
@@ -301,7 +301,7 @@ class StaleRelease(UserWarning):
 
 
 def warn_if_stale(entry: Entry, data: str) -> None:
-    """Warn if a stored release was drawn from other data than the caller holds now.
+    """Warn if a stored release was drawn from data other than the caller's current data.
 
     Examples
     --------

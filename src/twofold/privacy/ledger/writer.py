@@ -108,9 +108,9 @@ class Writer:
     def settle(self, *, reason: str = CRASHED, given_up: Entry | None = None) -> None:
         """Decide every reservation that is still open: left by a dead process, or given up by this one.
 
-        Whole bytes on disk are adopted and committed: that release was drawn and paid for, and is not lost.
-        Without them, a reservation with a whole key stays open: its draw can be made again, the same. Without a key, or
-        given up, it is closed as lost. It stays spent, because what became of the draw is not known.
+        Complete bytes on disk are adopted and committed: that release was drawn and paid for, and is not lost.
+        Without them, a reservation with an intact key stays open: its draw can be repeated exactly. Without a key, or
+        given up, it is closed as lost. It stays spent, because the result of the draw is unknown.
         """
         for entry in self.state.open:
             found = self.files.find(entry)
@@ -208,7 +208,7 @@ class Reader:
         self._seen = _Checked(b"", Chain(records=(), ends=()))
 
     def load(self) -> tuple[Chain, Standing]:
-        """Read file and head without a lock, again if a writer moved the head meanwhile."""
+        """Read file and head without a lock, again if a writer moved the head in between."""
         try:
             head = read_head(self.files.head)
             while True:

@@ -5,8 +5,8 @@ The noise: Canonne, Kamath and Steinke 2020. Shares are for sums seen only throu
 Why shares are discrete Gaussians, too
 --------------------------------------
 Each of H honest parties adds a discrete Gaussian of variance σ²/H. A sum of discrete Gaussians is not
-exactly a discrete Gaussian, so the law of the sum is not "one party's" to the letter; but it is so close
-that the difference is priced rather than argued away. Kairouz, Liu and Steinke 2021 ("The distributed
+exactly a discrete Gaussian, so the law of the sum is not exactly "one party's"; but it is so close that
+the difference is priced. Kairouz, Liu and Steinke 2021 ("The distributed
 discrete Gaussian mechanism for federated learning with secure aggregation", theorem 1): for shares of
 standard deviation s >= 1/2 in d coordinates, with integer data of squared l2 sensitivity Δ², the sum
 satisfies ε²/2-zCDP with
@@ -18,7 +18,7 @@ Printed versions of the theorem differ in the factor of τd (1/2 or 2); the larg
 H = 1000, τ is below 1e-13, so the choice costs nothing. `rho_of_sum` rounds every part up.
 
 The exactly divisible alternative, Skellam noise (Agarwal, Kairouz and Liu 2021), has a worse constant at
-small variance, no pure limit and needs a Poisson sampler for large means; nothing here would use it better.
+small variance, no pure limit and needs a Poisson sampler for large means; it would bring no advantage here.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class DiscreteGaussian:
     unit : Unit
         Whose presence is hidden.
     grid : Grid
-        What the integers are worth.
+        Unit of the integers.
 
     Privacy
     -------
@@ -140,13 +140,13 @@ class DiscreteGaussianShare:
     variance : number
         σ² of the *sum* over `parties` honest parties, in grid units.
     parties : int
-        How many honest parties add a share; fewer parties give a weaker promise, more a stronger one.
+        Number of honest parties that add a share; fewer give a weaker guarantee, more a stronger one.
     sensitivity_squared : number
         How far one unit can move one party's values in squared l2 distance, in grid units. Public.
     unit : Unit
         Whose presence is hidden.
     grid : Grid
-        What the integers are worth; the same for all parties.
+        Unit of the integers; the same for all parties.
 
     Privacy
     -------

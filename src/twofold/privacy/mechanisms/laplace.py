@@ -1,7 +1,7 @@
 r"""Discrete Laplace noise on integers, whole or as one party's share: pure ε-differential privacy.
 
-The noise: Ghosh, Roughgarden and Sundararajan 2009; Canonne, Kamath and Steinke 2020. H shares add up to exactly one
-noise, for this reason.
+The noise: Ghosh, Roughgarden and Sundararajan 2009; Canonne, Kamath and Steinke 2020. H shares add up to exactly
+one noise, as shown below.
 
 Discrete Laplace noise of scale b is G - G' with G, G' geometric, q = e^{-1/b}. A geometric variable is
 infinitely divisible: it is a sum of Poisson(-ln(1-q)) many variables of the logarithmic series law P(x) =
@@ -11,7 +11,7 @@ is
 
 .. math:: \sum_{i=1}^{N} \pm X_i, \qquad N \sim \mathrm{Poisson}(-2 \ln(1-q)/H),
 
-and Poisson counts add: H shares have the law of one whole noise, to the letter.
+and Poisson counts add: H shares have exactly the law of one whole noise.
 
 How a share is drawn, and why it is exact
 -----------------------------------------
@@ -66,13 +66,13 @@ class DiscreteLaplace:
     unit : Unit
         Whose presence is hidden.
     grid : Grid
-        What the integers are worth; only recorded and used by the caller to go back.
+        Unit of the integers; only recorded, for the caller to convert back.
 
     Privacy
     -------
     For neighbours with integer values x, x' and any output y, P(y | x)/P(y | x') = exp((|y-x'|₁ - |y-x|₁)/b)
     <= exp(|x-x'|₁/b) = e^ε with b = sensitivity/ε. Everything is an integer and the noise is exact in law, so
-    there is no rounding to argue away (Mironov 2012 does not apply).
+    there is no rounding error to account for (Mironov 2012 does not apply).
 
     Examples
     --------
@@ -136,19 +136,19 @@ class DiscreteLaplaceShare:
     epsilon : number
         The price of the *sum*, above 0.
     parties : int
-        How many honest parties add a share. More than that gives more noise and at least the same promise.
+        Number of honest parties that add a share. More parties give more noise and at least the same guarantee.
     sensitivity : number
         How far one unit can move one party's values in l1 distance, in grid units. Public.
     unit : Unit
         Whose presence is hidden.
     grid : Grid
-        What the integers are worth; the same for all parties.
+        Unit of the integers; the same for all parties.
 
     Privacy
     -------
     The sum of `parties` shares is one discrete Laplace noise, so a sum over at least that many honest
     parties is ε-differentially private (further shares are independent of the data). A share seen alone
-    promises nothing: only for secure aggregation.
+    has no guarantee: use it only with secure aggregation.
 
     Examples
     --------

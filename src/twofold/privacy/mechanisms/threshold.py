@@ -9,7 +9,7 @@ the same probability q = P(noise > threshold) = a^(t+1)/(1+a), a = e^(-1/scale),
 
 The result has exactly the law of deciding every cell, and skipping empty cells (which would make "open"
 impossible at count 0 and possible at count 1, an infinite ratio) never happens. Opened cells are returned in
-the order of their codes, so nothing tells an empty one from an occupied one.
+the order of their codes, so nothing distinguishes an empty one from an occupied one.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class PrivateThreshold:
     epsilon : number
         The price of one call, above 0.
     threshold : int
-        Public, from 0; `least_threshold` finds one at which few empty cells open.
+        Public, at least 0; `least_threshold` finds one at which few empty cells open.
     unit : Unit
         Whose presence is hidden.
     cells_per_unit : int
-        In how many cells of the partition one unit is counted (1 for a partition of people).
+        Number of cells of the partition in which one unit is counted (1 for a partition of people).
 
     Paper
     -----
@@ -111,7 +111,7 @@ class PrivateThreshold:
         Parameters
         ----------
         codes, counts : arrays of int
-            The occupied cells, each once, and how many people are in each.
+            The occupied cells, each once, and the number of people in each.
         cells : int
             Size of the partition. Public.
 
@@ -146,7 +146,7 @@ class PrivateThreshold:
 def least_threshold(*, cells: int, epsilon: Number, expected: Number = "1/10") -> int:
     """Smallest threshold at which at most `expected` of `cells` empty cells open on average.
 
-    For the children of one cell, `expected` below one keeps empty cells from breeding from level to level.
+    For the children of one cell, `expected` below one keeps empty cells from multiplying from level to level.
 
     Examples
     --------

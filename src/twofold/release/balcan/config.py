@@ -51,7 +51,7 @@ class PrivateKMeansConfig:
     epsilon : number
         Price of the whole release, pure ε, add or remove one row.
     promised_users : int
-        The promised size N. It stands wherever the paper uses the private n.
+        The promised size N. It replaces the paper's private n everywhere.
     bound : float
         The paper's Λ: entries are clipped to [0, Λ], or to [-Λ, Λ] with `signed`.
     delta : number
@@ -63,7 +63,7 @@ class PrivateKMeansConfig:
     signed : bool
         Whether entries may be negative.
     keep : int, optional
-        How many entries of a center to keep (the s' of `sparse_recovery`); all when not given.
+        Number of entries of a center to keep (the s' of `sparse_recovery`); all by default.
     dimension, depth, trees, swaps, trials : int
         Projected dimension p, levels D of a tree, shifted trees, swaps T_s, and trials T.
     radius : float
@@ -77,7 +77,7 @@ class PrivateKMeansConfig:
     fallback : bool
         Whether to release less detail when public numbers say that the noise would hide it.
     shrink : bool
-        Whether centers are drawn towards their common mean as far as the noise, which is public, says.
+        Whether centers are pulled towards their common mean, as far as the public noise suggests.
     unit : Unit
         Whose presence is hidden: one row.
 

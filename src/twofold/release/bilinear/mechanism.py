@@ -9,7 +9,7 @@ Schwarz). Weights are scaled so that the weighted users are as many as the relea
 The released number of users is noisy itself, so it is held above its own noise, and below 100 times what the plan
 promises. The weighted number of users uses every noisy size twice, as a number and in the weights. What this adds on
 average is :math:`\sum_h \sigma_h^2\, \partial w_h / \partial \tilde n_h` (Stein's identity, exact for Gaussian noise),
-and is taken off. Sums and pairs have noise of their own, so weights bring no such bias to them.
+and is taken off. Sums and pairs have separate noise, so weights do not bias them.
 
 A sender can write any number. `plausible_sums` limits the weight of one message, so that no sender outweighs others.
 """
@@ -63,7 +63,7 @@ def combine_bilinear(
     public : ReleaseParameters
         The plan's numbers. With ``honest`` above 0 messages are added up as they are.
     layout : BilinearLayout, optional
-        Where the release had other options than the plan's defaults.
+        For a release with options other than the plan's defaults.
 
     Examples
     --------
@@ -167,11 +167,11 @@ def plausible_sums(message: BilinearSums, layout: BilinearLayout, public: Releas
 
     Notes
     -----
-    Two public limits, each with room for noise of twenty standard deviations: a message speaks for at most 100 times
+    Two public limits, each with room for noise of twenty standard deviations: a message counts for at most 100 times
     the plan's ``n_users``, and the numbers of n users have a norm of at most n times that of one record
     (`BilinearLayout.sensitivity`). A message beyond a limit is divided by the smallest whole number that brings it
-    back, as a whole, so that its proportions stay and its weight falls. Of a secure sum nobody sees single messages:
-    there a liar is held by the modulus alone.
+    back, as a whole, so that its proportions stay and its weight falls. In a secure sum nobody sees single messages:
+    there only the modulus limits a dishonest sender.
 
     Privacy
     -------
@@ -458,7 +458,7 @@ class BilinearNoise:
         Notes
         -----
         Without secure sum it is the plan's own ε. A Gaussian share alone has ρ about ``honest`` times as large. A
-        Laplace share alone promises nothing of use, so ε is infinite.
+        Laplace share alone has no useful guarantee, so ε is infinite.
 
         Examples
         --------
@@ -486,7 +486,7 @@ class BilinearNoise:
         """Least whole variance of a share whose sum fits the budget.
 
         τ, the price of not being one discrete Gaussian, falls as the variance grows. So with τ taken at the variance
-        Δ²/(2ρ) that would do without it, Δ²/(2(ρ - τd)) is enough. The check repeats, should rounding ask for it.
+        Δ²/(2ρ) that would do without it, Δ²/(2(ρ - τd)) is enough. The check repeats if rounding requires it.
         """
         parties, bound = self.public.honest, self.layout.sensitivity
         variance = _whole_share(Fraction(bound) / (2 * budget.rho), parties)
