@@ -96,7 +96,7 @@ def test_a_file_of_another_format_says_so(make_model: MakeModel) -> None:
     def other(record: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
         record["schema"] = "twofold.model/2"
 
-    with pytest.raises(BadModel, match="another generation"):
+    with pytest.raises(BadModel, match="Found: model format 2"):
         decode_model(rewritten(encode_model(make_model()), other))
     assert SCHEMA == "twofold.model/1"
 

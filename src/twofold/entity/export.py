@@ -226,7 +226,7 @@ def write_parquet(frames: Iterator[pl.DataFrame], schema: dict[str, Any], path: 
         raise TransportError(
             f"{path.name} cannot be written.",
             found=getattr(error, "strerror", None) or type(error).__name__,
-            fix="check the folder, its rights and its free space; no partial file remains",
+            fix="check the folder, its permissions and its free space; no partial file remains",
         ) from None
     finally:
         temporary.unlink(missing_ok=True)

@@ -166,12 +166,12 @@ def scorer_of_users(system: Any, train: sparse.csr_array) -> Callable[[npt.NDArr
         U, V = (np.asarray(part) for part in system)
         if (len(U), len(V)) != train.shape:
             lines = f"one line per user and {train.shape[1]:,} lines of items"
-            raise BadShape("factors and entries do not fit.", expected=lines, parameter="factors")
+            raise BadShape("factors and entries do not match.", expected=lines, parameter="factors")
         return lambda users: U[users] @ V.T
     scores = np.asarray(system)
     if scores.shape != train.shape:
         raise BadShape(
-            "scores and entries do not fit.",
+            "scores and entries do not match.",
             expected=f"one line per user and {train.shape[1]:,} columns",
             parameter="scores",
         )

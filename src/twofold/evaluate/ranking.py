@@ -235,7 +235,7 @@ def _as_lists(lists: npt.ArrayLike, shape: tuple[int, ...]) -> npt.NDArray[np.in
     items = np.asarray(lists)
     if items.ndim != 2 or len(items) != shape[0]:
         raise BadShape(
-            "the lists do not fit the held-out entries.",
+            "the lists do not match the held-out entries.",
             expected="one line of item numbers per user",
             parameter="lists",
         )
@@ -300,7 +300,7 @@ def as_entries(matrix: Any, name: str, shape: tuple[int, int] | None = None) -> 
     if shape is not None and csr.shape != shape:
         # The number of users is theirs to keep, so it is not repeated here.
         raise BadShape(
-            "{parameter} does not fit.", expected=f"one row per user and {shape[1]:,} columns", parameter=name
+            "{parameter} has the wrong shape.", expected=f"one row per user and {shape[1]:,} columns", parameter=name
         )
     if not csr.has_canonical_format:
         stored, csr = csr.nnz, summed(csr)

@@ -98,7 +98,7 @@ class FactorScorer:
         )
         if self.cold_start.shape != self.factors.shape[:1]:
             raise BadShape(
-                "the cold-start scores do not fit the item factors.",
+                "the cold-start scores do not match the item factors.",
                 expected="one number per item",
                 parameter="cold_start",
             )
