@@ -1,9 +1,9 @@
 """Metrics of top-n lists, one number per user, defined as LensKit 2025 defines them.
 
-Every list metric starts from `Matches`: where users' lists meet their held-out items. All return NaN where a metric
-says nothing about a user: without held-out items (precision alone is 0 then), and for precision and average precision
-also where the list is empty. `ranks` says where held-out items stand among all items and among the unseen ones. Means
-over users are the business of `measure`. Formulas and edge cases: docs/reference/metrics.md.
+Every list metric starts from `Matches`: the held-out items in users' lists. All return NaN where a metric says nothing
+about a user: without held-out items (precision alone is 0 then), and for precision and average precision also where the
+list is empty. `ranks` gives the place of held-out items among all items and among the unseen ones. `measure` averages
+over users. Formulas and edge cases: docs/reference/metrics.md.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ class Matches:
     hits : bool array of shape (n_users, width)
         Whether the item at this place of the list was held out.
     gains : float array of shape (n_users, width)
-        Its held-out value, 0 where there is none.
+        Its held-out value, 0 if there is none.
     lengths : int array of shape (n_users,)
         Items in each list, after the cut.
     relevant : int array of shape (n_users,)
@@ -373,12 +373,12 @@ def ranks(scores: npt.NDArray[Any], test: Any, *, seen: Any = None) -> Ranks:
     Deviations
     ----------
     `among_unseen` leaves out the user's training items, as a recommender does. Ties share their places, so that a
-    constant score is chance (0.5) and not luck.
+    constant score is chance (0.5).
 
     Parameters
     ----------
     scores : array of shape (n_users, n_items)
-        What the system thinks of every item; read, never written.
+        The system's score of every item; never changed.
     test : scipy.sparse.csr_array of shape (n_users, n_items)
         Held-out entries.
     seen : scipy.sparse.csr_array of shape (n_users, n_items), optional

@@ -163,7 +163,7 @@ def _plain(numbers: Doubles) -> float | Doubles:
 
 
 def coverage(lists: npt.ArrayLike, n_items: int) -> float:
-    """Share of the items that stand in at least one list.
+    """Share of the items that are in at least one list.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ def coverage(lists: npt.ArrayLike, n_items: int) -> float:
 
 
 def covered_items(lists: npt.ArrayLike, n_items: int) -> npt.NDArray[np.bool_]:
-    """Whether each item stands in at least one list.
+    """Whether each item is in at least one list.
 
     Examples
     --------
