@@ -96,11 +96,11 @@ def check_entity_name(name: object, *, error: type[TwofoldError] = BadPlan) -> s
     'st-anna'
     >>> check_entity_name("../st-anna")
     Traceback (most recent call last):
-    twofold.errors.BadPlan: an entity's name is not usable...
+    twofold.errors.BadPlan: an entity's name is not valid...
     """
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise error(
-            "an entity's name is not usable.",
+            "an entity's name is not valid.",
             expected="1 to 64 letters, digits, '-', '_' or '.', the first a letter or digit",
             parameter="entity",
         )

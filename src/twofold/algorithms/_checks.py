@@ -170,7 +170,7 @@ def compressed_rows(name: str, matrix: csr_array) -> tuple[NDArray[np.int64], ND
     columns = columns[: starts[-1]]
     if not sound or (columns.size and (columns.min() < 0 or columns.max() >= n_columns)):
         raise BadShape(
-            "{parameter} is a damaged sparse matrix: its index arrays do not fit its shape.",
+            "{parameter} is a damaged sparse matrix: its index arrays do not match its shape.",
             fix=f"{name} = scipy.sparse.csr_array((values, (rows, columns)), shape=...)",
             parameter=name,
         )

@@ -367,7 +367,7 @@ def as_centers(centers: ArrayLike, n_columns: int) -> NDArray[np.float64]:
     array = np.asarray(centers, dtype=np.float64)
     if array.ndim != 2 or array.shape[0] < 1 or array.shape[1] != n_columns:
         raise BadShape(
-            "the centers do not fit the rows.",
+            "the centers do not match the rows.",
             found=f"shape {array.shape}",
             expected=f"(1 or more, {n_columns})",
             parameter="centers",

@@ -199,7 +199,7 @@ def _sparse_weights(weights: Any, X: Any, matrix: csr_array) -> Array:
             return own[Entries.rows(_pattern(matrix)), matrix.indices]
         if own.shape != X.data.shape or X.format not in ("csr", "csc", "coo"):
             raise BadShape(
-                "{parameter} do not fit X.",
+                "{parameter} do not match X.",
                 parameter="weights",
                 found=str(own.shape),
                 expected=f"one per stored entry, {X.data.shape}, or a matrix of X's shape",
@@ -228,7 +228,7 @@ def _pattern(matrix: csr_array) -> Entries:
 def _dense_weights(weights: ArrayLike, shape: tuple[int, ...]) -> Array:
     own = np.asarray(weights, dtype=np.float64)
     if own.shape != shape:
-        raise BadShape("{parameter} do not fit X.", parameter="weights", found=str(own.shape), expected=str(shape))
+        raise BadShape("{parameter} do not match X.", parameter="weights", found=str(own.shape), expected=str(shape))
     return own
 
 

@@ -274,7 +274,7 @@ def as_seen(exclude: Any, shape: tuple[int, int], positions: NDArray[np.intp]) -
     if csr.shape != shape:
         # The number of users is theirs to keep, so it is not repeated here.
         raise BadShape(
-            "{parameter} does not fit the factors.",
+            "{parameter} does not match the factors.",
             expected=f"one row per user and {shape[1]} columns",
             parameter="exclude",
         )
@@ -303,9 +303,7 @@ def _require_same_rank(U: NDArray[Any], V: NDArray[Any]) -> None:
         )
     if U.shape[1] != V.shape[1]:
         ranks = f"rank {U.shape[1]} and rank {V.shape[1]}"
-        raise BadShape(
-            "user and item factors do not fit together.", found=ranks, expected="equal ranks", parameter="rank"
-        )
+        raise BadShape("user and item factors do not match.", found=ranks, expected="equal ranks", parameter="rank")
 
 
 def _item_numbers(given: NDArray[Any], n_items: int) -> NDArray[np.intp]:

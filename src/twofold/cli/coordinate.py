@@ -50,7 +50,7 @@ def coordinate(
     agreed = read_agreed(plan)
     if not inbox.is_dir():
         raise TransportError(
-            "there is no such inbox.", found=str(inbox), fix="make the folder first, or correct the name"
+            "the inbox does not exist.", found=str(inbox), fix="make the folder first, or correct the name"
         )
     status = _look(
         server_for(agreed), ServerFolder(inbox, outbox, agreed), FolderState(state, agreed), wait, poll, close

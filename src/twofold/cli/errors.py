@@ -36,7 +36,7 @@ def errors(
     if key not in found:
         near = get_close_matches(key, found, n=1)
         expected = f"perhaps {near[0]}" if near else "a name that twofold errors lists"
-        raise BadParameter("there is no such page.", found=f"{name:.40}", expected=expected, parameter="name")
+        raise BadParameter("this name is unknown.", found=f"{name:.40}", expected=expected, parameter="name")
     typer.echo(jsonlib.dumps({"name": key, "text": found[key]}, indent=2) if json else f"{key}\n\n{found[key]}")
 
 

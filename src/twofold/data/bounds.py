@@ -227,7 +227,7 @@ def _row_sums(values: npt.NDArray[np.float64], indptr: npt.NDArray[Any]) -> npt.
 
 
 def _unusable(parameter: str, found: object, expected: str) -> BadBound:
-    return BadBound("{parameter} is not usable.", found=f"{found!s:.40}", expected=expected, parameter=parameter)
+    return BadBound("{parameter} is not valid.", found=f"{found!s:.40}", expected=expected, parameter=parameter)
 
 
 def _towards_zero(exact: npt.NDArray[np.float64], dtype: np.dtype[Any]) -> Floats:

@@ -337,7 +337,7 @@ class Catalog:
         self._items: Final = _unique_items(items)
         if features is not None and features.height != len(self._items):
             raise CatalogError(
-                "the features do not fit the items.",
+                "the features do not match the items.",
                 found=f"{features.height:,} rows of features",
                 expected=f"{len(self._items):,}, one per item, in the same order",
                 parameter="features",

@@ -58,7 +58,7 @@ class Federation(Mapping[Any, Ratings]):
         """Cut one table of users into entities by a label per user; entities sorted by label."""
         column = pl.Series(np.asarray(labels))
         if len(column) != ratings.n_users:
-            raise DataError("the labels do not fit the users.", expected="one label per user", parameter="labels")
+            raise DataError("the labels do not match the users.", expected="one label per user", parameter="labels")
         return cls({name: ratings.take(rows) for name, rows in _groups(column)})
 
     def __getitem__(self, name: Any) -> Ratings:

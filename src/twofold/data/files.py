@@ -264,7 +264,7 @@ def _our_errors(name: str) -> Iterator[None]:
         raise UnreadableSource(
             f"{name} cannot be read.",
             found=f"damaged, cut off, not UTF-8, or rows of unequal length ({type(error).__name__})",
-            expected="a whole CSV, CSV.gz or Parquet file in UTF-8",
+            expected="a complete CSV, CSV.gz or Parquet file in UTF-8",
             fix="fetch or export the file again; nothing was changed",
             parameter="source",
         ) from None

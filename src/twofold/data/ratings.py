@@ -76,7 +76,7 @@ class Ratings:
         shape = (len(self.user_ids), len(self.catalog))
         if self.matrix.shape != shape:
             raise DataError(
-                "the matrix does not fit its labels.",
+                "the matrix does not match its labels.",
                 found=f"{self.matrix.shape[1]:,} columns",
                 expected=f"one row per user id and {shape[1]:,} columns, one per catalog item",
                 parameter="matrix",

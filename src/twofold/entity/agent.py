@@ -95,7 +95,7 @@ def _found_or_made(path: Path, plan: Plan, dataset: str, cost: PureDP | ApproxDP
     ledger, made = Ledger.open_or_create(path, dataset=dataset, ceiling=cost, unit=plan.unit)
     if made:
         warnings.warn(
-            f"a new ledger was made: {path}. It has room for this one plan. If these people already have a ledger, "
+            f"a new ledger was created: {path}. It has room for this one plan. If these people already have a ledger, "
             "stop: delete the new one and name theirs. With two ledgers, their budget is spent twice.",
             NewLedger,
             stacklevel=5,

@@ -48,11 +48,11 @@ class Explanation:
     Parameters
     ----------
     item : id
-        What was asked about.
+        The item in question.
     score : float
         Its score.
     reasons : list of Reason
-        The person's items that moved the score most, the largest first; below 0 for one that spoke against it.
+        The person's items that moved the score most, the largest first; below 0 if it lowered the score.
     rest : float
         What is left: the person's other items, and what the item would get without any. Contributions and rest add
         up to the score.

@@ -52,11 +52,11 @@ class Everyone:
     rows : csr array (users, items)
         Histories, cut to the plan's bounds.
     cold_start : array (items,)
-        Scores of a history that tells nothing.
+        Scores of a history without information.
     user_ids, item_ids : Identifiers
         Ids of rows and columns.
     user_factors : array (users, rank), optional
-        Where they are known already.
+        If they are already known.
     """
 
     scorer: Scorer
@@ -167,7 +167,7 @@ def row_block(rows: sparse.csr_array, users: Positions) -> sparse.csr_array:
 
 
 def id_series(ids: Identifiers) -> pl.Series:
-    """Ids as a column of their own type; as text where a table has no type for them.
+    """Ids as a column of their type; as text if a table has no type for them.
 
     Examples
     --------
@@ -226,7 +226,7 @@ def write_parquet(frames: Iterator[pl.DataFrame], schema: dict[str, Any], path: 
         raise TransportError(
             f"{path.name} cannot be written.",
             found=getattr(error, "strerror", None) or type(error).__name__,
-            fix="check the folder, its rights and its free space; no partial file remains",
+            fix="check the folder, its permissions and its free space; no partial file remains",
         ) from None
     finally:
         temporary.unlink(missing_ok=True)
@@ -244,7 +244,7 @@ def export_model(model: Model, path: str | PathLike[str], *, what: Literal["item
         adds to item i) and ``means``; or ``users`` with ``user_factors``. Ends in .parquet: the same as a table, a row
         per item or user, columns ``factor_1`` ... or ``weight_to_1`` ... in the order of the catalog.
     what : {"items", "users"}
-        Which side. Users are never written unless asked for.
+        Which side. Users are written only on request.
 
     Privacy
     -------

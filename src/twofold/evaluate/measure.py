@@ -78,7 +78,7 @@ class Measured:
     n_items : int
         Items in the catalog.
     covers : bool
-        Whether coverage was asked for.
+        Whether coverage was requested.
     """
 
     totals: Mapping[str, Floats]
@@ -166,12 +166,12 @@ def scorer_of_users(system: Any, train: sparse.csr_array) -> Callable[[npt.NDArr
         U, V = (np.asarray(part) for part in system)
         if (len(U), len(V)) != train.shape:
             lines = f"one line per user and {train.shape[1]:,} lines of items"
-            raise BadShape("factors and entries do not fit.", expected=lines, parameter="factors")
+            raise BadShape("factors and entries do not match.", expected=lines, parameter="factors")
         return lambda users: U[users] @ V.T
     scores = np.asarray(system)
     if scores.shape != train.shape:
         raise BadShape(
-            "scores and entries do not fit.",
+            "scores and entries do not match.",
             expected=f"one line per user and {train.shape[1]:,} columns",
             parameter="scores",
         )
@@ -241,7 +241,7 @@ def measure(
         shape (n_users, n_items). Or user and item factors, whose product scores. A score of minus infinity keeps an
         item out of the lists.
     train : scipy.sparse.csr_array of shape (n_users, n_items)
-        What the system may know of these users. Every stored entry is seen and leaves the lists, unless it is also
+        What the system may know about these users. Every stored entry is seen and leaves the lists, unless it is also
         held out.
     test : scipy.sparse.csr_array of shape (n_users, n_items)
         What was held out. Only users with at least one entry are scored.
@@ -250,9 +250,9 @@ def measure(
     n : int, default 10
         Length of the lists. Equal scores are listed by column, the lower one first.
     metrics : iterable of str
-        Some of `METRICS`; all when not given.
+        Some of `METRICS`; all by default.
     lower, bound : float
-        Predictions are cut to these for RMSE; lists and ranks use the scores as they are.
+        Predictions are cut to these for RMSE; lists and ranks use the scores unchanged.
     block : int, optional
         Users scored at once; by default as many as fill 8 MB of scores.
 
@@ -306,7 +306,7 @@ def measure_lists(
     feedback, n
         As for `measure`.
     metrics : iterable of str
-        Some of `LIST_METRICS` and coverage; all of these when not given.
+        Some of `LIST_METRICS` and coverage; all of these by default.
 
     Examples
     --------
@@ -419,7 +419,7 @@ def ndcg(
     seen : csr array, optional
         Entries whose items are left out of a user's list.
     n, gain
-        Length of the list, and what a held-out item is worth; see `user_ndcg`.
+        Length of the list, and the gain of a held-out item; see `user_ndcg`.
     block : int
         Users scored at once; bounds the memory.
 
@@ -460,12 +460,12 @@ def user_ndcg(
     n : int
         Length of the list.
     gain : {"binary", "value"}
-        What a held-out item is worth.
+        Gain of a held-out item.
 
     Returns
     -------
     array (users,)
-        Between 0 and 1; NaN for a user with nothing held out, or nothing of any worth. Items of equal score stand in
+        Between 0 and 1; NaN for a user with nothing held out, or without any gain. Items of equal score follow
         the order of the catalog.
 
     Examples

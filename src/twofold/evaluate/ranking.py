@@ -1,9 +1,9 @@
 """Metrics of top-n lists, one number per user, defined as LensKit 2025 defines them.
 
-Every list metric starts from `Matches`: where users' lists meet their held-out items. All return NaN where a metric
-says nothing about a user: without held-out items (precision alone is 0 then), and for precision and average precision
-also where the list is empty. `ranks` says where held-out items stand among all items and among the unseen ones. Means
-over users are the business of `measure`. Formulas and edge cases: docs/reference/metrics.md.
+Every list metric starts from `Matches`: the held-out items in users' lists. All return NaN where a metric says nothing
+about a user: without held-out items (precision alone is 0 then), and for precision and average precision also where the
+list is empty. `ranks` gives the place of held-out items among all items and among the unseen ones. `measure` averages
+over users. Formulas and edge cases: docs/reference/metrics.md.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ class Matches:
     hits : bool array of shape (n_users, width)
         Whether the item at this place of the list was held out.
     gains : float array of shape (n_users, width)
-        Its held-out value, 0 where there is none.
+        Its held-out value, 0 if there is none.
     lengths : int array of shape (n_users,)
         Items in each list, after the cut.
     relevant : int array of shape (n_users,)
@@ -235,7 +235,7 @@ def _as_lists(lists: npt.ArrayLike, shape: tuple[int, ...]) -> npt.NDArray[np.in
     items = np.asarray(lists)
     if items.ndim != 2 or len(items) != shape[0]:
         raise BadShape(
-            "the lists do not fit the held-out entries.",
+            "the lists do not match the held-out entries.",
             expected="one line of item numbers per user",
             parameter="lists",
         )
@@ -300,7 +300,7 @@ def as_entries(matrix: Any, name: str, shape: tuple[int, int] | None = None) -> 
     if shape is not None and csr.shape != shape:
         # The number of users is theirs to keep, so it is not repeated here.
         raise BadShape(
-            "{parameter} does not fit.", expected=f"one row per user and {shape[1]:,} columns", parameter=name
+            "{parameter} has the wrong shape.", expected=f"one row per user and {shape[1]:,} columns", parameter=name
         )
     if not csr.has_canonical_format:
         stored, csr = csr.nnz, summed(csr)
@@ -373,12 +373,12 @@ def ranks(scores: npt.NDArray[Any], test: Any, *, seen: Any = None) -> Ranks:
     Deviations
     ----------
     `among_unseen` leaves out the user's training items, as a recommender does. Ties share their places, so that a
-    constant score is chance (0.5) and not luck.
+    constant score is chance (0.5).
 
     Parameters
     ----------
     scores : array of shape (n_users, n_items)
-        What the system thinks of every item; read, never written.
+        The system's score of every item; never changed.
     test : scipy.sparse.csr_array of shape (n_users, n_items)
         Held-out entries.
     seen : scipy.sparse.csr_array of shape (n_users, n_items), optional

@@ -51,7 +51,7 @@ def rmse(
     """
     if test.shape != (len(user_factors), len(item_factors)):
         raise BadShape(
-            "test entries and factors do not fit.",
+            "test entries and factors do not match.",
             expected=f"one row per user, {len(item_factors):,} columns",
             parameter="test",
         )
@@ -83,7 +83,7 @@ def squared_errors(scores: Floats, test: sparse.csr_array, *, lower: float = -np
     """
     if test.shape != scores.shape:
         raise BadShape(
-            "scores and entries do not fit.",
+            "scores and entries do not match.",
             expected="a score for every user and item of the entries",
             parameter="scores",
         )
@@ -148,7 +148,7 @@ def _parts(squares: npt.ArrayLike, entries: npt.ArrayLike) -> tuple[Doubles, Dou
     S, N = np.asarray(squares, dtype=np.float64), np.asarray(entries, dtype=np.float64)
     if S.shape != N.shape or S.ndim < 1:
         raise BadShape(
-            "squares and entries do not fit.", found=f"{S.ndim} and {N.ndim} dimensions", parameter="squares"
+            "squares and entries do not match.", found=f"{S.ndim} and {N.ndim} dimensions", parameter="squares"
         )
     return S, N
 
@@ -163,7 +163,7 @@ def _plain(numbers: Doubles) -> float | Doubles:
 
 
 def coverage(lists: npt.ArrayLike, n_items: int) -> float:
-    """Share of the items that stand in at least one list.
+    """Share of the items that are in at least one list.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ def coverage(lists: npt.ArrayLike, n_items: int) -> float:
 
 
 def covered_items(lists: npt.ArrayLike, n_items: int) -> npt.NDArray[np.bool_]:
-    """Whether each item stands in at least one list.
+    """Whether each item is in at least one list.
 
     Examples
     --------

@@ -42,11 +42,11 @@ def summarize(
     """Average per-user measures, with percentile intervals from a bootstrap over users.
 
     Users are drawn with replacement within their entity, the same draws for all metrics; entities are not drawn, so
-    intervals speak of other users of these entities, not of other entities.
+    intervals are about other users of these entities, not about other entities.
 
     Privacy
     -------
-    For simulations and for one entity's own eyes: numbers of single entities are not protected by any noise.
+    For simulations and for one entity's own use: numbers of single entities are not protected by any noise.
 
     Parameters
     ----------
@@ -159,9 +159,9 @@ def resampled_sums(
     columns : array of shape (n_users, n_columns)
         One line per user.
     resamples : int
-        How many tables.
+        Number of tables.
     rng : Generator
-        Where the draws come from; the result does not depend on `block_draws`.
+        Source of the draws; the result does not depend on `block_draws`.
     block_draws : int
         Draws held at once.
 
@@ -189,7 +189,7 @@ def resampled_sums(
 def with_interval(values: Floats, level: float) -> dict[str, float | None]:
     """The first value, and the percentile interval of the others, which are its replicates.
 
-    None stands for what is not known: no replicates, or one that says nothing.
+    None if the interval is unknown: no replicates, or one that is undefined.
 
     Examples
     --------
@@ -242,7 +242,7 @@ def groups(measured: Measured | Mapping[Any, Measured], *, level: float, resampl
 def quarters(sizes: Mapping[Any, int]) -> dict[Any, int]:
     """Number of the quarter, 1 to 4, of each entity by rising size; equal sizes keep their order.
 
-    Quarters hold equally many entities, the first ones one more if four does not divide their number.
+    Quarters hold the same number of entities; if four does not divide it, the first ones hold one more.
 
     Examples
     --------

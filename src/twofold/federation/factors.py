@@ -104,9 +104,7 @@ class ItemFactors:
         items, rank = self.factors.shape if self.factors.ndim == 2 else (-1, -1)
         shapes = (self.moments.shape, self.means.shape, self.support.shape)
         if shapes != ((rank, rank), (items,), (items,)):
-            raise BadShape(
-                "the parts of the item factors do not fit together.", found=f"factors of {self.factors.shape}"
-            )
+            raise BadShape("the parts of the item factors do not match.", found=f"factors of {self.factors.shape}")
         arrays: tuple[NDArray[Any], ...] = (self.factors, self.moments, self.means, self.support, *self._second(items))
         if not all(np.isfinite(part).all() for part in arrays) or not np.isfinite(self.users):
             raise BadNumber("the item factors hold NaN or infinity.", expected="finite numbers")
@@ -121,7 +119,7 @@ class ItemFactors:
         parts = tuple(np.asarray(part) for part in given if part is not None)
         width = parts[0].shape[1] if len(parts) == 3 and parts[0].ndim == 2 else -1
         if [part.shape for part in parts] != [(items, width), (width,), (items,)]:
-            raise BadShape("the second moments of the item factors do not fit together.")
+            raise BadShape("the second moments of the item factors do not match.")
         return parts
 
     @property
@@ -294,7 +292,7 @@ def _layouts(container: Container, plan: Plan) -> dict[str, Layout]:
     shape = container.layouts["factors"].shape if "factors" in container.layouts else ()
     rank = shape[1] if len(shape) == 2 else 0
     if not 1 <= rank <= plan.rank:
-        raise BadMessage("the rank of the item factors does not fit the plan.", expected=f"1 to {plan.rank}")
+        raise BadMessage("the rank of the item factors does not match the plan.", expected=f"1 to {plan.rank}")
     per_item = Layout(dtype="F64", shape=(plan.n_items,))
     second = _second_layouts(container, plan) if plan.spec.sum is not None else {}
     return second | {

@@ -52,7 +52,7 @@ _RAISE: Final = "raise epsilon, or lower max_items"
 
 def _kept_name(value: object) -> str:
     if not isinstance(value, str) or not NAME.fullmatch(value):
-        raise BadPlan("the plan's name is not usable.", expected="1 to 64 letters, digits, '-', '_' or '.'")
+        raise BadPlan("the plan's name is not valid.", expected="1 to 64 letters, digits, '-', '_' or '.'")
     return value
 
 
@@ -431,7 +431,7 @@ def _check_together(plan: Plan) -> None:
     # The rules of twofold.data.Bounds, which sees the same numbers only after the ledger has reserved their price.
     if plan.bound <= 0:
         raise BadPlan(
-            "{parameter} is not usable.",
+            "{parameter} is not valid.",
             found=f"{plan.bound:g}",
             expected="bound > 0; absent entries are at 0 or, for ratings, at the centre",
             fix="shift the values so that the largest is above 0",

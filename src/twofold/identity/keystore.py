@@ -127,7 +127,7 @@ class KeyStore:
         """Store the answer before it is sent; return the stored one, which may come from another process."""
         if self._once("answer", data) != data:
             raise PrivacyError(
-                "another answer was stored first; nothing is sent.", fix="run the same again", parameter="answer"
+                "another answer was stored first; nothing is sent.", fix="run the command again", parameter="answer"
             )
         return data
 

@@ -212,7 +212,7 @@ def _records(values: ArrayLike, starts: ArrayLike, limit: int) -> tuple[Integers
     sizes = np.diff(edges)
     if edges.size == 0 or edges[0] != 0 or edges[-1] != entries.size or (sizes < 0).any():
         raise BadPrivacyParameter(
-            "the starts of the records do not fit the values.",
+            "the starts of the records do not match the values.",
             expected="increasing numbers from 0 to the number of values",
         )
     return entries, sizes

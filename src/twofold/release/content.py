@@ -106,7 +106,7 @@ class Prototypes:
             raise BadNumber("a message must hold whole numbers.", expected="int64 arrays")
         fits = self.sums.ndim == 2 and self.counts.shape == self.sums.shape[:1]
         if not fits or (self.observed is not None and self.observed.shape != self.sums.shape):
-            raise BadShape("the parts of a message do not fit together.", found=f"sums of shape {self.sums.shape}")
+            raise BadShape("the parts of a message do not match.", found=f"sums of shape {self.sums.shape}")
 
     @property
     def n_prototypes(self) -> int:
@@ -312,7 +312,7 @@ class Moments:
         items = len(self.sums)
         square = self.pairs.shape == (items, items) if self.kind == "gram" else self.pairs.shape[:1] == (items,)
         if not square or (self.observed is not None and self.observed.shape != (items,)):
-            raise BadShape("the parts of the moments do not fit together.", found=f"pairs of {self.pairs.shape}")
+            raise BadShape("the parts of the moments do not match.", found=f"pairs of {self.pairs.shape}")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

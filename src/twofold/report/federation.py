@@ -60,7 +60,7 @@ class System:
     Parameters
     ----------
     key, name : str
-        A short key ("alone", "private", ...) and how the page calls it.
+        A short key ("alone", "private", ...) and the name on the page.
     about : str
         What it is, in a sentence.
     leaves : str
@@ -86,16 +86,16 @@ class EntityLine:
     name : str
         Its public name.
     users : int
-        How many it has; private in real life.
+        Number of users; private in practice.
     numbers, bytes : int
         What left it in round 1.
     spent : str
-        What its ledger says was spent.
+        Amount spent, according to its ledger.
     noise, signal : float
         Standard deviation of the noise on one released sum, and root mean square of the sums beneath it as far as the
         message tells.
     model : str
-        Which kind of local model was chosen.
+        Kind of the chosen local model.
     strength : str
         Pull of the shared factors, in words.
     gain : float
@@ -153,7 +153,7 @@ class FederationRun:
     held_out : str
         How the entries to predict were chosen, in a sentence.
     remarks : tuple of str
-        What else a reader must know.
+        Further remarks for the reader.
     """
 
     plan: Plan
@@ -231,7 +231,7 @@ class Difference:
     mean, error : float
         Mean over entities and its standard error; NaN when too few can be compared.
     better, worse, entities : int
-        At how many entities it is better, worse, and how many were compared.
+        Number of entities at which it is better or worse, and number compared.
     """
 
     mean: float

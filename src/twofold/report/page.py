@@ -82,9 +82,9 @@ class Page:
     title, subtitle : str
         The heading and a line below it.
     notice : Notice, optional
-        The sentence that everybody reads.
+        The sentence that everyone reads.
     sections : tuple of Section
-        In order; a list of links to them stands at the top when there are more than three.
+        In order; with more than three, a list of links comes first.
     footer : str
         The last line.
     sheet : bool
@@ -152,7 +152,7 @@ class Table(Block):
     note : str
         A sentence below.
     exact : tuple of tuple, optional
-        The same rows in full precision, offered as tab-separated text; several values may stand for one cell.
+        The same rows in full precision, offered as tab-separated text; one cell may have several values.
     exact_columns : tuple of str
         Headings of `exact`; the columns' own by default.
 

@@ -53,7 +53,7 @@ class Series:
 
     def __post_init__(self) -> None:
         if len(self.x) != len(self.y) or len(self.x) != len(self.y if self.spread is None else self.spread):
-            raise BadShape("the numbers of a line do not fit together.", expected="x, y and spread of one length")
+            raise BadShape("the numbers of a line do not match.", expected="x, y and spread of one length")
 
 
 @dataclass(frozen=True, kw_only=True)

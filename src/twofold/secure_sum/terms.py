@@ -156,7 +156,7 @@ def _check_numbers(terms: Terms) -> None:
     least = least_threshold(entities, terms.colluders)
     if not least <= terms.threshold <= terms.least_survivors <= terms.least_present <= entities:
         raise BadPlan(
-            "the numbers of a secure sum do not fit together.",
+            "the numbers of a secure sum are inconsistent.",
             found=f"{terms.threshold}, {terms.least_survivors}, {terms.least_present}",
             expected=f"{least} <= threshold <= least_survivors <= least_present <= {entities}",
             parameter="threshold",

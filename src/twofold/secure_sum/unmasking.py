@@ -159,7 +159,7 @@ def _no_fit(summary: str, parameter: str) -> BadMessage:
     return BadMessage(
         summary,
         expected="masked messages of exactly the survivors, made with the keys of the roster",
-        fix="start again with a new plan and new keys; single messages cannot be told apart",
+        fix="start again with a new plan and new keys; single messages cannot be distinguished",
         parameter=parameter,
     )
 
@@ -265,7 +265,7 @@ def _secret(
     found.doubtful += tuple((terms.names[point - 1], owner) for point in sorted(wrong))
     if secret is None:
         raise BadMessage(
-            "the answers do not fit together; nothing is unmasked.",
+            "the answers are inconsistent; nothing is unmasked.",
             found=f"{len(pieces)} shares of the secret of {owner!r}, with more wrong ones than can be identified"
             + ("" if not doubted else "; earlier wrong shares came from " + ", ".join(sorted(doubted))),
             expected=f"more right answers: {terms.threshold} and two more for each wrong one always suffice",

@@ -291,7 +291,7 @@ def unpack(data: bytes, container: Container, expected: Mapping[str, Layout]) ->
     for name, layout in expected.items():
         if container.layouts[name] != layout:
             raise BadMessage(
-                f"the array {name} does not fit the plan.",
+                f"the array {name} does not match the plan.",
                 found=_text(container.layouts[name]),
                 expected=_text(layout),
                 parameter=name,

@@ -216,7 +216,7 @@ def _number(name: str, value: Any, low: float, high: float) -> None:
     fits = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
     if not fits or not low <= value <= high:  # NaN fails the comparison
         raise BadParameter(
-            f"{name} is not usable.", found=f"{name}={value}", expected=f"a number from {low:g} to {high:g}"
+            f"{name} is not valid.", found=f"{name}={value}", expected=f"a number from {low:g} to {high:g}"
         )
 
 

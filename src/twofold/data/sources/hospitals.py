@@ -141,7 +141,7 @@ def load(
     Federation(2 entities of 280 to 1,620 users, 1,900 users, ... of 457 items rated, ... entries, counts)
     """
     if not 0.001 <= scale <= 1000:
-        raise BadParameter("scale is not usable.", found=f"scale={scale}", expected="a number from 0.001 to 1000")
+        raise BadParameter("scale is not valid.", found=f"scale={scale}", expected="a number from 0.001 to 1000")
     paper = HospitalsConfig()
     size = {"n_patients": round(scale * paper.n_patients), "n_hospitals": max(1, round(scale * paper.n_hospitals))}
     return simulate(rng=rng, structure=structure, **(size | parameters)).federation

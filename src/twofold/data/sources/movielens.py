@@ -163,7 +163,7 @@ def _labels(ratings: Ratings, users: pl.DataFrame, digits: int) -> npt.NDArray[n
 
 def _damaged(found: str) -> UnreadableSource:
     return UnreadableSource(
-        "the table of users does not fit the ratings.",
+        "the table of users does not match the ratings.",
         found=found,
         expected="one line per user who rated, each with a ZIP code",
         fix="fetch the data set again",

@@ -3,8 +3,8 @@
 An entity's item factors are pulled towards the shared ones. The prior of item i is a set of pseudo-users whose
 factors are held fixed: as many as there are factors, with the shared second moments, who gave the item what the shared
 factors say. They count as much as `strength` users, so an item with few entries keeps its shared factors and one with
-many gets its own. Both halves of a step are exact non-negative solves (`fold_in`). Alone, an entity's items are drawn
-to its own average item instead, weakly, so that an item nobody rated gets what its users give on average.
+many gets its own. Both halves of a step are exact non-negative solves (`fold_in`). Alone, an entity's items are pulled
+weakly to its own average item instead, so that an unrated item gets what its users give on average.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class FactorScorer:
     power : float
         Values are raised to it before anything else, keeping their sign; 0.5 damps counts.
     cold_start : array (items,), optional
-        Scores of a history without entries, for whom nothing can be folded in; zeros when not given.
+        Scores of a history without entries, where nothing can be folded in; zeros by default.
     threads : int, optional
         Threads for many users; all processors by default. Results do not depend on it.
 
@@ -98,7 +98,7 @@ class FactorScorer:
         )
         if self.cold_start.shape != self.factors.shape[:1]:
             raise BadShape(
-                "the cold-start scores do not fit the item factors.",
+                "the cold-start scores do not match the item factors.",
                 expected="one number per item",
                 parameter="cold_start",
             )
@@ -202,7 +202,7 @@ class FactorFit:
     rows : csr array (users, items)
         Private.
     shared : ItemFactors or None
-        What the server sent; never written to.
+        Factors from the server; never changed.
     feedback : {"counts", "ratings"}
         Absent entries are zeros, or unknown.
     rank : int
@@ -396,7 +396,7 @@ def damped(values: Floats, power: float) -> NDArray[np.float64]:
 
 
 def damped_rows(rows: sparse.csr_array, power: float) -> sparse.csr_array:
-    """Damp the entries of sparse rows, in single precision; the given rows stay as they are.
+    """Damp the entries of sparse rows, in single precision; the given rows stay unchanged.
 
     Examples
     --------
@@ -407,7 +407,7 @@ def damped_rows(rows: sparse.csr_array, power: float) -> sparse.csr_array:
 
 
 def damping_of_items(rows: sparse.csr_array, power: float) -> NDArray[np.float64]:
-    """By how much damping shrinks each item's sum, 1 for a power of 1: brings shared factors to damped values.
+    """Factor by which damping shrinks each item's sum, 1 for a power of 1: scales shared factors to damped values.
 
     Examples
     --------
@@ -426,8 +426,8 @@ def damping_of_items(rows: sparse.csr_array, power: float) -> NDArray[np.float64
 def filled_factors(shared: ItemFactors, least: float = FACTOR_RATINGS) -> NDArray[np.float32]:
     """A copy of the shared factors; rarely seen items are pulled towards the average item.
 
-    The average is over items, not over ratings: items that hardly anybody saw are on the whole liked less than those
-    that everybody did.
+    The average is over items, not over ratings: rarely seen items are on the whole liked less than those that
+    everyone saw.
     """
     support = np.maximum(shared.support, 0.0)[:, None]
     if not support.sum():

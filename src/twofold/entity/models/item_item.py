@@ -4,7 +4,7 @@ The weights come from an entity's own Gram matrix plus the weighted shared one.
 
 Counts. Values are damped, and the Gram matrix is that of all users. The shared one is ``V moments Vᵀ`` per user; it
 lacks what users differ by inside a prototype. On the diagonal that is known: the mean square of a damped count (power
-1/2) is the mean of the count, which the server sends. Off the diagonal the entity's own Gram matrix has to speak.
+1/2) is the mean of the count, which the server sends. Off the diagonal, only the entity's own Gram matrix is used.
 Where the server sends second moments of damped counts (patterns), these are used instead, brought to the entity's own
 mean squares: entities differ in what they use at all far more than in what goes with what (`ridge`).
 
@@ -56,7 +56,7 @@ class ItemItemScorer:
     """Scores from weights between items, zero from an item to itself.
 
     For counts the score of item i is ``mean_i + Σ_j (x_j - mean_j) B_ji`` over all items. For ratings only observed
-    items speak, and a user has an offset o, the mean of what they gave above the items' means, pulled to 0:
+    items count, and a user has an offset o, the mean of what they gave above the items' means, pulled to 0:
     ``mean_i + o + Σ_j (x_j - mean_j - o) B_ji``. Scores of ratings are predicted ratings.
 
     Parameters
@@ -64,7 +64,7 @@ class ItemItemScorer:
     weights : DenseWeights or LowRankWeights
         B, as a matrix or as the product it comes from.
     means : array (items,)
-        What an item gets without knowing anything of the user.
+        Score of an item without any knowledge of the user.
     feedback : {"ratings", "counts"}
         Absent entries are unknown, or zeros.
     shrinkage : float
@@ -201,11 +201,11 @@ class ItemItemFit:
     rows : csr array (users, items)
         Private.
     shared : ItemFactors or None
-        What the server sent.
+        Factors from the server.
     feedback : {"counts", "ratings"}
         Absent entries are zeros, or unknown.
     features : Features, optional
-        What is public about the items.
+        Public features of the items.
     """
 
     def __init__(

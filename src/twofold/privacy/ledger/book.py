@@ -129,7 +129,7 @@ class Ledger:
             **cost_of(ceiling).as_dict(),
             "software": f"twofold {__version__}",
         }
-        with writing(Reader(files), wait=wait), guarded(files, "no ledger was made"):
+        with writing(Reader(files), wait=wait), guarded(files, "no ledger was created"):
             _start(files, body)
         return cls(path, wait=wait)
 
