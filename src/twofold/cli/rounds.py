@@ -37,11 +37,10 @@ from twofold.errors import NotReady, PlanMismatch, Run
 from twofold.federation.factors import ItemFactors, save_factors
 from twofold.federation.folder import EntityFolder
 from twofold.federation.mailbox import ROUNDS, NothingYet
-from twofold.federation.messages import Content, ReleaseMessage
+from twofold.federation.messages import ReleaseMessage
 from twofold.federation.plan import Plan
 from twofold.privacy.ledger import Ledger, cost_text
 from twofold.privacy.ledger.state import cost_of
-from twofold.release.content import BilinearSums, Prototypes
 from twofold.server.factorize import Server
 
 __all__ = ["factorize", "personalize", "release"]
@@ -118,20 +117,15 @@ def _print_release(message: ReleaseMessage, plan: Plan, book: Ledger, output: Pa
     if json:
         typer.echo(jsonlib.dumps(record, indent=2))
         return
-    made = message.content
-    what = f"{len(message.data):,} bytes, {_content(made)} by {made.mechanism}"
+    made, rows = message.content, record["prototypes"]
+    content = f"{plan.spec.numbers:,} numbers" if rows is None else f"{rows} prototype{'s' * (rows != 1)}"
+    what = f"{len(message.data):,} bytes, {content} by {made.mechanism}"
     typer.echo(f"{output}: the message of {message.entity}, {what}")
     if made.note:
         typer.echo(f"  {made.note}")
     price = f"costs {record['cost']} per {plan.unit.holder}, written to {book.path.name}; asking again costs nothing"
     typer.echo(f"  {price if record['private'] else 'NOT PRIVATE: the plan is a simulation'}")
     typer.echo(f"  receipt {message.receipt}")
-
-
-def _content(made: Content) -> str:
-    if isinstance(made, Prototypes):
-        return f"{made.n_prototypes} prototypes"
-    return f"{made.numbers.size:,} numbers" if isinstance(made, BilinearSums) else "masked numbers"
 
 
 def factorize(
