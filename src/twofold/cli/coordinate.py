@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from twofold.cli.options import Json, PlanOption, bar, listed, read_agreed
+from twofold.cli.options import Json, KeysOption, PlanOption, RevokedOption, bar, listed, open_keys, read_agreed
 from twofold.cli.steps import ARRIVING, NOT_YET
-from twofold.errors import NotReady, TooFewMessages, TransportError
+from twofold.errors import NotReady, Run, TooFewMessages, TransportError
 from twofold.federation.folder import ServerFolder
 from twofold.server.coordinate import CoordinationStatus, server_for, standing
 from twofold.server.coordinate import coordinate as look_once
@@ -25,9 +25,8 @@ __all__ = ["coordinate"]
 
 #: Said of a plan whose list of entities is empty.
 ANYBODY: Final = (
-    "The plan names no entities: any made-up name counts and can complete the round. "
-    "Messages are not signed, so anyone who can write into the folder can pose as an entity. "
-    "A real federation should list its entities in the plan."
+    "The plan is a simulation that names no entities: any made-up name counts and can complete the round, and anyone "
+    "who can write into the folder can pose as an entity."
 )
 
 
@@ -36,6 +35,8 @@ def coordinate(
     inbox: Annotated[Path, typer.Option(help="Folder in which the entities' messages arrive.")],
     outbox: Annotated[Path, typer.Option(help="Folder for the item factors; may be the inbox.")],
     state: Annotated[Path, typer.Option(help="The server's private folder, to resume after a crash.")],
+    keys: KeysOption = None,
+    revoked: RevokedOption = None,
     wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for the messages; 0 checks once.")] = 0.0,
     poll: Annotated[float, typer.Option(min=0.05, help="Seconds between checks.")] = 2.0,
     close: Annotated[
@@ -52,9 +53,15 @@ def coordinate(
         raise TransportError(
             "the inbox does not exist.", found=str(inbox), fix="make the folder first, or correct the name"
         )
-    status = _look(
-        server_for(agreed), ServerFolder(inbox, outbox, agreed), FolderState(state, agreed), wait, poll, close
-    )
+    store = open_keys(agreed, keys, revoked)
+    if store is not None and not agreed.simulation and store.agreement(agreed.hash) is None:
+        raise NotReady(
+            "the operator has not agreed to this plan; nothing is published.",
+            fix=Run(f"plan agree {plan} --keys {keys}"),
+            parameter="agreements",
+        )
+    server = server_for(agreed, signer=None if store is None else store.signer)
+    status = _look(server, ServerFolder(inbox, outbox, agreed), FolderState(state, agreed), wait, poll, close)
     _print(status, json=json)
     if not status.published:
         raise typer.Exit(NOT_YET)

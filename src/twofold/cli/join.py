@@ -11,20 +11,26 @@ from typing import Annotated
 import typer
 
 from twofold.cli.options import (
+    AgreementsOption,
     CatalogOption,
     DataOption,
     Duplicates,
     EntityName,
     ItemColumn,
     Json,
+    KeysOption,
     PlanOption,
+    RevokedOption,
     Separator,
     UnknownItems,
     UserColumn,
     ValueColumn,
     agreed_name,
+    listed,
+    open_keys,
     open_ledger,
     read_agreed,
+    read_agreements,
     read_catalog,
     read_table,
     refuse_output,
@@ -36,6 +42,8 @@ from twofold.entity.participate import ParticipationStatus, participate
 from twofold.errors import TransportError
 from twofold.federation.folder import EntityFolder
 from twofold.federation.mailbox import StepId
+from twofold.federation.messages import roster_of
+from twofold.federation.plan import Plan
 
 __all__ = ["join"]
 
@@ -47,7 +55,13 @@ def join(
     outbox: Annotated[Path, typer.Option(help="Folder whose files go to the server.")],
     inbox: Annotated[Path, typer.Option(help="Folder in which the server's files arrive; may be the outbox.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="File for the model, such as st-anna.model.")],
-    keys: Annotated[Path | None, typer.Option(help="Secret keys, for a plan with a secure sum.")] = None,
+    keys: KeysOption = None,
+    agreements: AgreementsOption = None,
+    confirm: Annotated[
+        bool,
+        typer.Option("--confirm", help="You compared the plan's fingerprint with people you know; asked for once."),
+    ] = False,
+    revoked: RevokedOption = None,
     entity: EntityName = None,
     catalog: CatalogOption = None,
     user: UserColumn = "user",
@@ -77,13 +91,15 @@ def join(
     items = read_catalog(agreed, plan, catalog)
     columns = {"user": user, "item": item, "value": value, "separator": separator}
     table = read_table(data, agreed, items, duplicates=duplicates, unknown_items=unknown_items, **columns)
-    Entity(name, table, agreed)  # refuses what does not fit before a ledger is made
-    if agreed.secure is not None:
-        from twofold.entity.secure import SecurePart  # loads the library of ciphers, which other plans do without
-
-        SecurePart(name, agreed, keys, version=version)
+    store, every = open_keys(agreed, keys, revoked), read_agreements(agreed, plan, agreements)
+    first = Entity(name, table, agreed, version=version, keys=keys, agreements=every)
+    if store is not None:
+        _show_members(agreed, quiet=json)
+        if confirm:
+            store.confirm(agreed.hash)
+        first.check_keys()  # refuses what does not fit before a ledger is made
     book = open_ledger(ledger, agreed, name, new=new_ledger)
-    agent = Entity(name, table, agreed, ledger=book, version=version, keys=keys)
+    agent = Entity(name, table, agreed, ledger=book, version=version, keys=keys, agreements=every)
 
     mailbox, until = EntityFolder(outbox, inbox, agreed), time.monotonic() + wait
     with shell_words(secure=agreed.secure is not None):
@@ -102,6 +118,19 @@ def join(
     _print(status, already, inbox, output, note, json=json)
     if status.factors is None:
         raise typer.Exit(NOT_YET)
+
+
+def _show_members(plan: Plan, *, quiet: bool) -> None:
+    """Show what everybody else must see, too."""
+    if plan.simulation:
+        return
+    from twofold.federation.agreement import plan_words  # loads the library of ciphers
+
+    members = roster_of(plan)
+    if not quiet:
+        typer.echo(f"plan {plan.name}, {plan.hash[:12]}, written by {plan.writer}")
+        typer.echo(f"  fingerprint: {plan_words(plan)}")
+        typer.echo(f"  entities: {listed(list(members.entities))}; operator: {members.operator.name}")
 
 
 def _check_folder(option: str, path: Path) -> None:

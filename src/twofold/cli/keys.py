@@ -1,56 +1,138 @@
-"""`twofold keys new`: an entity's keys for a secure sum."""
+"""`twofold keys`: who someone is. One file of secret keys, one public part to hand out."""
 
 from __future__ import annotations
 
 import json as jsonlib
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from twofold.cli.options import Json, refuse_output
 from twofold.errors import DataError, Set
+from twofold.storage.files import write_whole
+
+if TYPE_CHECKING:
+    from twofold.identity.keys import Identity
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, help="Keys of an entity for a secure sum.")
+app = typer.Typer(no_args_is_help=True, help="Keys of an entity, of a server's operator, or of a person who approves.")
+
+Public = Annotated[Path, typer.Option("--output", "-o", help="File for the public part, such as st-anna.pub.")]
 
 
 @app.command("new")
 def new(
-    entity: Annotated[str, typer.Option(help="This entity's public name, such as st-anna.")],
     keys: Annotated[Path, typer.Option(help="File for the secret keys, such as st-anna.keys. Never leaves.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="File for the public keys, such as st-anna.pub.")],
+    output: Public,
+    entity: Annotated[str | None, typer.Option(help="Public name of an entity, such as st-anna.")] = None,
+    operator: Annotated[str | None, typer.Option(help="Public name of a server's operator.")] = None,
+    person: Annotated[str | None, typer.Option(help="Name of a person who approves releases.")] = None,
+    renew: Annotated[
+        Path | None, typer.Option(help="Earlier keys: new ones for another plan, with the same fingerprint.")
+    ] = None,
+    replace: Annotated[
+        Path | None, typer.Option(help="Earlier keys that are given up: they vouch for the new fingerprint.")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Make an entity's keys for one plan with a secure sum; send the public ones to the author of the plan.
+    """Make secret keys, to sign with and for one secure sum; send the public part to the author of the plan.
 
-    Running it again writes the same public keys. Every plan needs its own keys.
+    Running it again writes the same public part. Every plan with a secure sum needs its own keys: --renew.
     """
+    from twofold.identity.keys import Role
     from twofold.identity.keystore import KeyStore, new_keys
 
+    named = [(role, name) for role, name in zip(Role, (entity, operator, person), strict=True) if name is not None]
+    if len(named) != 1:
+        raise typer.BadParameter("give one name", param_hint="--entity, --operator or --person")
+    if renew is not None and replace is not None:
+        raise typer.BadParameter("give one of them", param_hint="--renew or --replace")
+    ((role, name),) = named
+    refuse_output(output, (keys, renew, replace))
+    _check_place("output", output, f"{name}.pub")
+    _check_place("keys", keys, f"{name}.keys")
+    made = new_keys(keys, name, role, renew=renew, replace=replace)
+    _write(made.text, output)
+    serves = KeyStore(keys).plan_hash
+    if json:
+        typer.echo(jsonlib.dumps(_record(made) | {"keys": keys.name, "public": output.name, "plan": serves}))
+        return
+    typer.echo(f"{output}: public part of the {role} {name}")
+    typer.echo(f"  fingerprint: {made.words}")
+    typer.echo(f"  secret keys in {keys.name}: for you only; never restore an old copy")
+    if role is Role.PERSON:
+        typer.echo("  give the public part to whoever keeps the site's policy")
+    else:
+        typer.echo("  send the public part to the author of the plan, and read them the fingerprint over the phone")
+    if serves is not None:
+        typer.echo(f"note: these keys serve plan {serves[:12]}; for another, make new ones with --renew", err=True)
+
+
+@app.command("show")
+def show(
+    file: Annotated[Path, typer.Argument(help="A public part, a roster, or a file of secret keys.")],
+    json: Json = False,
+) -> None:
+    """Print names and fingerprints. Of secret keys, prints the public part only."""
+    every = _identities(file)
+    if json:
+        typer.echo(jsonlib.dumps([_record(one) for one in every], indent=2))
+        return
+    for one in every:
+        typer.echo(f"{one.name} ({one.role})")
+        typer.echo(f"  fingerprint: {one.words}")
+        typer.echo(f"  signing key: {one.sign.hex()}")
+        if one.replaces:
+            typer.echo(f"  replaces the key {one.replaces.hex()}, which vouches for it")
+
+
+@app.command("revoke")
+def revoke(
+    keys: Annotated[Path, typer.Option(help="The secret keys that must not be used any more.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File for the statement, such as st-anna.revoked.")],
+    json: Json = False,
+) -> None:
+    """Withdraw a key: a signed statement for everybody who holds its public part. For lost or stolen keys."""
+    from twofold.identity.keystore import KeyStore
+
     refuse_output(output, (keys,))
-    _check_place("output", output, f"{entity}.pub")
-    _check_place("keys", keys, f"{entity}.keys")
-    made = new_keys(keys, entity)
-    if output.exists() and output.read_bytes() != made.text.encode():
+    _check_place("output", output, "st-anna.revoked")
+    store = KeyStore(keys)
+    made = store.revocation()
+    _write(made.text, output)
+    if json:
+        typer.echo(jsonlib.dumps({"name": store.identity.name, "sign": made.sign.hex(), "file": output.name}))
+        return
+    typer.echo(f"{output}: the key of {store.identity.name} is withdrawn")
+    typer.echo("  send it to everybody who has its public part; plan new, agree, join and coordinate take --revoked")
+
+
+def _identities(file: Path) -> list[Identity]:
+    from twofold.errors import BadPlan
+    from twofold.identity.keystore import KeyStore
+    from twofold.identity.roster import Roster
+
+    try:
+        return [KeyStore(file).identity]
+    except BadPlan:
+        return Roster.identities(file)
+
+
+def _record(one: Identity) -> dict[str, Any]:
+    return {"name": one.name, "role": one.role.value, "fingerprint": one.words, "sign": one.sign.hex()}
+
+
+def _write(text: str, output: Path) -> None:
+    if output.exists() and output.read_bytes() != text.encode():
         raise DataError(
             "{parameter} names a file that already exists.",
             found=output.name,
             fix="choose another name, or remove that file",
             parameter="output",
         )
-    made.write(output)
-    serves = KeyStore(keys).plan_hash
-    if json:
-        record = {"entity": entity, "keys": keys.name, "public": output.name, "hash": made.hash, "plan": serves}
-        typer.echo(jsonlib.dumps(record))
-        return
-    typer.echo(f"{output}: public keys of {entity}, fingerprint {made.hash[:16]}")
-    typer.echo(f"  secret keys in {keys.name}: for you and for one plan only; never restore an old copy")
-    typer.echo("  send the public file to the author of the plan, and read them the fingerprint over the phone")
-    if serves is not None:
-        typer.echo(f"note: these keys serve plan {serves[:12]}; another plan needs another file for --keys", err=True)
+    write_whole(output, text.encode())
 
 
 def _check_place(parameter: str, path: Path, name: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 from rich.console import Console
@@ -15,11 +15,17 @@ from twofold.data.catalog import Catalog
 from twofold.data.ratings import Ratings
 from twofold.data.read import DuplicateRule, UnknownRule, read_ratings
 from twofold.errors import CatalogError, DataError, LedgerBroken, PlanMismatch, Set
+from twofold.federation.messages import roster_of
 from twofold.federation.plan import Plan
 from twofold.federation.plan_file import catalog_path, read_toml
 from twofold.privacy.ledger import Ledger
 
+if TYPE_CHECKING:
+    from twofold.federation.agreement import Agreements
+    from twofold.identity.keystore import KeyStore
+
 __all__ = [
+    "AgreementsOption",
     "CatalogFile",
     "CatalogOption",
     "DataFile",
@@ -28,8 +34,10 @@ __all__ = [
     "EntityName",
     "ItemColumn",
     "Json",
+    "KeysOption",
     "Local",
     "PlanOption",
+    "RevokedOption",
     "Separator",
     "Strength",
     "UnknownItems",
@@ -39,9 +47,11 @@ __all__ = [
     "bar",
     "listed",
     "missing_features",
+    "open_keys",
     "open_ledger",
     "phases",
     "read_agreed",
+    "read_agreements",
     "read_catalog",
     "read_table",
     "refuse_output",
@@ -184,6 +194,53 @@ def missing_features(path: Path) -> str | None:
     if not isinstance(named, str) or not named:
         return f'{path.stem}.features (and no line file = "{path.stem}.features" in the plan)'
     return None if (path.parent / named).exists() else named
+
+
+KeysOption = Annotated[
+    Path | None, typer.Option("--keys", help="Secret keys (twofold keys new); needed unless the plan is a simulation.")
+]
+AgreementsOption = Annotated[
+    Path | None,
+    typer.Option("--agreements", help="Everybody's agreements to the plan; beside the plan as .agreed by default."),
+]
+RevokedOption = Annotated[
+    list[Path] | None, typer.Option("--revoked", help="A revoked key (twofold keys revoke); repeat for more.")
+]
+
+
+def open_keys(plan: Plan, keys: Path | None, revoked: Sequence[Path] | None = None) -> KeyStore | None:
+    """Open the secret keys of a member of the plan's roster; None for a simulation without a roster."""
+    if plan.roster is None and plan.simulation:
+        return None
+    from twofold.federation.agreement import check_member  # these load the library of ciphers
+    from twofold.identity.keys import Revocation
+    from twofold.identity.keystore import KeyStore
+
+    roster_of(plan)
+    if keys is None:
+        raise PlanMismatch(
+            "{parameter} is missing: messages of this plan are signed; nothing was drawn or spent.",
+            expected="the secret keys whose public part is in the plan's roster",
+            fix=Set("keys", "st-anna.keys"),
+            parameter="keys",
+        )
+    store = KeyStore(keys)
+    check_member(plan, store.identity, [Revocation.read(one) for one in revoked or ()])
+    return store
+
+
+def read_agreements(plan: Plan, path: Path, given: Path | None) -> Agreements | None:
+    """Read everybody's agreements from a file, by default the one beside the plan if there is one."""
+    if plan.simulation:
+        return None
+    from twofold.federation.agreement import Agreements  # loads the library of ciphers
+
+    beside = path.with_suffix(".agreed")
+    if given is None and not beside.exists():
+        return None
+    found = Agreements.read(given or beside)
+    found.check(plan)
+    return found
 
 
 def agreed_name(given: str | None, output: Path, plan: Plan) -> str:

@@ -25,32 +25,23 @@ if TYPE_CHECKING:
     from twofold.features import Features
     from twofold.identity.roster import Roster
 
-__all__ = ["app", "check_features", "check_names", "check_secure", "new_plan_file", "print_notes", "read_roster"]
+__all__ = ["app", "check_features", "check_names", "new_plan_file", "print_notes", "read_roster"]
 
-_NO_KEYS = "a secure sum needs --public-key of every entity"
+_NO_KEYS = "a plan that is not a simulation needs --public-key of every entity and of the operator"
 
 
-def read_roster(paths: Sequence[Path]) -> Roster:
-    """Join the public keys of all entities; refuse a repeated key, or a single one."""
+def read_roster(paths: Sequence[Path], revoked: Sequence[Path] = ()) -> Roster:
+    """Join the public parts of all entities and of the operator; refuse a repeated or a revoked key."""
+    from twofold.identity.keys import Revocation
     from twofold.identity.roster import Roster
 
-    parts = [_public_keys(path) for path in paths]
-    names = [name for part in parts for name in part]
-    roster = Roster.joined(parts)
-    if twice := sorted({name for name in names if names.count(name) > 1}):
+    roster = Roster.joined([_public_keys(path) for path in paths], revoked=[Revocation.read(one) for one in revoked])
+    if not roster.entities or len(roster.operators) != 1:
         raise BadPlan(
-            "the public keys of an entity are given twice.",
-            found=listed(twice),
-            expected="--public-key once for every entity",
-            fix="leave one out, or name the file of the entity that was meant",
-            parameter="public_key",
-        )
-    if len(roster) < 2:
-        raise BadPlan(
-            "a secure sum needs at least two entities.",
-            found=f"the public keys of {listed(names)} only",
-            expected=f"{_NO_KEYS}, two at least",
-            fix="--public-key st-anna.pub --public-key st-bern.pub, and so on; twofold keys new makes them",
+            "the roster needs entities and one operator.",
+            found=f"public parts of {len(roster.entities)} entities and {len(roster.operators)} operators",
+            expected=f"{_NO_KEYS}",
+            fix="--public-key st-anna.pub --public-key coordinator.pub, and so on; twofold keys new makes them",
             parameter="public_key",
         )
     return roster
@@ -68,50 +59,29 @@ def _public_keys(path: Path) -> Roster:
 
 def check_names(roster: Roster, entities: Sequence[str], n_entities: int | None) -> None:
     """Refuse names and numbers of entities that do not match the keys."""
-    if strangers := [name for name in entities if name not in roster]:
+    known = roster.entities
+    if strangers := [name for name in entities if name not in known]:
         raise BadPlan(
             "an entity has no public keys.",
             found=f"--entity {listed(strangers)}",
-            expected=f"names among the keys: {listed(list(roster))}",
+            expected=f"names among the keys: {listed(list(known))}",
             fix="--public-key of that entity too, or no --entity: the keys name the entities",
             parameter="entity",
         )
-    if entities and (rest := [name for name in roster if name not in entities]):
+    if entities and (rest := [name for name in known if name not in entities]):
         raise BadPlan(
             "the entities are not those of the public keys.",
             found=f"keys of {listed(rest)}, without --entity",
             fix="leave --entity out: the keys name the entities",
             parameter="entity",
         )
-    if n_entities is not None and n_entities != len(roster):
+    if n_entities is not None and n_entities != len(known):
         raise BadPlan(
             "the number of public keys differs from the number of entities.",
-            found=f"--n-entities {n_entities}, and {len(roster)} keys",
+            found=f"--n-entities {n_entities}, and {len(known)} keys",
             expected="the public keys of every entity, and no other",
             fix="--public-key of the others too, or leave --n-entities out: the keys are counted",
             parameter="n_entities",
-        )
-
-
-def check_secure(given: Sequence[str], *, keys: bool, counted: bool) -> None:
-    """Refuse options of a secure sum without a secure sum or without known entities."""
-    if keys or not given:
-        return
-    if "survivors" not in given:
-        raise BadPlan(
-            "this option belongs to a secure sum, and the plan has none.",
-            found=", ".join(f"--{name.replace('_', '-')}" for name in given),
-            expected=_NO_KEYS,
-            fix=Set("public_key", "FILE"),
-            parameter="public_key",
-        )
-    if not counted:
-        raise BadPlan(
-            f"{_NO_KEYS}.",
-            found="no key",
-            fix="--public-key st-anna.pub --public-key st-bern.pub, and so on from twofold keys new; --n-entities "
-            "in their place for a plan that is only to be explained or simulated",
-            parameter="public_key",
         )
 
 
@@ -139,7 +109,7 @@ def _notes(plan: Plan, table: Features | None) -> Iterable[str]:
             "Allowed; fill them in if more is publicly known"
         )
     secure = plan.secure
-    if secure is not None and not secure.roster:
+    if plan.roster is None and not plan.simulation:
         yield f"{_NO_KEYS}; without keys this plan can be explained and simulated, not run"
     times = {"--deadline": plan.deadline, "--share-deadline": None if secure is None else secure.share_deadline}
     for option, text in times.items():
@@ -161,7 +131,13 @@ def new_plan_file(
     ] = None,
     public_key: Annotated[
         list[Path] | None,
-        typer.Option(help="Public keys of an entity (twofold keys new), for a secure sum; repeat for all."),
+        typer.Option(help="Public part of an entity or of the operator (twofold keys new); repeat for all."),
+    ] = None,
+    revoked: Annotated[
+        list[Path] | None, typer.Option(help="A revoked key (twofold keys revoke); repeat for more.")
+    ] = None,
+    secure: Annotated[
+        str | None, typer.Option(help="peers: the server sees only the sum of the messages; three visits.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     json: Json = False,
@@ -182,23 +158,25 @@ def new_plan_file(
     chosen = {name: value for name, value in given.items() if value is not None and value is not False}
     secured = {one.name: chosen.pop(one.name) for one in SecureSum.notes() if one.name in chosen}
     counted = chosen.get("n_entities")
-    check_secure(tuple(secured), keys=bool(public_key), counted=bool(counted or entity))
-    roster = None if not public_key else read_roster(public_key)
+    if secure not in (None, "peers"):
+        raise BadPlan("{parameter} is unknown.", found=secure[:20], expected="peers", parameter="secure")
+    roster = None if not public_key else read_roster(public_key, revoked or ())
     if roster is not None:
         check_names(roster, entity or (), counted)
-    number = counted or len(roster or entity or ()) or 1
-    if roster is not None or "survivors" in secured:
-        usual = {"survivors": number - number // 10, "roster": roster or ""}
+    number = counted or len((roster.entities if roster else entity) or ()) or 1
+    if secure or secured:
+        usual = {"survivors": number - number // 10}
         chosen["secure"] = SecureSum(**usual | secured)
     made = Plan(
         catalog=items,
         features=table,
+        roster=roster,
         entities=tuple(entity or ()),
         unit=Unit(holder=unit, entities=unit_entities),  # type: ignore[arg-type]
         **chosen | {"n_entities": number},
     )
     # Not .keys, which is how secret ones are called.
-    beside = {"features_file": file.with_suffix(".features"), "keys_file": file.with_suffix(".roster")}
+    beside = {"features_file": file.with_suffix(".features"), "roster_file": file.with_suffix(".roster")}
     named = {key: path for key, path in beside.items() if _asked(key, table, roster)}
     for path in named.values():
         refuse_output(path, (file, catalog, features, *(public_key or ())))
@@ -209,7 +187,7 @@ def new_plan_file(
     if table is not None:
         save_features(table, beside["features_file"])
     if roster is not None:
-        roster.write(beside["keys_file"])
+        roster.write(beside["roster_file"])
     write_plan(made, file, catalog_file=catalog, **named)
     print_notes(made, table)
     if json:
@@ -218,7 +196,9 @@ def new_plan_file(
         typer.echo(f"Wrote {file.name}: {made.n_items:,} items, plan {made.hash[:12]}.")
         if named:
             typer.echo(f"Beside it, also for every side: {', '.join(path.name for path in named.values())}.")
-        typer.echo(f"Next: read it, agree on it, and see what it means: twofold plan explain {file.name}")
+        typer.echo(f"Next: see what it means: twofold plan explain {file.name}")
+        if roster is not None:
+            typer.echo(f"Then everybody agrees: twofold plan agree {file.name} --keys st-anna.keys")
 
 
 def _option(note: FieldNote) -> inspect.Parameter:
@@ -283,3 +263,60 @@ def show_plan(
 
 
 app.command("explain")(explain_plan)
+
+
+@app.command("agree")
+def agree_plan(
+    file: Annotated[Path, typer.Argument(help="The plan file.")],
+    keys: Annotated[Path, typer.Option(help="Your secret keys, whose public part is in the plan's roster.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File for the agreement, to send to the plan's author.")
+    ] = None,
+    revoked: Annotated[
+        list[Path] | None, typer.Option(help="A revoked key (twofold keys revoke); repeat for more.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Agree to a plan: sign its hash. A plan that is not a simulation starts when everybody it names has agreed.
+
+    `join` and `coordinate` send the agreement. With --output it is also written to a file.
+    """
+    from twofold.federation.agreement import Agreements, check_member, plan_words
+    from twofold.identity.keys import Revocation
+    from twofold.identity.keystore import KeyStore
+
+    plan, store = read_plan(file), KeyStore(keys)
+    members = check_member(plan, store.identity, [Revocation.read(one) for one in revoked or ()])
+    if output is not None:
+        refuse_output(output, (file, keys))
+    signature = store.agree(plan.hash)
+    if output is not None:
+        Agreements(plan.hash, {store.identity.name: signature}).write(output)
+    words = plan_words(plan)
+    if json:
+        record = {"plan": plan.hash, "fingerprint": words, "name": store.identity.name, "members": list(members)}
+        typer.echo(json_module.dumps(record, indent=2))
+        return
+    typer.echo(f"{store.identity.name} agrees to plan {plan.name}, {plan.hash[:12]}")
+    typer.echo(f"  fingerprint: {words}")
+    typer.echo(f"  entities: {listed(list(members.entities))}; operator: {members.operator.name}")
+    typer.echo(f"  written by: {plan.writer}")
+    if output is not None:
+        typer.echo(f"  send {output.name} to the author of the plan")
+
+
+@app.command("agreed")
+def join_agreements(
+    file: Annotated[Path, typer.Argument(help="The plan file.")],
+    parts: Annotated[list[Path], typer.Argument(help="Agreements from everybody (twofold plan agree --output).")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File for all agreements, such as plan.agreed.")],
+) -> None:
+    """Join everybody's agreements into one file to hand out with the plan; it saves everybody one visit."""
+    from twofold.federation.agreement import Agreements
+
+    refuse_output(output, (file, *parts))
+    plan = read_plan(file)
+    every = Agreements.joined([Agreements.read(one) for one in parts])
+    every.check(plan)
+    every.write(output)
+    typer.echo(f"{output}: all {len(every)} agreements to plan {plan.hash[:12]}")

@@ -9,12 +9,14 @@ from typing import Annotated, Any, Literal, cast
 import typer
 
 from twofold.cli.options import (
+    AgreementsOption,
     CatalogOption,
     DataOption,
     Duplicates,
     EntityName,
     ItemColumn,
     Json,
+    KeysOption,
     Local,
     PlanOption,
     Separator,
@@ -23,8 +25,10 @@ from twofold.cli.options import (
     UserColumn,
     ValueColumn,
     agreed_name,
+    open_keys,
     open_ledger,
     read_agreed,
+    read_agreements,
     read_catalog,
     read_table,
     refuse_output,
@@ -33,7 +37,7 @@ from twofold.cli.options import (
 from twofold.cli.render import shell_words
 from twofold.cli.steps import not_taken
 from twofold.entity.agent import Entity
-from twofold.errors import NotReady, PlanMismatch, Run
+from twofold.errors import NotReady, PlanMismatch, Run, Set
 from twofold.federation.factors import ItemFactors, save_factors
 from twofold.federation.folder import EntityFolder
 from twofold.federation.mailbox import ROUNDS, NothingYet
@@ -56,6 +60,8 @@ def release(
             "--output", "-o", help="The message, such as st-anna.round1, or an outbox folder (with --entity)."
         ),
     ],
+    keys: KeysOption = None,
+    agreements: AgreementsOption = None,
     entity: EntityName = None,
     catalog: CatalogOption = None,
     user: UserColumn = "user",
@@ -77,7 +83,7 @@ def release(
 
     Running it again writes the same bytes and spends nothing.
     """
-    refuse_output(output, (plan, data, catalog), ledger=ledger)
+    refuse_output(output, (plan, data, catalog, keys), ledger=ledger)
     agreed = read_agreed(plan)
     if agreed.secure is not None:
         raise PlanMismatch(
@@ -91,10 +97,12 @@ def release(
     name = agreed_name(entity, output, agreed)
     columns = {"user": user, "item": item, "value": value, "separator": separator}
     table = read_table(data, agreed, items, duplicates=duplicates, unknown_items=unknown_items, **columns)
-    Entity(name, table, agreed)  # refuses what does not fit before a ledger is made
+    open_keys(agreed, keys)
+    every = read_agreements(agreed, plan, agreements)
+    Entity(name, table, agreed, keys=keys, agreements=every).check_keys()  # before a ledger is made
     book = open_ledger(ledger, agreed, name, new=new_ledger)
     with shell_words():
-        message = Entity(name, table, agreed, ledger=book, version=version).release()
+        message = Entity(name, table, agreed, ledger=book, version=version, keys=keys, agreements=every).release()
     if output.is_dir():
         EntityFolder(output, output, agreed).submit(ROUNDS, message.data, entity=name)
     else:
@@ -132,13 +140,22 @@ def factorize(
     messages: Annotated[list[Path], typer.Argument(help="The entities' messages (*.round1), in any order.")],
     plan: PlanOption,
     output: Annotated[Path, typer.Option("--output", "-o", help="File for the item factors, such as items.round2.")],
+    keys: KeysOption = None,
+    agreements: AgreementsOption = None,
     json: Json = False,
 ) -> None:
-    """Combine the entities' messages into shared item factors. Reads no data."""
-    refuse_output(output, (*messages, plan))
+    """Combine the entities' messages into shared item factors, signed by the operator. Reads no data."""
+    refuse_output(output, (*messages, plan, keys))
     agreed = read_agreed(plan)
+    store = open_keys(agreed, keys)
+    if read_agreements(agreed, plan, agreements) is None and not agreed.simulation:
+        raise NotReady(
+            "everybody's agreements to the plan are missing; nothing is published.",
+            fix=Set("agreements", "plan.agreed"),
+            parameter="agreements",
+        )
     factors = Server(agreed).factorize(messages)
-    save_factors(factors, output, agreed)
+    save_factors(factors, output, agreed, signer=None if store is None else store.signer)
     _print_factors(factors, output, json=json)
 
 

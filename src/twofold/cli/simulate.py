@@ -32,12 +32,12 @@ from twofold.cli.options import (
 )
 from twofold.data.read import DuplicateRule, UnknownRule
 from twofold.errors import TransportError
-from twofold.federation.factors import save_factors
 from twofold.federation.plan import Plan
 from twofold.federation.plan_file import catalog_path, write_plan
 from twofold.federation.tables import save_features
 from twofold.simulation import Simulated, read_federation
 from twofold.simulation import simulate as run_simulation
+from twofold.storage.files import write_whole
 
 __all__ = ["simulate"]
 
@@ -111,22 +111,21 @@ def _save(done: Simulated, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise TransportError("cannot create the output folder.", found=f"{folder.name}: {error.strerror}") from None
-    save_factors(done.factors, folder / "items.round2", done.plan)
+    write_whole(folder / "items.round2", done.published)
     for label, model in done.models.items():
         model.save(folder / f"{done.names[label]}.model")
 
 
 def _save_plan(plan: Plan, folder: Path, catalog: Path | None) -> None:
-    """Write the plan with the keys of a secure sum; the factors belong to it."""
-    assert plan.secure is not None
-    assert plan.secure.keys is not None
-    plan.secure.keys.write(folder / "plan.roster")
+    """Write the plan with its roster; the factors belong to it."""
+    assert plan.members is not None
+    plan.members.write(folder / "plan.roster")
     table = plan.features_table
     if table is not None:
         save_features(table, folder / "plan.features")
     features = None if table is None else folder / "plan.features"
     write_plan(
-        plan, folder / "plan.toml", catalog_file=catalog, features_file=features, keys_file=folder / "plan.roster"
+        plan, folder / "plan.toml", catalog_file=catalog, features_file=features, roster_file=folder / "plan.roster"
     )
 
 

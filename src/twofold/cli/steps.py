@@ -13,6 +13,7 @@ __all__ = ["ARRIVING", "NOT_YET", "PUBLISHED", "SENT", "not_taken"]
 NOT_YET: Final = 3
 #: What an entity sends in each step.
 SENT: Final = {
+    StepId.AGREE: "the agreement",
     StepId.ROUNDS: "the message",
     StepId.KEYS: "key shares",
     StepId.MASKED: "the masked message",
@@ -20,6 +21,7 @@ SENT: Final = {
 }
 #: What the server publishes in each step.
 PUBLISHED: Final = {
+    StepId.AGREE: "everybody's agreements",
     StepId.ROUNDS: "the item factors",
     StepId.KEYS: "the list of those who shared keys",
     StepId.MASKED: "the list of messages in the sum",
@@ -27,6 +29,7 @@ PUBLISHED: Final = {
 }
 #: What arrives at the server in each step, when the step closes, and what comes after it.
 ARRIVING: Final = {
+    StepId.AGREE: ("entities agreed", "all have agreed to the plan", "; messages come then"),
     StepId.ROUNDS: ("entities answered", "all have answered", ""),
     StepId.KEYS: ("key shares arrived", "all have shared keys", "; messages and answers come then"),
     StepId.MASKED: ("messages arrived", "all who shared keys have sent a message", "; answers come then"),

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from twofold.checks import check_entity_name
 from twofold.data.bounds import Bounds
 from twofold.data.ratings import Ratings
-from twofold.errors import BudgetExceeded, DataError, NotForRealUse, PlanMismatch, PrivacyError
+from twofold.errors import BudgetExceeded, DataError, NotForRealUse, NotReady, PlanMismatch, PrivacyError, Run
 from twofold.federation.factors import ItemFactors
-from twofold.federation.messages import ReleaseMessage, decode_release, encode_release, message_limit
+from twofold.federation.messages import ReleaseMessage, decode_release, encode_release, message_limit, roster_of
 from twofold.federation.plan import Plan
 from twofold.privacy.budget import ApproxDP, PureDP
 from twofold.privacy.events import Event, NonPrivateEvent, flatten, is_seeded
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from twofold.entity.adapt import Local, Strength
     from twofold.entity.model import Model
     from twofold.entity.secure import Masks, SecurePart
-    from twofold.secure_sum import Keys
+    from twofold.federation.agreement import Agreements
+    from twofold.identity.keys import Secrets
+    from twofold.identity.keystore import KeyStore
 
 __all__ = ["Entity", "LedgerCharge", "NewLedger", "describe", "open_account"]
 
@@ -161,8 +163,10 @@ class Entity:
         Public version of the data; with the plan, the key of the release. Chosen without looking at the data.
     rng : int or Source, optional
         Repeatable noise, for simulations only; the operating system's randomness by default.
-    keys : path or Keys, optional
-        The entity's secret keys (`new_keys`), for a plan with a secure sum; in memory for simulations only.
+    keys : path or Secrets, optional
+        The entity's secret keys (`new_keys`), for a plan with a roster; for a secure sum in memory in simulations only.
+    agreements : path, bytes or Agreements, optional
+        Everybody's agreements to the plan. A plan that is not a simulation releases nothing without them.
 
     Paper
     -----
@@ -199,7 +203,8 @@ class Entity:
         ledger: str | PathLike[str] | Ledger | None = None,
         version: str = "1",
         rng: int | Source | None = None,
-        keys: str | PathLike[str] | Keys | None = None,
+        keys: str | PathLike[str] | Secrets | None = None,
+        agreements: str | PathLike[str] | bytes | Agreements | None = None,
     ) -> None:
         self.name = check_entity_name(name)
         self.plan = _checked_plan(plan)
@@ -208,6 +213,10 @@ class Entity:
         self._ledger = ledger
         self._source = source(rng)
         self._keys = keys
+        self._store_made: KeyStore | None = None
+        self._agreements: Agreements | None = None
+        if agreements is not None:
+            self.start(agreements)
         self._made: bytes | None = None
         self._part_made: SecurePart | None = None
         if plan.entities and name not in plan.entities:
@@ -235,6 +244,49 @@ class Entity:
         """Whether this entity is in the lists that the server of a secure sum has published so far."""
         return self._part().listed(participants, survivors)
 
+    def check_keys(self) -> None:
+        """Refuse secret keys that are missing, somebody else's, or unfit for a secure sum; changes nothing."""
+        if self.plan.roster is not None:
+            self._store()
+        if self.plan.secure is not None:
+            self._part()
+
+    @property
+    def started(self) -> bool:
+        """Whether everybody's agreements are known here, or none are needed."""
+        return self.plan.simulation or self._agreements is not None
+
+    def agreement(self) -> bytes:
+        """Give the entity's agreement to the plan, which a person has signed before: `twofold plan agree`.
+
+        Raises
+        ------
+        NotReady
+            Nobody here has agreed to this plan.
+        """
+        from twofold.federation.agreement import encode_agreement  # loads the library of ciphers
+
+        signature = self._store().agreement(self.plan.hash)
+        if signature is None:
+            raise NotReady(
+                "nobody here has agreed to this plan; nothing was sent.",
+                expected=f"an agreement to plan {self.plan.hash[:12]}",
+                fix=Run("plan agree plan.toml --keys " + f"{self.name}.keys"),
+                parameter="agreements",
+            )
+        return encode_agreement(signature, self.plan, entity=self.name, signer=self._store().signer)
+
+    def start(self, agreements: str | PathLike[str] | bytes | Agreements) -> None:
+        """Take everybody's agreements, as published or from a file; refuse them unless they are complete."""
+        from twofold.federation.agreement import Agreements, decode_agreed  # loads the library of ciphers
+
+        if isinstance(agreements, bytes):
+            self._agreements = decode_agreed(agreements, self.plan)
+            return
+        found = agreements if isinstance(agreements, Agreements) else Agreements.read(agreements)
+        found.check(self.plan)
+        self._agreements = found
+
     def share(self) -> bytes:
         """Give the entity's key shares, the first step of a secure sum. They carry no data and cost nothing.
 
@@ -242,7 +294,10 @@ class Entity:
         ------
         PlanMismatch
             The plan has no secure sum, or the keys are those of another plan or another name.
+        NotReady
+            Not everybody has agreed to the plan, or nobody here has confirmed its fingerprint.
         """
+        self._refuse_before_start()
         return self._part().shares()
 
     def answer(self, survivors: bytes | str | PathLike[str], participants: bytes | str | PathLike[str]) -> bytes:
@@ -274,6 +329,8 @@ class Entity:
         ------
         NotForRealUse
             Seeded noise, or no ledger, in a plan that is not a simulation.
+        NotReady
+            Not everybody has agreed to the plan.
         BudgetExceeded
             The ledger has no room for this plan. Nothing was drawn.
 
@@ -289,6 +346,7 @@ class Entity:
         Algorithm 2, line 2.
         """
         self._refuse_what_is_not_real()
+        self._refuse_before_start()
         part = None if self.plan.secure is None else self._part()
         masks = None if part is None else part.masks(participants)
         message = decode_release(self._bytes(masks), self.plan)
@@ -357,11 +415,49 @@ class Entity:
                 parameter="ledger",
             )
 
+    def _refuse_before_start(self) -> None:
+        """Refuse anything that leaves before everybody has agreed; a real plan without a roster has nobody to agree."""
+        if self.plan.simulation:
+            return
+        roster_of(self.plan)
+        if self._agreements is None:
+            raise NotReady(
+                "everybody's agreements to the plan are missing; nothing was drawn.",
+                expected=f"signatures of plan {self.plan.hash[:12]} by all whom it names",
+                fix=("Entity(..., agreements=...)", Run("join")),
+                parameter="agreements",
+            )
+
+    def _store(self) -> KeyStore:
+        """The entity's secret keys, which must be those of the roster."""
+        from twofold.identity.keystore import KeyStore  # loads the library of ciphers, which other plans do without
+
+        if self._store_made is None:
+            if self._keys is None:
+                raise PlanMismatch(
+                    "the plan has a roster, and the entity's secret keys are missing.",
+                    fix=f'Entity(..., keys="{self.name}.keys"), or --keys {self.name}.keys',
+                    parameter="keys",
+                )
+            store = KeyStore(self._keys)
+            if roster_of(self.plan).entities.get(self.name) != store.identity:
+                raise PlanMismatch(
+                    "the keys are not those that the plan lists under this name.",
+                    found=f"keys of {store.identity.name}",
+                    expected=f"the keys with which {self.name} enrolled",
+                    fix="use the right key file, or ask for a plan with the right roster",
+                    parameter="keys",
+                )
+            self._store_made = store
+        return self._store_made
+
     def _part(self) -> SecurePart:
         from twofold.entity.secure import SecurePart  # loads the library of ciphers, which other plans do without
+        from twofold.federation.key_messages import secure_terms
 
         if self._part_made is None:
-            self._part_made = SecurePart(self.name, self.plan, self._keys, version=self.version)
+            secure_terms(self.plan)
+            self._part_made = SecurePart(self.name, self.plan, self._store(), version=self.version)
         return self._part_made
 
     def _bytes(self, masks: Masks | None = None) -> bytes:
@@ -389,7 +485,8 @@ class Entity:
                 parameter="event",
             )
         content = drawn.value if masks is None else masks.hide(drawn.value)
-        return encode_release(content, entity=self.name, plan=self.plan)
+        signer = None if self.plan.roster is None else self._store().signer
+        return encode_release(content, entity=self.name, plan=self.plan, signer=signer)
 
 
 def bounded(ratings: Ratings, plan: Plan) -> Ratings:

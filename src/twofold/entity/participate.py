@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from twofold.entity.agent import Entity
 from twofold.errors import RoundClosed
 from twofold.federation.mailbox import (
+    AGREE,
     ANSWERS,
     KEYS,
     MASKED,
@@ -98,12 +99,15 @@ def act(entity: Entity, published: Mapping[StepId, bytes | None], submitted: Set
     -------
     Everything to be sent is stored first (ledger, key store) and given again byte for byte, so a kill between any two
     calls costs nothing. An entity that is too late for a list draws nothing and spends nothing: the list of survivors
-    is looked for before anything is drawn. It still gets the item factors.
+    is looked for before anything is drawn. It still gets the item factors. In a real plan nothing but the agreement
+    leaves before everybody has agreed.
 
     Paper
     -----
     Algorithm 2, line 2.
     """
+    if not entity.plan.simulation and (due := _begin(entity, published, submitted)) is not None:
+        return due
     if entity.plan.secure is None:
         if StepId.ROUNDS not in submitted:
             return Send(step=ROUNDS, data=entity.release().data)
@@ -127,6 +131,18 @@ def act(entity: Entity, published: Mapping[StepId, bytes | None], submitted: Set
     if StepId.ANSWERS not in submitted:
         return Send(step=ANSWERS, data=entity.answer(survivors, participants))
     return _finish(ANSWERS, published)
+
+
+def _begin(entity: Entity, published: Mapping[StepId, bytes | None], submitted: Set[StepId]) -> Deed | None:
+    """Agree to a real plan, and wait until everybody has; None once the rounds may start."""
+    if StepId.AGREE not in submitted:
+        return Send(step=AGREE, data=entity.agreement())
+    agreed = published.get(StepId.AGREE)
+    if not entity.started:
+        if agreed is None:
+            return Wait(step=AGREE)
+        entity.start(agreed)
+    return None
 
 
 def _finish(last: Step, published: Mapping[StepId, bytes | None], *, dropped: bool = False) -> Deed:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from twofold.errors import BadParameter, NotForRealUse, NotReady, PlanMismatch
+from twofold.errors import BadParameter, NotForRealUse, NotReady, PlanMismatch, Run
+from twofold.federation.bodies import body_limit
 from twofold.federation.key_messages import (
     ROOM,
     Participants,
     Survivors,
-    body_limit,
     decode_answer,
     decode_participants,
     decode_survivors,
@@ -87,7 +87,7 @@ class SecurePart:
         As enrolled.
     plan : Plan
         With a secure sum.
-    keys : path or Keys
+    store : KeyStore
         The entity's secret keys; in memory for simulations only.
     version : str
         Public name of the state of the data; the keys serve one.
@@ -97,30 +97,32 @@ class SecurePart:
     What was masked and answered must be remembered longer than a process lives, so keys of a real plan are in a file.
     """
 
-    def __init__(self, name: str, plan: Plan, keys: str | PathLike[str] | Keys | None, *, version: str = "1") -> None:
-        self.name, self.plan, self.terms, self.version = name, plan, secure_terms(plan), version
-        if keys is None:
-            raise PlanMismatch(
-                "the plan has a secure sum, and the entity's secret keys are missing.",
-                fix=f'Entity(..., keys="{name}.keys"), or --keys {name}.keys',
-                parameter="keys",
-            )
-        if isinstance(keys, Keys) and not plan.simulation:
+    def __init__(self, name: str, plan: Plan, store: KeyStore, *, version: str = "1") -> None:
+        self.name, self.plan, self.terms, self.version, self.store = name, plan, secure_terms(plan), version, store
+        if store.in_memory and not plan.simulation:
             raise NotForRealUse(
                 "keys in memory do not remember which list they answered; nothing was shared.",
                 expected="the file of secret keys",
                 fix=f'new_keys("{name}.keys", "{name}"), the plan with these, then Entity(..., keys="{name}.keys")',
                 parameter="keys",
             )
-        self.store = KeyStore(keys)
         self.terms.own(self.store.keys, name)
         self._list: tuple[bytes, Participants] | None = None
         self._survivors: tuple[bytes, Survivors] | None = None
 
     def shares(self) -> bytes:
         """Give the sealed shares; the same bytes every time."""
+        if not self.plan.simulation and not self.store.confirmed(self.plan.hash):
+            raise NotReady(
+                "nobody here has confirmed the plan's fingerprint; nothing was shared.",
+                expected="its twelve words, compared with people you know at other entities: a plan's writer who"
+                " invents the other participants reads your message",
+                fix=Run("join --confirm"),
+                parameter="confirm",
+            )
         self.store.bind(self.plan.hash, self.version)
-        return encode_shares(share_secrets(self.store.keys, self.name, self.terms), self.plan)
+        shares = share_secrets(self.store.keys, self.name, self.terms)
+        return encode_shares(shares, self.plan, signer=self.store.signer)
 
     def masks(self, participants: Given | None) -> Masks:
         """Get masks for the participants."""
@@ -165,7 +167,7 @@ class SecurePart:
             lists.survivors,
             already=None if before is None else decode_answer(before, self.plan).content,
         )
-        return self.store.keep_answer(encode_answer(made, self.plan))
+        return self.store.keep_answer(encode_answer(made, self.plan, signer=self.store.signer))
 
     def _participants(self, given: Given) -> Participants:
         """Read the list of those who shared keys; long lists are slow, so it is read once."""

@@ -1,7 +1,4 @@
-r"""Item factors: the server sends them back once, and nothing changes them afterwards.
-
-Round 2: the server's item factors as bytes and back.
-"""
+"""Item factors, as arrays and as bytes: the server sends them back once, and nothing changes them afterwards."""
 
 from __future__ import annotations
 
@@ -9,20 +6,19 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twofold.errors import BadMessage, BadNumber, BadShape, FactorsChanged, NotForRealUse, PlanMismatch
-from twofold.federation.messages import FACTORS, check_header, common_record, note_of
+from twofold.federation.messages import FACTORS, check_header, check_signed, common_record, note_of
 from twofold.federation.plan import Plan
 from twofold.storage.container import (
     LARGEST_HEADER,
     Container,
     Layout,
     as_bytes,
-    check_seal,
     field,
     finite,
     open_container,
@@ -30,6 +26,9 @@ from twofold.storage.container import (
     unpack,
 )
 from twofold.storage.files import read_limited, write_whole
+
+if TYPE_CHECKING:
+    from twofold.storage.signing import SigningKey
 
 __all__ = [
     "MOST_PATTERNS",
@@ -171,7 +170,7 @@ _MOST_ENTITIES: Final = 10_000_000
 _ROUNDING: Final = 1e-6
 
 
-def encode_factors(factors: ItemFactors, plan: Plan) -> bytes:
+def encode_factors(factors: ItemFactors, plan: Plan, *, signer: SigningKey | None = None) -> bytes:
     """Write the item factors; equal content gives equal bytes.
 
     Examples
@@ -208,7 +207,7 @@ def encode_factors(factors: ItemFactors, plan: Plan) -> bytes:
     }
     if factors.patterns is not None and factors.strengths is not None and factors.squares is not None:
         arrays |= {"patterns": factors.patterns, "strengths": factors.strengths, "squares": factors.squares}
-    data = pack_sealed(record, arrays)
+    data = pack_sealed(record, arrays, signer=signer)
     decode_factors(data, plan)
     return data
 
@@ -231,7 +230,7 @@ def decode_factors(data: bytes, plan: Plan) -> ItemFactors:
     private, note = _check_private(field(record, "private", bool), plan), note_of(record)
     users, entities = _counts(record)
     arrays = unpack(data, container, _layouts(container, plan))
-    check_seal(data, record)
+    check_signed(data, record, plan)
     _check_values(arrays, plan)
     return ItemFactors(
         plan=plan.hash,
@@ -244,9 +243,11 @@ def decode_factors(data: bytes, plan: Plan) -> ItemFactors:
     )
 
 
-def save_factors(factors: ItemFactors, path: str | PathLike[str], plan: Plan) -> None:
+def save_factors(
+    factors: ItemFactors, path: str | PathLike[str], plan: Plan, *, signer: SigningKey | None = None
+) -> None:
     """Write the item factors to a file, completely or not at all."""
-    write_whole(path, encode_factors(factors, plan))
+    write_whole(path, encode_factors(factors, plan, signer=signer))
 
 
 def load_factors(path: str | PathLike[str], plan: Plan) -> ItemFactors:

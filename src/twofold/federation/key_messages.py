@@ -6,9 +6,7 @@ r"""The key messages of a secure sum: they carry shares of masks and lists of na
     entity: round 1 (masked) ──> server: survivors    whose messages are in the sum
     entity: answer ──> server: round 2       the item factors, once the masks are off
 
-The body of each is canonical JSON in an array of bytes: with two hundred entities it is longer than a header may be.
-
-The terms of a plan's secure sum: keys, numbers and the modulus, all from public numbers.
+The terms of a plan's secure sum (keys, numbers and the modulus) follow from public numbers.
 """
 
 from __future__ import annotations
@@ -16,33 +14,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Final
 
 from twofold.errors import BadMessage, BadPlan, PlanMismatch
-from twofold.federation.messages import ANSWER, ROLL, SHARES, SURVIVORS, check_entity, check_header, common_record
+from twofold.federation.bodies import decode_body, encode_body
+from twofold.federation.messages import ANSWER, ROLL, SHARES, SURVIVORS, check_entity, roster_of
 from twofold.federation.plan import Plan
 from twofold.secure_sum import SharesMessage, UnmaskMessage, check_shares
 from twofold.secure_sum.terms import Terms
-from twofold.storage.container import (
-    LARGEST_HEADER,
-    Layout,
-    as_bytes,
-    canonical_json,
-    check_seal,
-    open_container,
-    pack_sealed,
-    parse_json,
-    unpack,
-)
+
+if TYPE_CHECKING:
+    from twofold.storage.signing import SigningKey
 
 __all__ = [
     "Answer",
     "Participants",
     "Shares",
     "Survivors",
-    "body_limit",
     "decode_answer",
     "decode_participants",
     "decode_shares",
@@ -54,9 +42,6 @@ __all__ = [
     "modulus_bits",
     "secure_terms",
 ]
-
-# A sealed pair of shares, or a share, with the name it is for, in JSON.
-_PER_PAIR: Final = 512
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,27 +80,27 @@ class Answer:
     content: UnmaskMessage = field(repr=False)
 
 
-def encode_shares(content: SharesMessage, plan: Plan) -> bytes:
+def encode_shares(content: SharesMessage, plan: Plan, *, signer: SigningKey | None = None) -> bytes:
     """Write an entity's shares."""
-    return _encode(SHARES, plan, content.to_record(), entity=content.sender)
+    return encode_body(SHARES, plan, content.to_record(), entity=content.sender, signer=signer)
 
 
 def decode_shares(data: bytes, plan: Plan) -> Shares:
     """Read an entity's shares, if they are complete and for this plan."""
-    record, body = _decode(data, plan, SHARES)
+    record, body = decode_body(data, plan, SHARES)
     content = SharesMessage.from_record(body)
     check_shares(content, secure_terms(plan))
     return Shares(entity=_same(check_entity(record, plan), content.sender), content=content)
 
 
-def encode_participants(shares: Mapping[str, SharesMessage], plan: Plan) -> bytes:
+def encode_participants(shares: Mapping[str, SharesMessage], plan: Plan, *, signer: SigningKey | None = None) -> bytes:
     """Write who shared, with the sealed shares of each."""
-    return _encode(ROLL, plan, {"shares": [shares[name].to_record() for name in sorted(shares)]})
+    return encode_body(ROLL, plan, {"shares": [shares[name].to_record() for name in sorted(shares)]}, signer=signer)
 
 
 def decode_participants(data: bytes, plan: Plan) -> Participants:
     """Read who shared; too few, or a name that the plan does not know, is refused."""
-    body, terms = _decode(data, plan, ROLL)[1], secure_terms(plan)
+    body, terms = decode_body(data, plan, ROLL)[1], secure_terms(plan)
     every = [SharesMessage.from_record(one) for one in _listed(body, "shares")]
     for one in every:
         check_shares(one, terms)
@@ -123,63 +108,31 @@ def decode_participants(data: bytes, plan: Plan) -> Participants:
     return Participants(shares={one.sender: one for one in every})
 
 
-def encode_survivors(present: Sequence[str], survivors: Sequence[str], plan: Plan) -> bytes:
+def encode_survivors(
+    present: Sequence[str], survivors: Sequence[str], plan: Plan, *, signer: SigningKey | None = None
+) -> bytes:
     """Write whose messages are in the sum."""
-    return _encode(SURVIVORS, plan, {"present": sorted(present), "survivors": sorted(survivors)})
+    return encode_body(SURVIVORS, plan, {"present": sorted(present), "survivors": sorted(survivors)}, signer=signer)
 
 
 def decode_survivors(data: bytes, plan: Plan) -> Survivors:
     """Read whose messages are in the sum; a list below the plan's floor is refused."""
-    body = _decode(data, plan, SURVIVORS)[1]
+    body = decode_body(data, plan, SURVIVORS)[1]
     present, survivors = (tuple(_listed(body, name)) for name in ("present", "survivors"))
     secure_terms(plan).check_survivors(present, survivors)
     return Survivors(present=present, survivors=survivors)
 
 
-def encode_answer(content: UnmaskMessage, plan: Plan) -> bytes:
+def encode_answer(content: UnmaskMessage, plan: Plan, *, signer: SigningKey | None = None) -> bytes:
     """Write an entity's answer."""
-    return _encode(ANSWER, plan, content.to_record(), entity=content.sender)
+    return encode_body(ANSWER, plan, content.to_record(), entity=content.sender, signer=signer)
 
 
 def decode_answer(data: bytes, plan: Plan) -> Answer:
     """Read an entity's answer; its shares are checked when the masks are removed."""
-    record, body = _decode(data, plan, ANSWER)
+    record, body = decode_body(data, plan, ANSWER)
     content = UnmaskMessage.from_record(body)
     return Answer(entity=_same(check_entity(record, plan), content.sender), content=content)
-
-
-def body_limit(plan: Plan, *, everybody: bool = False) -> int:
-    """Most bytes of a key message: of one entity, or of all entities in one.
-
-    Examples
-    --------
-    >>> from twofold.federation.plan import CatalogKey
-    >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=3), feedback="counts", bound=5, max_items=2)
-    >>> body_limit(plan.with_(n_entities=205)) < body_limit(plan.with_(n_entities=205), everybody=True)
-    True
-    """
-    entities = plan.expected_entities
-    return 8 + LARGEST_HEADER + _PER_PAIR * (entities + 8) * (entities if everybody else 1)
-
-
-def _encode(schema: str, plan: Plan, body: Mapping[str, Any], *, entity: str | None = None) -> bytes:
-    record = common_record(schema, plan) | ({} if entity is None else {"entity": entity})
-    text = canonical_json(body).encode()
-    return pack_sealed(record, {"body": np.frombuffer(text, dtype=np.uint8)})
-
-
-def _decode(data: bytes, plan: Plan, schema: str) -> tuple[Mapping[str, Any], dict[str, Any]]:
-    data = as_bytes(data, body_limit(plan, everybody=schema == ROLL))
-    container = open_container(data)
-    check_header(container.record, plan, schema=schema)
-    shape = container.layouts["body"].shape if "body" in container.layouts else ()
-    layout = Layout(dtype="U8", shape=(shape[0] if len(shape) == 1 else 0,))
-    arrays = unpack(data, container, {"body": layout})
-    check_seal(data, container.record)
-    try:
-        return container.record, parse_json(arrays["body"].tobytes().decode())
-    except UnicodeDecodeError:
-        raise BadMessage("the body of the message is not text.", parameter="body") from None
 
 
 def _listed(body: Mapping[str, Any], name: str) -> list[Any]:
@@ -248,19 +201,13 @@ def secure_terms(plan: Plan) -> Terms:
             fix="Plan(..., secure=SecureSum(survivors=...))",
             parameter="secure",
         )
-    if plan.secure.keys is None:
-        raise PlanMismatch(
-            "the list of public keys is missing.",
-            expected=f"the list with hash {plan.secure.roster[:12]}" if plan.secure.roster else "enrolled keys",
-            fix="put the list of keys where the plan file expects it; twofold plan new --public-key makes one",
-            parameter="secure.roster",
-        )
+    members = roster_of(plan)
     return Terms(
         context=bytes.fromhex(plan.hash),
-        roster=plan.secure.keys,
+        roster=members.sums,
         threshold=plan.secure.answers,
         least_survivors=plan.secure.survivors,
-        least_present=plan.secure.least_present(len(plan.secure.keys)),
+        least_present=plan.secure.least_present(len(members.entities)),
         colluders=plan.secure.colluders,
         bits=modulus_bits(plan),
     )

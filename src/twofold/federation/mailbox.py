@@ -1,7 +1,8 @@
 """The steps of a federation: in each, every entity sends one message up, and the server publishes one down.
 
 A plain federation has one step, the two rounds. A secure sum has three: key shares up and the participants down, masked
-numbers up and the survivors down, answers up and the item factors down. Mailboxes and coordinators work on any of them.
+numbers up and the survivors down, answers up and the item factors down. A plan that is not a simulation has one before
+these: agreements up, and all agreements down. Mailboxes and coordinators work on any of them.
 
 A transport is a mailbox: it carries an entity's messages up and what the server publishes down, as bytes.
 `InProcess` has both ends in one process, for the library, for tests and for simulations.
@@ -13,12 +14,16 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from importlib import import_module
 from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 
 from twofold.checks import check_entity_name
 from twofold.errors import BadMessage, ConflictingMessage, RoundClosed
+from twofold.federation.bodies import body_limit
 from twofold.federation.factors import decode_factors, factors_limit
 from twofold.federation.messages import (
+    AGREED,
+    AGREEMENT,
     ANSWER,
     FACTORS,
     RELEASE,
@@ -33,6 +38,7 @@ from twofold.federation.messages import (
 from twofold.federation.plan import Plan
 
 __all__ = [
+    "AGREE",
     "ANSWERS",
     "KEYS",
     "MASKED",
@@ -56,6 +62,7 @@ __all__ = [
 class StepId(StrEnum):
     """Name of a step; also in file names."""
 
+    AGREE = "agree"
     ROUNDS = "rounds"
     KEYS = "keys"
     MASKED = "masked"
@@ -107,26 +114,23 @@ def steps_of(plan: Plan) -> tuple[Step, ...]:
     --------
     >>> from twofold.federation.plan import CatalogKey
     >>> steps_of(Plan(catalog=CatalogKey(hash="0" * 64, n_items=3), feedback="counts", bound=5, max_items=2))
-    (Step(rounds),)
+    (Step(agree), Step(rounds))
     """
-    return (ROUNDS,) if plan.secure is None else (KEYS, MASKED, ANSWERS)
+    first = () if plan.simulation else (AGREE,)
+    return (*first, ROUNDS) if plan.secure is None else (*first, KEYS, MASKED, ANSWERS)
 
 
 def _step(name: StepId) -> Step:
-    return next(step for step in (ROUNDS, KEYS, MASKED, ANSWERS) if step.id is name)
+    return next(step for step in (AGREE, ROUNDS, KEYS, MASKED, ANSWERS) if step.id is name)
 
 
-def _key_channel(schema: str, suffix: str, decoder: str, *, everybody: bool = False) -> Channel:
-    """Transfer key messages; the cipher library is loaded with the first one."""
+def _key_channel(module: str, schema: str, suffix: str, decoder: str, *, everybody: bool = False) -> Channel:
+    """Transfer messages of keys and signatures; the cipher library is loaded with the first one."""
 
     def decode(data: bytes, plan: Plan) -> Any:
-        from twofold.federation import key_messages
-
-        return getattr(key_messages, decoder)(data, plan)
+        return getattr(import_module(f"twofold.federation.{module}"), decoder)(data, plan)
 
     def limit(plan: Plan) -> int:
-        from twofold.federation.key_messages import body_limit
-
         return body_limit(plan, everybody=everybody)
 
     return Channel(schema=schema, suffix=suffix, decode=decode, limit=limit)
@@ -134,14 +138,25 @@ def _key_channel(schema: str, suffix: str, decoder: str, *, everybody: bool = Fa
 
 _RELEASE: Final = Channel(schema=RELEASE, suffix="round1", decode=decode_release, limit=message_limit)
 _FACTORS: Final = Channel(schema=FACTORS, suffix="round2", decode=decode_factors, limit=factors_limit)
+AGREE: Final = Step(
+    id=StepId.AGREE,
+    up=_key_channel("agreement", AGREEMENT, "agreement", "decode_agreement"),
+    down=_key_channel("agreement", AGREED, "agreed", "decode_agreed", everybody=True),
+)
 ROUNDS: Final = Step(id=StepId.ROUNDS, up=_RELEASE, down=_FACTORS)
 KEYS: Final = Step(
     id=StepId.KEYS,
-    up=_key_channel(SHARES, "shares", "decode_shares"),
-    down=_key_channel(ROLL, "roll", "decode_participants", everybody=True),
+    up=_key_channel("key_messages", SHARES, "shares", "decode_shares"),
+    down=_key_channel("key_messages", ROLL, "roll", "decode_participants", everybody=True),
 )
-MASKED: Final = Step(id=StepId.MASKED, up=_RELEASE, down=_key_channel(SURVIVORS, "survivors", "decode_survivors"))
-ANSWERS: Final = Step(id=StepId.ANSWERS, up=_key_channel(ANSWER, "answer", "decode_answer"), down=_FACTORS)
+MASKED: Final = Step(
+    id=StepId.MASKED,
+    up=_RELEASE,
+    down=_key_channel("key_messages", SURVIVORS, "survivors", "decode_survivors"),
+)
+ANSWERS: Final = Step(
+    id=StepId.ANSWERS, up=_key_channel("key_messages", ANSWER, "answer", "decode_answer"), down=_FACTORS
+)
 
 
 class Rejected(NamedTuple):

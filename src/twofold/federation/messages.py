@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from os import PathLike
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from numpy.typing import NDArray
 
@@ -28,6 +28,7 @@ from twofold.storage.container import (
     Layout,
     as_bytes,
     check_seal,
+    check_signature,
     field,
     finite,
     is_cut,
@@ -39,7 +40,13 @@ from twofold.storage.container import (
 )
 from twofold.storage.files import write_whole
 
+if TYPE_CHECKING:
+    from twofold.identity.roster import Roster
+    from twofold.storage.signing import SigningKey
+
 __all__ = [
+    "AGREED",
+    "AGREEMENT",
     "ANSWER",
     "FACTORS",
     "RELEASE",
@@ -51,6 +58,7 @@ __all__ = [
     "ReleaseMessage",
     "array_bytes",
     "check_header",
+    "check_signed",
     "common_record",
     "decode_release",
     "encode_release",
@@ -59,6 +67,7 @@ __all__ = [
     "note_of",
     "read_header",
     "receipt",
+    "roster_of",
 ]
 
 #: Names with a major version: a program that reads version 1 ignores fields it does not know, and refuses version 2.
@@ -70,7 +79,12 @@ SHARES: Final = "twofold.shares/1"
 ROLL: Final = "twofold.roll/1"
 SURVIVORS: Final = "twofold.survivors/1"
 ANSWER: Final = "twofold.answer/1"
+#: Signatures of the plan's hash, and the list of all of them.
+AGREEMENT: Final = "twofold.agreement/1"
+AGREED: Final = "twofold.agreed/1"
 _ROUNDS: Final = {
+    "twofold.agreement": "an entity's agreement to the plan",
+    "twofold.agreed": "everybody's agreements to the plan",
     "twofold.prototypes": "an entity's release",
     "twofold.factors": "item factors",
     "twofold.shares": "an entity's key shares",
@@ -79,8 +93,8 @@ _ROUNDS: Final = {
     "twofold.answer": "an entity's answer that takes masks off",
 }
 #: Kinds that an entity sends.
-_SENT: Final = (RELEASE, SHARES, ANSWER)
-_KINDS: Final = (*_SENT, FACTORS, ROLL, SURVIVORS)
+SENT: Final = (RELEASE, SHARES, ANSWER, AGREEMENT)
+_KINDS: Final = (*SENT, FACTORS, ROLL, SURVIVORS, AGREED)
 _LONGEST_NOTE: Final = 2_000
 _HASH = re.compile("[0-9a-f]{64}")
 _SCHEMA = re.compile(r"(twofold\.[a-z]{1,20})/([0-9]{1,6})")
@@ -125,7 +139,7 @@ def read_header(data: bytes) -> Header:
         raise _other_schema(schema, None)
     return Header(
         schema=schema,
-        entity=_entity(record) if schema in _SENT else None,
+        entity=_entity(record) if schema in SENT else None,
         plan_hash=_hash(record, "plan_hash"),
         catalog_hash=_hash(record, "catalog_hash"),
         size=container.size,
@@ -180,6 +194,49 @@ def check_entity(record: Mapping[str, Any], plan: Plan) -> str:
             parameter="entity",
         )
     return name
+
+
+def roster_of(plan: Plan) -> Roster:
+    """Give the roster of a plan.
+
+    Raises
+    ------
+    PlanMismatch
+        The plan has none, or only its hash is known here.
+    """
+    if plan.members is None:
+        raise PlanMismatch(
+            "the list of everybody's public keys is missing.",
+            expected="a roster" if plan.roster is None else f"the roster with hash {plan.roster.hash[:12]}",
+            fix="put the roster where the plan file expects it; twofold plan new --public-key makes one",
+            parameter="roster",
+        )
+    return plan.members
+
+
+def check_signed(data: bytes, record: Mapping[str, Any], plan: Plan, *, entity: str | None = None) -> None:
+    """Refuse a message with a changed byte or, if the plan has a roster, without its maker's signature.
+
+    Parameters
+    ----------
+    data, record
+        The message, and its record.
+    plan : Plan
+        Its roster holds the keys.
+    entity : str, optional
+        Who made it; the operator by default.
+
+    Privacy
+    -------
+    The signature covers every byte, the hash of the plan and the kind of message among them: a message of another
+    plan, another step or another entity does not pass, whichever way it came.
+    """
+    check_seal(data, record)
+    if plan.roster is None:
+        return
+    members = roster_of(plan)
+    maker = members.operator if entity is None else members[entity]
+    check_signature(record, maker.sign, maker=maker.name)
 
 
 def note_of(record: Mapping[str, Any]) -> str:
@@ -268,8 +325,8 @@ class ReleaseMessage:
         write_whole(path, self.data)
 
 
-def encode_release(content: Content, *, entity: str, plan: Plan) -> bytes:
-    """Write an entity's message; equal content gives equal bytes.
+def encode_release(content: Content, *, entity: str, plan: Plan, signer: SigningKey | None = None) -> bytes:
+    """Write an entity's message, signed if the plan has a roster; equal content gives equal bytes.
 
     Privacy
     -------
@@ -297,7 +354,7 @@ def encode_release(content: Content, *, entity: str, plan: Plan) -> bytes:
     }
     if isinstance(content, Masked):
         record |= {"present": content.present, "bits": content.bits}
-    data = pack_sealed(record, dict(content.arrays()))
+    data = pack_sealed(record, dict(content.arrays()), signer=signer)
     decode_release(data, plan)
     return data
 
@@ -322,7 +379,7 @@ def decode_release(data: bytes, plan: Plan) -> ReleaseMessage:
     units, noise = _units(record), _noise(record)
     _check_public(record, units, noise, plan.spec)
     arrays = unpack(data, container, _layouts(container, plan))
-    check_seal(data, record)
+    check_signed(data, record, plan, entity=entity)
     content = _content(arrays, record, plan, units=units, noise=noise)
     return ReleaseMessage(
         entity=entity, plan_hash=plan.hash, catalog_hash=plan.catalog.hash, content=content, data=data

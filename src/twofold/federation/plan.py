@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from fractions import Fraction
 from functools import cached_property
 from os import PathLike
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import PlainValidator, PrivateAttr
 
@@ -29,12 +29,15 @@ from twofold.federation.fields import (
     described,
 )
 from twofold.federation.secure import SecureSum
-from twofold.federation.tables import CatalogKey, FeaturesKey
+from twofold.federation.tables import CatalogKey, FeaturesKey, RosterKey
 from twofold.privacy.budget import ApproxDP, PureDP
 from twofold.privacy.unit import Unit
 from twofold.release.choose import NOT_PRIVATE, Choice, resolve
 from twofold.release.contract import Mechanism, ReleaseParameters, ReleaseSpec
 from twofold.storage.container import canonical_json, printable
+
+if TYPE_CHECKING:
+    from twofold.identity.roster import Roster
 
 __all__ = ["LARGEST_NUMBER", "SCHEMA", "CatalogKey", "Plan"]
 
@@ -48,6 +51,14 @@ _FAR: Final = 32
 _LONGEST_RECORD: Final = 40_000
 _MOST_ITEMS_OF_A_USER: Final = 100
 _RAISE: Final = "raise epsilon, or lower max_items"
+#: Newer than the format: left out when absent, so that older plans keep their hashes.
+_NEWER: Final = ("features", "secure", "roster", "writer")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, SecureSum):
+        return value.as_dict()
+    return value if isinstance(value, str) else asdict(value)
 
 
 def _kept_name(value: object) -> str:
@@ -70,6 +81,14 @@ def _kept_secure(value: object) -> SecureSum | None:
 
 def _kept_features(value: object) -> FeaturesKey | None:
     return None if value is None else FeaturesKey.of(value)
+
+
+def _kept_roster(value: Any) -> RosterKey | None:
+    return None if value is None else RosterKey.of(value)
+
+
+def _kept_writer(value: object) -> str | None:
+    return None if value is None else check_entity_name(value)
 
 
 def _kept_names(value: object) -> tuple[str, ...]:
@@ -106,6 +125,8 @@ class Plan(FieldTable):
         Public table that describes the items, in the catalog's order; only its hash and width are part of the plan.
     secure : SecureSum, optional
         The server sees only the sum of the messages, and every entity adds only its share of the noise.
+    roster : Roster or RosterKey, optional
+        Everybody's public keys; only its hash is part of the plan. A plan that is not a simulation needs one.
     **fields
         See docs/reference/plan.md.
 
@@ -225,16 +246,35 @@ class Plan(FieldTable):
     secure: Annotated[SecureSum | None, PlainValidator(_kept_secure)] = described(
         "Secure sum: the server sees only the sum of the messages.", default=None, expected="SecureSum", option=False
     )
+    roster: Annotated[RosterKey | None, PlainValidator(_kept_roster)] = described(
+        "Everybody's public keys. Messages are signed with them; without, a plan can be explained and simulated only.",
+        default=None,
+        expected="a Roster",
+        option=False,
+    )
+    writer: Annotated[str | None, PlainValidator(_kept_writer)] = described(
+        "Who wrote the plan: an entity or the operator of the roster.",
+        default=None,
+        default_text="with a roster, the operator",
+        expected="a name in the roster",
+        example="st-anna",
+    )
 
     # Kept for those who made the plan with the whole lists; never hashed, compared or written.
     _catalog_items: Any = PrivateAttr(default=None)
     _features_table: Features | None = PrivateAttr(default=None)
+    _members: Any = PrivateAttr(default=None)
 
     def __init__(self, **given: Any) -> None:
-        secure = given.get("secure")
-        if isinstance(secure, SecureSum) and secure.keys is not None and not given.get("entities"):
-            given["entities"] = tuple(secure.keys)
+        members: Any = given.get("roster")
+        known = members is not None and not isinstance(members, RosterKey)
+        if known:
+            RosterKey.of(members)
+            given["entities"] = given.get("entities") or tuple(members.entities)
+            given["writer"] = given.get("writer") or next(iter(members.operators), None)
         super().__init__(**given)
+        if known:
+            self._members = members
         if not isinstance(given["catalog"], CatalogKey):
             self._catalog_items = given["catalog"]
         if isinstance(given.get("features"), Features):
@@ -255,6 +295,12 @@ class Plan(FieldTable):
     def features_table(self) -> Features | None:
         """The table of features this plan was made with, or None when only its hash was given; not part of the plan."""
         return self._features_table
+
+    @property
+    def members(self) -> Roster | None:
+        """The roster this plan was made with, or None when only its hash was given; not part of the plan."""
+        members: Roster | None = self._members
+        return members
 
     @property
     def expected_entities(self) -> int:
@@ -354,10 +400,8 @@ class Plan(FieldTable):
         record["unit"] = self.unit.as_dict()
         record["entities"] = list(self.entities)
         record["epsilon"], record["delta"] = str(self.epsilon), str(self.delta)
-        # Newer than the format: left out when absent, so that older plans keep their hashes.
-        table, secure = record.pop("features"), record.pop("secure")
-        record |= {} if table is None else {"features": {"hash": table.hash, "n_features": table.n_features}}
-        record |= {} if secure is None else {"secure": secure.as_dict()}
+        newer = {name: record.pop(name) for name in _NEWER}
+        record |= {name: _plain(value) for name, value in newer.items() if value is not None}
         return {"schema": SCHEMA, **record}
 
     @classmethod
@@ -373,7 +417,7 @@ class Plan(FieldTable):
                 fix="update twofold, or write a new plan: twofold plan new",
                 parameter="schema",
             )
-        check_names(rest, cls.model_fields, optional=("features", "secure"))
+        check_names(rest, cls.model_fields, optional=_NEWER)
         try:
             rest["catalog"] = CatalogKey(**rest["catalog"])
             rest["unit"] = Unit.from_dict(rest["unit"])
@@ -381,6 +425,8 @@ class Plan(FieldTable):
                 rest["features"] = FeaturesKey(**rest["features"])
             if rest.get("secure") is not None:
                 rest["secure"] = SecureSum.from_dict(rest["secure"])
+            if rest.get("roster") is not None:
+                rest["roster"] = RosterKey(**rest["roster"])
             return cls(**rest)
         except TypeError as error:
             raise BadPlan("a part of the plan has the wrong form.", found=printable(error)) from None
@@ -404,6 +450,7 @@ class Plan(FieldTable):
         """Return the same plan with some fields changed."""
         same = {name: getattr(self, name) for name in type(self).model_fields}
         given = {"catalog": self.catalog_items or self.catalog, "features": self.features_table or self.features}
+        given["roster"] = self.members or self.roster
         return type(self)(**{**same, **given, **changes})
 
     def differences(self, other: Plan | Mapping[str, Any]) -> tuple[str, ...]:
@@ -452,10 +499,10 @@ def _check_together(plan: Plan) -> None:
         )
     if plan.regularization < 0:
         raise BadPlan("{parameter} is out of range.", expected="at least 0", parameter="regularization")
+    _check_roster(plan)
     if plan.secure is not None:
         plan.secure.check(plan.expected_entities)
         _check_order(plan.secure.share_deadline, plan.deadline)
-        _check_roster(plan)
     try:
         plan.parameters  # noqa: B018 - checks feedback, bounds, caps and centre together
         if plan.mechanism != "auto":
@@ -492,22 +539,39 @@ def _check_order(sharing: str | None, sending: str | None) -> None:
 
 
 def _check_roster(plan: Plan) -> None:
-    """Match the names of entities and keys; a plan made with keys alone takes its names from them."""
-    keys = plan.secure.keys if plan.secure is not None else None
-    if plan.secure is not None and plan.secure.roster and not plan.entities:
+    """Match the names of entities and keys; a plan made with a roster takes its names from it."""
+    if plan.roster is None:
+        if plan.writer is not None:
+            raise BadPlan(
+                "a plan without a roster has no known writer.",
+                found=plan.writer,
+                fix=(Set("roster", "Roster.joined(...)"), "leave writer out"),
+                parameter="writer",
+            )
+        return
+    if len(plan.entities) != plan.roster.n_entities or plan.roster.n_operators != 1:
         raise BadPlan(
-            "a plan with a list of keys must name its entities.",
-            found="entities = [] beside the hash of a list of keys",
-            expected="the names in the list of keys",
-            fix="secure=SecureSum(roster=Roster.read(...)), which names them",
-            parameter="entities",
+            "the roster does not match the plan.",
+            found=f"{len(plan.entities)} names; keys of {plan.roster.n_entities} entities and "
+            f"{plan.roster.n_operators} operators",
+            expected="a key of every entity, and one of the server's operator",
+            fix="Plan(roster=Roster.joined(...)), which names the entities",
+            parameter="roster",
         )
-    if keys is not None and tuple(keys) != plan.entities:
+    if plan.members is None:
+        return
+    if tuple(plan.members.entities) != plan.entities:
         raise BadPlan(
-            "the entities of the plan are not those of the list of keys.",
-            found=f"{len(plan.entities)} names and {len(keys)} keys",
+            "the entities of the plan are not those of the roster.",
             expected="a key of every entity, and no other",
             parameter="entities",
+        )
+    if plan.writer not in plan.members:
+        raise BadPlan(
+            "the writer of the plan is not in the roster.",
+            found=f"{plan.writer}",
+            expected="the operator or an entity",
+            parameter="writer",
         )
 
 

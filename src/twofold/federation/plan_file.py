@@ -2,9 +2,9 @@
 
 How the file is written (order, spaces, comments, ``0.1`` or ``"1/10"``) does not change the plan, nor its hash. Every
 field must be there, so that a plan never depends on the defaults of a version; only `centre`, `l1_cap`, `l2_cap`,
-`deadline` and the tables `features` and `secure` may be left out, which means "none". The file may also say where the
-item list is (``catalog.file``, seen from the plan's folder), the table of features and the list of keys; that differs
-from place to place and is not part of the plan: their hashes are.
+`deadline`, `writer` and the tables `features`, `secure` and `roster` may be left out, which means "none". The file may
+also say where the item list is (``catalog.file``, seen from the plan's folder), the table of features and the roster;
+that differs from place to place and is not part of the plan: their hashes are.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ __all__ = ["catalog_path", "parse_plan", "plan_text", "read_plan", "read_toml", 
 
 _LARGEST: Final = 1_000_000
 #: Files beside a plan: what they hold and how they end. Not .keys, which is how secret ones are called.
-_TABLES: Final = {"features": "table of features", "secure": "list of keys"}
-_ENDINGS: Final = {"features": ".features", "secure": ".roster"}
+_TABLES: Final = {"features": "table of features", "roster": "roster"}
+_ENDINGS: Final = {"features": ".features", "roster": ".roster"}
 #: Fields that are tables of the file, each after the plain ones.
-_PARTS: Final = ("catalog", "unit", "features", "secure")
+_PARTS: Final = ("catalog", "unit", "features", "secure", "roster")
 #: Fields that may be left out, which means "none".
 _OPTIONAL: Final = tuple(one.name for one in Plan.notes() if one.optional)
 _TOP: Final = """\
@@ -68,7 +68,7 @@ def write_plan(
     *,
     catalog_file: str | PathLike[str] | None = None,
     features_file: str | PathLike[str] | None = None,
-    keys_file: str | PathLike[str] | None = None,
+    roster_file: str | PathLike[str] | None = None,
 ) -> None:
     """Write a plan file with a comment at every field, completely or not at all.
 
@@ -78,9 +78,9 @@ def write_plan(
         What.
     path : path
         Where.
-    catalog_file, features_file, keys_file : path, optional
-        The item list, the table of features and the list of keys, to be named in the file as seen from its folder.
-        A table of features or a list of keys that the plan holds, and no path is given for, is written beside it
+    catalog_file, features_file, roster_file : path, optional
+        The item list, the table of features and the roster, to be named in the file as seen from its folder.
+        A table of features or a roster that the plan holds, and no path is given for, is written beside it
         (plan.features and plan.roster for plan.toml): without them nobody can take part.
 
     Raises
@@ -89,7 +89,7 @@ def write_plan(
         Another kind of file has that name; nothing is written then.
     """
     file = Path(path)
-    named = {"catalog": catalog_file, "features": features_file, "secure": keys_file}
+    named = {"catalog": catalog_file, "features": features_file, "roster": roster_file}
     beside = {table: file.with_suffix(_ENDINGS[table]) for table in _held(plan) if named[table] is None}
     for table, target in beside.items():
         _refuse_other(table, target, file)
@@ -101,15 +101,15 @@ def write_plan(
 
 def _held(plan: Plan) -> list[str]:
     """Tables that this plan holds itself, not only their hashes."""
-    keys = None if plan.secure is None else plan.secure.keys
-    return [table for table, held in (("features", plan.features_table), ("secure", keys)) if held is not None]
+    held = {"features": plan.features_table, "roster": plan.members}
+    return [table for table, one in held.items() if one is not None]
 
 
 def _write_table(plan: Plan, table: str, target: Path) -> None:
     if table == "features" and plan.features_table is not None:
         save_features(plan.features_table, target)
-    elif plan.secure is not None and plan.secure.keys is not None:
-        plan.secure.keys.write(target)
+    elif plan.members is not None:
+        plan.members.write(target)
 
 
 def _refuse_other(table: str, target: Path, file: Path) -> None:
@@ -147,14 +147,13 @@ def catalog_path(path: str | PathLike[str]) -> Path | None:
 def with_tables(plan: Plan, record: Mapping[str, Any], folder: Path) -> Plan:
     """Attach the public tables that the plan file names: features and keys, if present and of the plan's hashes."""
     changes: dict[str, Any] = {}
-    table, keys = _named(record, "features", folder), _named(record, "secure", folder)
+    table, keys = _named(record, "features", folder), _named(record, "roster", folder)
     if plan.features is not None and table is not None and table.exists():
         changes["features"] = _read_table("features", table)
         _check_hash(_TABLES["features"], table, changes["features"].hash, plan.features.hash)
-    if plan.secure is not None and keys is not None and keys.exists():
-        roster = _read_table("secure", keys)
-        _check_hash(_TABLES["secure"], keys, roster.hash, plan.secure.roster)
-        changes["secure"] = plan.secure.with_(roster=roster)
+    if plan.roster is not None and keys is not None and keys.exists():
+        changes["roster"] = _read_table("roster", keys)
+        _check_hash(_TABLES["roster"], keys, changes["roster"].hash, plan.roster.hash)
     return plan.with_(**changes) if changes else plan
 
 
@@ -225,10 +224,12 @@ def parse_plan(record: Mapping[str, Any]) -> Plan:
                 record,
                 "secure",
                 tuple(one.name for one in SecureSum.notes() if not one.optional),
-                optional=(*(one.name for one in SecureSum.notes() if one.optional), "file"),
+                optional=tuple(one.name for one in SecureSum.notes() if one.optional),
             )
+        if record.get("roster") is not None:
+            _check_table(record, "roster", ("hash", "n_entities", "n_operators"), optional=("file",))
     given = {**dict.fromkeys(_OPTIONAL), **record}
-    for table in ("catalog", "features", "secure"):  # the path of a list is not part of the plan
+    for table in ("catalog", "features", "roster"):  # the path of a list is not part of the plan
         if isinstance(given.get(table), dict):
             given[table] = {name: value for name, value in given[table].items() if name != "file"}
     if isinstance(given["secure"], dict) and isinstance(given["secure"].get("share_deadline"), datetime):
@@ -254,7 +255,7 @@ def plan_text(plan: Plan, *, files: Mapping[str, str | None] | None = None) -> s
     record = plan.as_dict() | {"epsilon": plan.epsilon, "delta": plan.delta}
     plain = [one for one in Plan.notes() if one.name not in _PARTS]
     parts = [_TOP, f"# Format of this file.\nschema = {_literal(SCHEMA)}\n"]
-    parts += [_lines(one, record[one.name]) for one in plain]
+    parts += [_lines(one, record.get(one.name)) for one in plain]
     parts.append(
         f"# {Plan.note('catalog').meaning} Hash and length. Where the file is may differ from place\n"
         "# to place and is not part of the plan.\n"
@@ -275,8 +276,13 @@ def plan_text(plan: Plan, *, files: Mapping[str, str | None] | None = None) -> s
         )
     if plan.secure is not None:
         lines = [_lines(one, getattr(plan.secure, one.name)).rstrip() for one in SecureSum.notes()]
-        place = _file_line(named.get("secure"), "plan.roster")
-        parts.append("\n".join([f"# {Plan.note('secure').meaning}", "[secure]", *lines, place]) + "\n")
+        parts.append("\n".join([f"# {Plan.note('secure').meaning}", "[secure]", *lines]) + "\n")
+    if plan.roster is not None:
+        parts.append(
+            f"# {Plan.note('roster').meaning}\n"
+            f"[roster]\nhash = {_literal(plan.roster.hash)}\nn_entities = {plan.roster.n_entities}\n"
+            f"n_operators = {plan.roster.n_operators}\n{_file_line(named.get('roster'), 'plan.roster')}\n"
+        )
     return "\n".join(parts)
 
 

@@ -1,37 +1,20 @@
-"""The secure sum in a plan: how many entities must stay, how many may collude, and their keys."""
+"""The secure sum in a plan: how many entities must stay, and how many may collude."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from pydantic import Field, PlainValidator, PrivateAttr
+from pydantic import Field, PlainValidator
 
-from twofold.checks import is_hash
 from twofold.errors import BadPlan, Set
 from twofold.federation.fields import FieldTable, Time, described
 from twofold.privacy.budget import positive
 
-if TYPE_CHECKING:
-    from twofold.identity.roster import Roster
-
 __all__ = ["SecureSum"]
 
 _Few = Annotated[int, Field(ge=0, le=10_000)]
-
-
-def _kept_roster(value: Any) -> str:
-    if not isinstance(value, str) and not hasattr(value, "hash"):
-        raise BadPlan(
-            "{parameter} must be a list of keys, or its hash.",
-            found=f"a {type(value).__name__}",
-            expected="Roster.joined(...), or 64 hexadecimal digits",
-        )
-    kept: str = value if isinstance(value, str) else value.hash
-    if kept and not is_hash(kept):
-        raise BadPlan("{parameter} must be the hash of the list of keys.", expected="64 hexadecimal digits")
-    return kept
 
 
 def _kept_alone(value: Any) -> Fraction | None:
@@ -79,20 +62,9 @@ class SecureSum(FieldTable):
         expected="a time, as 2027-01-15T12:00:00Z",
         example="2027-01-15T12:00:00Z",
     )
-    roster: Annotated[str, PlainValidator(_kept_roster)] = described(
-        "Hash of the list of everybody's public keys. Without it, a plan can be explained and simulated but not run.",
-        default="",
-        expected="a Roster, or its hash",
-        option=False,
-    )
-
-    # Only its hash is part of the plan.
-    _keys: Any = PrivateAttr(default=None)
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
-        if not isinstance(given.get("roster", ""), str):
-            self._keys = given["roster"]
         if self.colluders >= self.survivors:
             raise BadPlan(
                 "all survivors could collude: nobody's noise would be left.",
@@ -100,12 +72,6 @@ class SecureSum(FieldTable):
                 expected="fewer colluders than survivors",
                 parameter="secure.colluders",
             )
-
-    @property
-    def keys(self) -> Roster | None:
-        """The list of keys, if known here; only its hash is part of the plan."""
-        keys: Roster | None = self._keys
-        return keys
 
     @property
     def answers(self) -> int:
@@ -137,9 +103,9 @@ class SecureSum(FieldTable):
         return min(before_the_server, self.survivors - max(self.colluders, 1))
 
     def with_(self, **changes: Any) -> SecureSum:
-        """Return the same with some fields changed; keeps the list of keys unless another is given."""
+        """Return the same with some fields changed."""
         same = {name: getattr(self, name) for name in type(self).model_fields}
-        return type(self)(**{**same, "roster": self.keys or self.roster, **changes})
+        return type(self)(**{**same, **changes})
 
     def as_dict(self) -> dict[str, Any]:
         """Give plain JSON, as `from_dict` reads it."""
@@ -167,12 +133,6 @@ class SecureSum(FieldTable):
                 parameter="secure.survivors",
                 found=f"{self.survivors} of {entities}",
                 fix=Set("secure.survivors", entities),
-            )
-        if self.keys is not None and len(self.keys) != entities:
-            raise BadPlan(
-                "the list of keys does not match the entities.",
-                found=f"{len(self.keys)} keys",
-                parameter="secure.roster",
             )
         self._check_numbers(entities)
 

@@ -1,11 +1,11 @@
-"""Public tables that a plan knows by their hashes: the catalog and the features of its items."""
+"""Public tables that a plan knows by their hashes: the catalog, the features of its items, and the roster."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from twofold.checks import is_hash, whole
 from twofold.errors import BadMessage, BadPlan, NumericError, ProtocolError
@@ -13,7 +13,10 @@ from twofold.features import MOST_FEATURES, Features
 from twofold.storage.container import Layout, check_seal, field, open_container, pack_sealed, unpack
 from twofold.storage.files import read_limited, write_whole
 
-__all__ = ["CatalogKey", "FeaturesKey", "load_features", "save_features"]
+if TYPE_CHECKING:
+    from twofold.identity.roster import Roster
+
+__all__ = ["CatalogKey", "FeaturesKey", "RosterKey", "load_features", "save_features"]
 
 #: No catalog of ours is longer; a header that says so is refused before anything is allocated.
 _MOST_ITEMS: Final = 10_000_000
@@ -84,6 +87,40 @@ class FeaturesKey:
                 parameter="features",
             )
         return cls(hash=given.hash, n_features=given.n_features)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RosterKey:
+    """Hash of the list of everybody's public keys, and how many entities and operators it names.
+
+    Examples
+    --------
+    >>> RosterKey(hash="0" * 64, n_entities=3).n_operators
+    1
+    """
+
+    hash: str
+    n_entities: int
+    n_operators: int = 1
+
+    def __post_init__(self) -> None:
+        _check_hash("roster", self.hash)
+        whole("roster.n_entities", self.n_entities, most=10_000)
+        whole("roster.n_operators", self.n_operators, least=0, most=2)
+
+    @classmethod
+    def of(cls, given: RosterKey | Roster) -> RosterKey:
+        """Take hash and numbers of a roster; a key stays unchanged."""
+        if isinstance(given, RosterKey):
+            return given
+        if not hasattr(given, "entities") or not hasattr(given, "hash"):
+            raise BadPlan(
+                "roster must be a list of public keys.",
+                found=f"a {type(given).__name__}",
+                fix="Roster.joined(...)",
+                parameter="roster",
+            )
+        return cls(hash=given.hash, n_entities=len(given.entities), n_operators=len(given.operators))
 
 
 def save_features(features: Features, path: str | PathLike[str]) -> None:

@@ -1,4 +1,7 @@
-"""An entity's secret keys on disk, bound to one plan, with the one list of survivors it has answered."""
+"""Secret keys on disk, with what their owner agreed to, confirmed and sent; each is written once.
+
+The keys of a secure sum are bound to one plan and one version of the data. The signing key may serve many plans.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,12 @@ from pathlib import Path
 
 from twofold.checks import check_entity_name
 from twofold.errors import PlanMismatch, PrivacyError, TransportError, UnreadableSource
-from twofold.identity.roster import Roster
-from twofold.secure_sum import Keys
+from twofold.identity.keys import LARGEST_PART, Identity, Revocation, Role, Secrets
+from twofold.secure_sum.keys import Keys
 from twofold.storage.files import Busy, locked, put_once, read_limited
+from twofold.storage.signing import Purpose, SigningKey
 
-__all__ = ["KeyStore", "new_keys"]
+__all__ = ["KeyStore", "agreement_text", "new_keys"]
 
 _LARGEST = 4 * 1024 * 1024
 #: What is written beside the keys, each once and for all.
@@ -23,51 +27,138 @@ _BESIDE = ("plan", "roll", "message", "answer")
 _PATIENCE = 10.0
 
 
-def new_keys(path: str | PathLike[str], entity: str) -> Roster:
-    """Make the secret keys of an entity for one plan; return the public ones, for the plan.
+def new_keys(
+    path: str | PathLike[str],
+    name: str,
+    role: Role = Role.ENTITY,
+    *,
+    renew: str | PathLike[str] | None = None,
+    replace: str | PathLike[str] | None = None,
+) -> Identity:
+    """Make someone's secret keys; return their public part, to hand out.
 
     Parameters
     ----------
     path : path
-        File for the secret keys, readable by this user alone. One that is there is kept: its public keys are given.
-    entity : str
+        File for the secret keys, readable by this user alone. One that is there is kept: its public part is given.
+    name : str
         Public name.
+    role : Role
+        What the owner does.
+    renew : path, optional
+        Earlier keys of the same owner: the signing key stays, and with it the fingerprint.
+    replace : path, optional
+        Earlier keys whose signing key is given up: it vouches for the new one.
+
+    Raises
+    ------
+    PlanMismatch
+        The file holds the keys of another name or role.
 
     Examples
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     new_keys(f"{folder}/st-anna.keys", "st-anna") == new_keys(f"{folder}/st-anna.keys", "st-anna")
-    True
+    ...     anna = new_keys(f"{folder}/1.keys", "st-anna")
+    ...     again = new_keys(f"{folder}/1.keys", "st-anna")
+    ...     later = new_keys(f"{folder}/2.keys", "st-anna", renew=f"{folder}/1.keys")
+    >>> anna == again, later.sign == anna.sign, later.sum == anna.sum
+    (True, True, False)
     """
-    file, name = Path(path), check_entity_name(entity)
+    file = Path(path)
+    check_entity_name(name)
     if not os.path.lexists(file):
         _refuse_left(file)
-        put_once(file, Keys.new().to_bytes(), mode=0o600)
-    return Roster({name: _read(file).public})
+        put_once(file, _made(name, role, renew, replace).to_bytes(), mode=0o600)
+    made = _read(file).identity
+    if (made.name, made.role) != (name, role):
+        raise PlanMismatch(
+            "the file holds the keys of somebody else.",
+            found=f"{made.role} {made.name}",
+            expected=f"{role} {name}",
+            fix="another file for the keys",
+            parameter="keys",
+        )
+    return made
+
+
+def _made(name: str, role: Role, renew: str | PathLike[str] | None, replace: str | PathLike[str] | None) -> Secrets:
+    if renew is None and replace is None:
+        return Secrets.new(name, role)
+    earlier = _read(Path(replace if renew is None else renew))  # type: ignore[arg-type]
+    if (earlier.name, earlier.role) != (name, role):
+        raise PlanMismatch(
+            "the earlier keys are somebody else's.",
+            found=f"{earlier.role} {earlier.name}",
+            expected=f"{role} {name}",
+            parameter="keys",
+        )
+    return earlier.replaced() if renew is None else earlier.renewed()
 
 
 class KeyStore:
-    """Secret keys of an entity: in a file, or in memory for a simulation.
+    """Someone's secret keys: in a file, or in memory for a simulation.
 
     Parameters
     ----------
-    keys : path or Keys
+    keys : path or Secrets
         What `new_keys` wrote.
 
     Privacy
     -------
-    Keys serve one plan and one version of the data, recorded beside them once, before anything is shared. The list that
-    the message is masked for, the masked message and the answer that removes masks are recorded before they are sent.
-    A second message under the same masks would reveal its difference from the first, and an answer to a second list of
-    survivors could reveal single messages. Neither is ever made, and the proof depends on that. Restoring an old copy
-    of these files breaks it, as with a ledger.
+    The keys of a secure sum serve one plan and one version of the data, recorded beside them once, before anything is
+    shared. The list that the message is masked for, the masked message and the answer that removes masks are recorded
+    before they are sent. A second message under the same masks would reveal its difference from the first, and an
+    answer to a second list of survivors could reveal single messages. Neither is ever made, and the proof depends on
+    that. Restoring an old copy of these files breaks it, as with a ledger.
     """
 
-    def __init__(self, keys: str | PathLike[str] | Keys) -> None:
-        self._path = None if isinstance(keys, Keys) else Path(keys)
-        self.keys = keys if isinstance(keys, Keys) else _read(Path(keys))
+    def __init__(self, keys: str | PathLike[str] | Secrets) -> None:
+        self._path = None if isinstance(keys, Secrets) else Path(keys)
+        self._secrets = keys if isinstance(keys, Secrets) else _read(Path(keys))
         self._held: dict[str, bytes] = {}
+
+    @property
+    def identity(self) -> Identity:
+        """The public part."""
+        return self._secrets.identity
+
+    @property
+    def signer(self) -> SigningKey:
+        """The signing key."""
+        return self._secrets.sign
+
+    @property
+    def keys(self) -> Keys:
+        """The keys of the secure sum."""
+        return self._secrets.sum
+
+    def revocation(self) -> Revocation:
+        """Give a signed statement that the signing key must not be used any more."""
+        return self._secrets.revocation()
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the keys are forgotten with the process."""
+        return self._path is None
+
+    def agree(self, plan_hash: str) -> bytes:
+        """Agree to a plan: sign its hash, and remember that; the same signature every time."""
+        signature = self.signer.sign(Purpose.AGREEMENT, agreement_text(plan_hash, self.identity.name))
+        self._once(f"agreed-{plan_hash[:16]}", plan_hash.encode())
+        return signature
+
+    def agreement(self, plan_hash: str) -> bytes | None:
+        """Give the signature of a plan that the owner has agreed to, or None."""
+        return self.agree(plan_hash) if self._stored(f"agreed-{plan_hash[:16]}") == plan_hash.encode() else None
+
+    def confirm(self, plan_hash: str) -> None:
+        """Record that the owner has compared the plan's fingerprint with people they know."""
+        self._once(f"confirmed-{plan_hash[:16]}", plan_hash.encode())
+
+    def confirmed(self, plan_hash: str) -> bool:
+        """Whether the owner has compared the plan's fingerprint."""
+        return self._stored(f"confirmed-{plan_hash[:16]}") == plan_hash.encode()
 
     @property
     def plan_hash(self) -> str | None:
@@ -178,7 +269,12 @@ def _refuse_left(path: Path) -> None:
         )
 
 
-def _read(path: Path) -> Keys:
+def agreement_text(plan_hash: str, name: str) -> bytes:
+    """Give the bytes that an agreement to a plan signs."""
+    return f"{plan_hash} {name}".encode()
+
+
+def _read(path: Path) -> Secrets:
     if not path.exists():
         raise UnreadableSource(
             "the file of secret keys does not exist.",
@@ -186,4 +282,4 @@ def _read(path: Path) -> Keys:
             fix=f"the file that this entity enrolled with; for a new plan twofold keys new --keys {path.name}",
             parameter="keys",
         )
-    return Keys.from_bytes(read_limited(path, _LARGEST))
+    return Secrets.from_bytes(read_limited(path, LARGEST_PART))

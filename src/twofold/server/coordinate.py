@@ -11,6 +11,7 @@ from twofold.errors import (
     BadMessage,
     ConflictingMessage,
     Fix,
+    PlanMismatch,
     PrivacyError,
     ProtocolError,
     RoundClosed,
@@ -19,7 +20,8 @@ from twofold.errors import (
     TwofoldError,
 )
 from twofold.federation.factors import encode_factors
-from twofold.federation.mailbox import Rejected, ServerMailbox, Step, StepId, Submission, steps_of
+from twofold.federation.mailbox import AGREE, Rejected, ServerMailbox, Step, StepId, Submission, steps_of
+from twofold.federation.messages import roster_of
 from twofold.federation.plan import Plan
 from twofold.release.combine import MOST_MESSAGES
 from twofold.server.factorize import Server, checked, conflict
@@ -29,6 +31,7 @@ from twofold.storage.files import step as announce
 
 if TYPE_CHECKING:
     from twofold.server.secure import SecureServer
+    from twofold.storage.signing import SigningKey
 
 __all__ = ["CoordinationStatus", "Finished", "StepRules", "coordinate", "server_for", "standing"]
 
@@ -119,13 +122,13 @@ class Finished:
     taken: Callable[[], Sequence[Any]] = field(repr=False)
 
 
-def server_for(plan: Plan, *, threads: int | None = None) -> Server | SecureServer:
-    """Give the server of a plan: for two rounds, or for the three steps of a secure sum."""
+def server_for(plan: Plan, *, threads: int | None = None, signer: SigningKey | None = None) -> Server | SecureServer:
+    """Give the server of a plan, with its operator's key: for two rounds, or for the three steps of a secure sum."""
     if plan.secure is None:
-        return Server(plan, threads=threads)
+        return Server(plan, threads=threads, signer=signer)
     from twofold.server.secure import SecureServer  # loads the library of ciphers, which other plans do without
 
-    return SecureServer(plan)
+    return SecureServer(plan, signer=signer)
 
 
 def coordinate(
@@ -171,8 +174,9 @@ def coordinate(
     found in one check, neither is accepted: nothing in them shows which is the entity's, and a forger who tries long
     enough could satisfy any rule. Both are reported, and the step waits until a person removes one.
 
-    Messages are not signed. Anyone who can write into the mailbox can pose as an entity that has not answered yet or,
-    if the plan names no entities, as a made-up one.
+    A plan that is not a simulation has a roster: messages that their makers did not sign are refused, and everything
+    published is signed by the operator. It starts when everybody has agreed to the plan. In a simulation without a
+    roster anyone who can write into the mailbox can pose as an entity.
 
     Each step is stored before the next, so a restarted coordinator continues from there and publishes the same bytes.
     Once a list of survivors is published, it never changes: entities answer one list only.
@@ -189,7 +193,8 @@ def coordinate(
     >>> from twofold.federation.plan import CatalogKey
     >>> from twofold.federation.mailbox import ROUNDS
     >>> from twofold.server.state import MemoryState
-    >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=3), feedback="counts", bound=5, max_items=3)
+    >>> key = CatalogKey(hash="0" * 64, n_items=3)
+    >>> plan = Plan(catalog=key, feedback="counts", bound=5, max_items=3, simulation=True)
     >>> box = InProcess()
     >>> released = plan.release_mechanism.release(np.ones((9, 3)), plan.parameters)
     >>> _ = box.submit(ROUNDS, encode_release(released.value, entity="st-anna", plan=plan), entity="st-anna")
@@ -197,6 +202,7 @@ def coordinate(
     >>> seen.arrived, seen.expected, seen.published, seen.open_to_anybody
     (1, 1, True, True)
     """
+    _check_signer(server)
     present = next((step for step in steps_of(server.plan) if state.of(step).result() is None), None)
     before: dict[StepId, Finished] = {}
     for step in steps_of(server.plan):
@@ -245,7 +251,10 @@ class _Gathering:
         state: StepState,
     ) -> None:
         self.step, self.plan, self.mailbox, self.state = step, server.plan, mailbox, state
-        self.rules = _rounds(server) if isinstance(server, Server) else server.rules(step, before)
+        if step is AGREE:
+            self.rules = _agreeing(server)
+        else:
+            self.rules = _rounds(server) if isinstance(server, Server) else server.rules(step, before)
 
     def look(self, clock: Clock, *, close: bool) -> Finished | None:
         """Accept what is new, and finish the step if possible."""
@@ -369,6 +378,46 @@ class _Gathering:
         return [notes[one] for one in sorted(receipts)]
 
 
+def _check_signer(server: Server | SecureServer) -> None:
+    """Refuse to publish for a real plan, or for any with a roster, without the operator's key."""
+    plan = server.plan
+    if plan.simulation and plan.roster is None:
+        return
+    due = roster_of(plan).operator
+    if server.signer is None or server.signer.public != due.sign:
+        raise PlanMismatch(
+            "the server has not the key of the plan's operator; nothing is published.",
+            found="no key" if server.signer is None else "another key",
+            expected=f"the secret keys of {due.name}",
+            fix=f"--keys {due.name}.keys, or server_for(plan, signer=...)",
+            parameter="keys",
+        )
+
+
+def _agreeing(server: Server | SecureServer) -> StepRules:
+    """Rules of the step before all others: everybody must agree to the plan."""
+    from twofold.federation.agreement import Agreements, encode_agreed  # loads the library of ciphers
+
+    plan, signer = server.plan, server.signer
+    own = roster_of(plan).operator.name
+
+    def compute(taken: Sequence[Any]) -> bytes:
+        assert signer is not None  # checked before
+        every = Agreements.joined([Agreements.signed(plan, signer, own), *(one.content for one in taken)])
+        return encode_agreed(every, plan, signer=signer)
+
+    return StepRules(
+        names=plan.entities,
+        expected=len(plan.entities),
+        quorum=len(plan.entities),
+        floor="entities",
+        deadline=None,
+        accept=lambda message, _: message,
+        compute=compute,
+        advice=("wait: a plan starts when everybody has agreed", "a new plan without those who do not"),
+    )
+
+
 def _rounds(server: Server) -> StepRules:
     """Rules of a federation without a secure sum, which has one step."""
     plan = server.plan
@@ -379,7 +428,7 @@ def _rounds(server: Server) -> StepRules:
         floor="quorum",
         deadline=plan.deadline,
         accept=checked,
-        compute=lambda taken: encode_factors(server.factorize_arrived(taken), plan),
+        compute=lambda taken: encode_factors(server.factorize_arrived(taken), plan, signer=server.signer),
     )
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from twofold.release.content import Moments, WeightedRows
 from twofold.server.rows import SharedFactors, factorize_rows
 from twofold.server.streaming import factorize_blocks
 from twofold.storage.files import read_limited, write_whole
+
+if TYPE_CHECKING:
+    from twofold.storage.signing import SigningKey
 
 __all__ = [
     "MEMORY_LIMIT",
@@ -61,6 +64,8 @@ class Server:
         Folder for those files; the system's temporary folder by default.
     threads : int, optional
         All processors by default; the result does not depend on it.
+    signer : SigningKey, optional
+        The operator's, with which `coordinate` signs what it publishes.
 
     Privacy
     -------
@@ -89,6 +94,7 @@ class Server:
         memory_limit: int = MEMORY_LIMIT,
         scratch: str | PathLike[str] | None = None,
         threads: int | None = None,
+        signer: SigningKey | None = None,
     ) -> None:
         if memory_limit < 1:
             raise BadParameter("memory_limit is out of range.", found=f"{memory_limit}", expected="bytes, at least 1")
@@ -102,6 +108,7 @@ class Server:
         self.memory_limit = memory_limit
         self.scratch = None if scratch is None else Path(scratch)
         self.threads = threads
+        self.signer = signer
 
     def factorize(self, messages: Iterable[MessageLike]) -> ItemFactors:
         """Check and combine what arrived, and factorize it. Any order gives identical bytes.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from twofold.errors import BadMessage, ConflictingMessage, Set, TwofoldError
 from twofold.federation.factors import ItemFactors, encode_factors
@@ -30,6 +30,9 @@ from twofold.secure_sum.messages import unpack
 from twofold.server.coordinate import Finished, StepRules
 from twofold.server.factorize import Arrived, checked, factorize_moments, signed
 
+if TYPE_CHECKING:
+    from twofold.storage.signing import SigningKey
+
 __all__ = ["SecureServer", "masked_message"]
 
 Sent = TypeVar("Sent", Shares, Answer)
@@ -41,7 +44,9 @@ class SecureServer:
     Parameters
     ----------
     plan : Plan
-        With a secure sum and the list of keys.
+        With a secure sum and a roster.
+    signer : SigningKey, optional
+        The operator's, with which everything it publishes is signed.
 
     Privacy
     -------
@@ -54,8 +59,8 @@ class SecureServer:
     Algorithm 2, line 4, after the server's part of Bonawitz et al. 2017.
     """
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
+    def __init__(self, plan: Plan, *, signer: SigningKey | None = None) -> None:
+        self.plan, self.signer = plan, signer
         self.terms = secure_terms(plan)
         self._read: tuple[bytes, Participants] | None = None
 
@@ -100,7 +105,7 @@ class SecureServer:
         def unmasked(answers: Sequence[Answer]) -> bytes:
             messages: Sequence[Arrived] = masked.taken()
             total = self._total((one.load(self.plan) for one in messages), answers, listed, lists)
-            return encode_factors(self._factorize(total), self.plan)
+            return encode_factors(self._factorize(total), self.plan, signer=self.signer)
 
         return StepRules(
             names=lists.survivors,
@@ -140,7 +145,7 @@ class SecureServer:
 
     def _participants(self, shares: Iterable[Shares]) -> bytes:
         found = {name: one.content for name, one in _each("sets of shares", shares).items()}
-        made = encode_participants(found, self.plan)
+        made = encode_participants(found, self.plan, signer=self.signer)
         self._listed(made)
         return made
 
@@ -164,7 +169,7 @@ class SecureServer:
 
     def survivors_of(self, participants: Participants, names: Sequence[str]) -> bytes:
         """List the same for checked messages."""
-        made = encode_survivors(participants.present, sorted(set(names)), self.plan)
+        made = encode_survivors(participants.present, sorted(set(names)), self.plan, signer=self.signer)
         decode_survivors(made, self.plan)
         return made
 

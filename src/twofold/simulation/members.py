@@ -20,7 +20,7 @@ from twofold.federation.plan import Plan
 from twofold.privacy.ledger import Ledger
 
 if TYPE_CHECKING:
-    from twofold.secure_sum import PublicKeys
+    from twofold.identity.keystore import KeyStore
 
 __all__ = [
     "Local",
@@ -59,7 +59,7 @@ class Member:
     threads : int
         Threads of the compiled kernels.
     keys : Path or bytes, optional
-        Its secret keys, for a secure sum: a file, or what `Keys.to_bytes` gave.
+        Its secret keys, for a plan with a roster: a file, or what `Secrets.to_bytes` gave.
     """
 
     name: str
@@ -78,9 +78,9 @@ class Member:
     def _secrets(self) -> Any:
         if not isinstance(self.keys, bytes):
             return self.keys
-        from twofold.secure_sum import Keys  # loads the library of ciphers
+        from twofold.identity.keys import Secrets  # loads the library of ciphers
 
-        return Keys.from_bytes(self.keys)
+        return Secrets.from_bytes(self.keys)
 
 
 def visit(member: Member, published: Mapping[StepId, bytes | None], submitted: Set[StepId]) -> Deed:
@@ -208,49 +208,66 @@ def check_new_ledgers(new_ledgers: object) -> None:
         )
 
 
-def keyed_plan(plan: Plan, ledgers: Mapping[str, Path | None]) -> tuple[Plan, dict[str, Path | bytes]]:
-    """Enrol every entity: keys in files beside the ledgers, or in memory without ledgers.
+def keyed_plan(plan: Plan, ledgers: Mapping[str, Path | None]) -> tuple[Plan, dict[str, Path | bytes], KeyStore]:
+    """Enrol every entity and the operator: keys in files beside the ledgers, or in memory without ledgers.
 
-    Keys serve one plan, so their files carry the beginning of its hash: another plan in the same folder has others.
+    The keys of a secure sum serve one plan, so their files carry the beginning of its hash: another plan in the same
+    folder has others. Everybody agrees to the plan and confirms it: one caller holds everything.
 
     Parameters
     ----------
     plan : Plan
-        With a secure sum. One that has a list of keys already is kept; its secret keys must be beside the ledgers, as
-        NAME.keys.
+        One that has a roster already is kept; its secret keys must be beside the ledgers, as NAME.keys.
     ledgers : mapping
         Name of each entity to its ledger, or None.
 
     Returns
     -------
-    plan, keys
-        The plan with all public keys, and the place of each entity's secret keys.
+    plan, keys, operator
+        The plan with its roster, the place of each entity's secret keys, and the keys of the operator.
     """
-    from twofold.identity.keystore import KeyStore, new_keys  # these load the library of ciphers
+    from twofold.identity.keys import Role, Secrets  # these load the library of ciphers
+    from twofold.identity.keystore import KeyStore, new_keys
     from twofold.identity.roster import Roster
-    from twofold.secure_sum import Keys
 
-    assert plan.secure is not None
-    public: dict[str, PublicKeys] = {}
+    stores: dict[str, KeyStore] = {}
     secret: dict[str, Path | bytes] = {}
-    for name, ledger in ledgers.items():
+    operator = _operator_name(plan, ledgers)
+    folder = next((path.parent for path in ledgers.values() if path is not None), None)
+    for name, ledger in {**ledgers, operator: None if folder is None else folder / f"{operator}.ledger"}.items():
+        role = Role.OPERATOR if name == operator else Role.ENTITY
         if ledger is None:
-            made = Keys.new()
-            public[name], secret[name] = made.public, made.to_bytes()
-        elif plan.secure.roster:
-            place = ledger.with_suffix(".keys")
-            public[name], secret[name] = KeyStore(place).keys.public, place
-        else:
-            place = ledger.with_suffix(f".{plan.hash[:16]}.keys")
+            made = Secrets.new(name, role)
+            stores[name], secret[name] = KeyStore(made), made.to_bytes()
+            continue
+        place = ledger.with_suffix(".keys" if plan.roster is not None else f".{plan.hash[:16]}.keys")
+        if plan.roster is None:
             ledger.parent.mkdir(parents=True, exist_ok=True)
-            public[name], secret[name] = new_keys(place, name)[name], place
-    roster = Roster(public)
-    if plan.secure.roster and plan.secure.roster != roster.hash:
+            new_keys(place, name, role)
+        stores[name], secret[name] = KeyStore(place), place
+    roster = Roster(store.identity for store in stores.values())
+    if plan.roster is not None and plan.roster.hash != roster.hash:
         raise PlanMismatch(
-            "the plan's list of keys does not match these entities.",
-            expected="secret keys beside the ledgers, or a plan without a list of keys",
-            fix="secure=SecureSum(survivors=...) without roster: keys are then made here",
-            parameter="secure.roster",
+            "the plan's roster does not match these entities.",
+            expected="secret keys beside the ledgers, or a plan without a roster",
+            fix="leave roster out of the plan: keys are then made here",
+            parameter="roster",
         )
-    secure = plan.secure.with_(roster=roster)
-    return plan.with_(entities=tuple(roster), n_entities=len(roster), secure=secure), secret
+    keyed = plan.with_(
+        entities=tuple(roster.entities), n_entities=len(roster.entities), roster=roster, writer=plan.writer
+    )
+    if not keyed.simulation:
+        for store in stores.values():
+            store.agree(keyed.hash)
+            store.confirm(keyed.hash)
+    return keyed, secret, stores[operator]
+
+
+def _operator_name(plan: Plan, names: Iterable[str]) -> str:
+    """The operator's name: the roster's, or one that no entity has."""
+    if plan.members is not None:
+        return plan.members.operator.name
+    taken, name = {one.casefold() for one in names}, "coordinator"
+    while name in taken:
+        name += "-1"
+    return name

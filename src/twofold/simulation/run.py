@@ -181,10 +181,12 @@ def run_members(
             with _phase(phase, seconds, tell, len(jobs)) as done:
                 return run_each(task, jobs, executor=pool.executor, done=done)
 
-        if plan.secure is not None:
-            plan, keys = keyed_plan(plan, {names[label]: ledgers[label] for label in names})
+        signer = None
+        if plan.secure is not None or plan.roster is not None or not plan.simulation:
+            plan, keys, operator = keyed_plan(plan, {names[label]: ledgers[label] for label in names})
             members = {name: replace(one, plan=plan, keys=keys[name]) for name, one in members.items()}
-        server = server_for(plan, threads=how.threads if how.executor is None else None)
+            signer = operator.signer
+        server = server_for(plan, threads=how.threads if how.executor is None else None, signer=signer)
         published, sent = _exchange(members, server, each, lambda: _phase("server", seconds, tell, 1))
         *_, factors = published.values()
         jobs = {name: (member, factors, how.local, how.strength) for name, member in members.items()}
@@ -192,6 +194,7 @@ def run_members(
     return Simulated(
         plan=plan,
         factors=decode_factors(factors, plan),
+        published=factors,
         models={label: models[names[label]] for label in federation},
         names=names,
         sent={label: sent[names[label]] for label in federation},
@@ -202,6 +205,7 @@ def run_members(
 
 #: How the work of the entities in each step is called.
 _PHASES: Final = {
+    StepId.AGREE: "agreement",
     StepId.ROUNDS: "round 1",
     StepId.KEYS: "keys",
     StepId.MASKED: "round 1",
@@ -325,6 +329,8 @@ class Simulated:
         The public parameters.
     factors : ItemFactors
         What the server sent back.
+    published : bytes
+        The same as it left the server, signed if the plan has a roster.
     models : mapping
         Label of each entity, as in the federation, to its local model.
     names : mapping
@@ -339,6 +345,7 @@ class Simulated:
 
     plan: Plan
     factors: ItemFactors
+    published: bytes
     models: Mapping[Any, Model]
     names: Mapping[Any, str]
     sent: Mapping[Any, int]

@@ -4,9 +4,10 @@ Layout (safetensors): eight bytes with the length of the header; the header, JSO
 array; the arrays without gaps. Our record is canonical JSON under the metadata key ``twofold``. With one key the
 library writes equal bytes for equal content; with two it would write them in random order.
 
-A sealed record has a field ``checksum``: the SHA-256 of all bytes of the container with 64 zeros in its own place. If
+A sealed record has a field ``checksum``: the SHA-256 of all bytes of the container with zeros in its own place. If
 any byte changes, header included, it does not match. It detects damage, not malice: anyone can seal changed bytes
-again.
+again. A signed record also has a field ``signature``: its maker's signature over that SHA-256, for which its own
+place is zeros, too.
 
 Reading does not use the library, because everything must be checked against the plan before it is used: lengths
 first, then the header, then names, dtypes, shapes and places. Only then are arrays *viewed* (nothing is copied or
@@ -24,13 +25,16 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
 from twofold.errors import BadMessage
+
+if TYPE_CHECKING:
+    from twofold.storage.signing import SigningKey
 
 __all__ = [
     "LARGEST_HEADER",
@@ -39,6 +43,7 @@ __all__ = [
     "as_bytes",
     "canonical_json",
     "check_seal",
+    "check_signature",
     "field",
     "finite",
     "is_cut",
@@ -148,7 +153,8 @@ _KEY: Final = "twofold"
 #: What stands where the checksum belongs while it is computed.
 BLANK: Final = "0" * 64
 _FIELD: Final = "checksum"
-_BEFORE: Final = rb"\"checksum\":\""  # as it stands in the header, where the record is a text within JSON
+_SIGNATURE: Final = "signature"
+_UNSIGNED: Final = "0" * 128
 _HEX: Final = frozenset("0123456789abcdef")
 _TYPES: Final[dict[str, np.dtype[Any]]] = {
     "U8": np.dtype("u1"),
@@ -215,8 +221,12 @@ def pack(record: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes
     return data
 
 
-def pack_sealed(record: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """Write a record and arrays with a checksum over every byte; equal content gives equal bytes.
+def pack_sealed(
+    record: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], *, signer: SigningKey | None = None
+) -> bytes:
+    """Write a record and arrays with a checksum over every byte, and a signature if there is a key to sign with.
+
+    Equal content under the same key gives equal bytes.
 
     Examples
     --------
@@ -224,15 +234,21 @@ def pack_sealed(record: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -
     >>> is_sealed(data, open_container(data).record), is_sealed(data[:-1] + b"!", open_container(data).record)
     (True, False)
     """
-    return seal(pack({**record, _FIELD: BLANK}, arrays))
+    blank = {_FIELD: BLANK} if signer is None else {_FIELD: BLANK, _SIGNATURE: _UNSIGNED}
+    return seal(pack({**record, **blank}, arrays), signer=signer)
 
 
-def seal(data: bytes) -> bytes:
-    """Write the checksum over its placeholder of zeros."""
-    at = _place(data, BLANK)
-    if at is None:
+def seal(data: bytes, *, signer: SigningKey | None = None) -> bytes:
+    """Write the checksum, and the signature if there is a key, over their placeholders of zeros."""
+    digest, head = hashlib.sha256(data), _head(data)
+    made = _written(data[:head], _FIELD, BLANK, digest.hexdigest())
+    if made is not None and signer is not None:
+        from twofold.storage.signing import Purpose  # loads the library of ciphers, which unsigned data do without
+
+        made = _written(made, _SIGNATURE, _UNSIGNED, signer.sign(Purpose.MESSAGE, digest.digest()).hex())
+    if made is None:
         raise BadMessage("the record has no place for a checksum.", parameter="checksum")
-    return b"".join((data[:at], hashlib.sha256(data).hexdigest().encode(), memoryview(data)[at + 64 :]))
+    return b"".join((made, memoryview(data)[head:]))
 
 
 def open_container(data: bytes) -> Container:
@@ -310,15 +326,42 @@ def unpack(data: bytes, container: Container, expected: Mapping[str, Layout]) ->
 
 def is_sealed(data: bytes, record: Mapping[str, Any]) -> bool:
     """Whether the checksum in a container's record matches its bytes."""
-    checksum = record.get(_FIELD)
-    if not isinstance(checksum, str) or len(checksum) != 64 or set(checksum) - _HEX:
+    checksum, signature = record.get(_FIELD), record.get(_SIGNATURE)
+    if not _is_hex(checksum, 64) or not (signature is None or _is_hex(signature, 128)):
         return False
-    at = _place(data, checksum)
-    if at is None:
+    head = _head(data)
+    blank = _written(data[:head], _FIELD, str(checksum), BLANK)
+    if blank is not None and signature is not None:
+        blank = _written(blank, _SIGNATURE, str(signature), _UNSIGNED)
+    if blank is None:
         return False
-    state = hashlib.sha256(data[:at] + BLANK.encode())
-    state.update(memoryview(data)[at + 64 :])
+    state = hashlib.sha256(blank)
+    state.update(memoryview(data)[head:])
     return state.hexdigest() == checksum
+
+
+def check_signature(record: Mapping[str, Any], public: bytes, *, maker: str) -> None:
+    """Refuse a sealed message that the owner of a public key did not sign; call it after `check_seal`.
+
+    Examples
+    --------
+    >>> check_signature({"checksum": "0" * 64}, bytes(32), maker="st-anna")
+    Traceback (most recent call last):
+    twofold.errors.BadMessage: the message is not signed by its maker...
+    """
+    from twofold.storage.signing import Purpose, verify  # loads the library of ciphers
+
+    signature = record.get(_SIGNATURE)
+    if not _is_hex(signature, 128) or not verify(
+        public, Purpose.MESSAGE, bytes.fromhex(record[_FIELD]), bytes.fromhex(str(signature))
+    ):
+        raise BadMessage(
+            "the message is not signed by its maker.",
+            found="no signature" if signature is None else "a signature by another key, or of other bytes",
+            expected=f"the signature of {maker}, whose key is in the plan's roster",
+            fix=f"ignore the file, and ask {maker} for theirs",
+            parameter="signature",
+        )
 
 
 def check_seal(data: bytes, record: Mapping[str, Any]) -> None:
@@ -494,8 +537,17 @@ def _foreign(found: str) -> BadMessage:
     )
 
 
-def _place(data: bytes, checksum: str) -> int | None:
-    """First byte of the checksum in the header, if it occurs there once."""
-    header = data[: 8 + int.from_bytes(data[:8], "little")]
-    wanted = _BEFORE + checksum.encode()
-    return header.index(wanted) + len(_BEFORE) if header.count(wanted) == 1 else None
+def _is_hex(text: object, digits: int) -> bool:
+    return isinstance(text, str) and len(text) == digits and not set(text) - _HEX
+
+
+def _head(data: bytes) -> int:
+    """Byte at which the header ends."""
+    return 8 + int.from_bytes(data[:8], "little")
+
+
+def _written(head: bytes, name: str, before: str, after: str) -> bytes | None:
+    """Write other digits over those of a field in the header; None unless they occur there once."""
+    start = rf"\"{name}\":\"".encode()  # as it stands in the header, where the record is a text within JSON
+    wanted = start + before.encode()
+    return head.replace(wanted, start + after.encode()) if head.count(wanted) == 1 else None
