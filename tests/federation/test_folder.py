@@ -10,6 +10,7 @@ import pytest
 
 from tests.refused import refused
 from twofold.errors import BadMessage, ConflictingMessage, PlanMismatch, RoundClosed, TransportError
+from twofold.federation import folder
 from twofold.federation.folder import EntityFolder, ServerFolder
 from twofold.federation.inbox import WAITING
 from twofold.federation.mailbox import KEYS, ROUNDS, NothingYet
@@ -54,10 +55,24 @@ def test_an_outbox_that_was_emptied_is_filled_again(tmp_path, entity, message):
     assert [one.read_bytes() for one in (tmp_path / "out").iterdir()] == [data]
 
 
-def test_another_file_with_the_name_of_the_message(tmp_path, entity, message):
+def test_a_stranger_who_takes_the_name_of_a_message_stops_nothing(tmp_path, entity, message):
     data = message()
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / f"st-anna.{receipt(data)[:16]}.round1").write_bytes(b"something else")
+    (tmp_path / "out" / "st-anna-1.round1").symlink_to(tmp_path / "elsewhere")
+    assert entity.submit(ROUNDS, data, entity="st-anna").new
+    assert (tmp_path / "out" / "st-anna-2.round1").read_bytes() == data
+    assert not entity.submit(ROUNDS, data, entity="st-anna").new
+    assert len(names(tmp_path / "out")) == 3
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_names_to_try_end_somewhere(tmp_path, entity, message, monkeypatch):
+    monkeypatch.setattr(folder, "_NAMES", 2)
+    data = message()
+    (tmp_path / "out").mkdir()
+    for name in (f"st-anna.{receipt(data)[:16]}.round1", "st-anna-1.round1"):
+        (tmp_path / "out" / name).write_bytes(b"something else")
     with refused(TransportError, "outbox", found=f"st-anna.{receipt(data)[:16]}.round1"):
         entity.submit(ROUNDS, data, entity="st-anna")
 
@@ -109,17 +124,23 @@ def test_factors_of_another_plan_are_named_and_left(tmp_path, entity, factors, p
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "x").write_bytes(factors(of=plan.with_(max_items=3)))
     (tmp_path / "in" / "y").write_bytes(message())
-    other_plan, other_step = entity.fetch(ROUNDS).rejected
+    (other_plan,) = entity.fetch(ROUNDS).rejected  # a message of another step is expected, and not named
     assert "max_items is 3, here 2" in other_plan.reason
-    assert other_step == ("y", "a message of another step")
+
+
+def test_a_simulation_has_one_step_and_names_files_of_any_other(tmp_path, plan, message):
+    told = plan.with_(simulation=True)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "y").write_bytes(message(of=told))
+    entity = EntityFolder(tmp_path / "out", tmp_path / "in", told)
+    assert entity.fetch(ROUNDS).rejected == (("y", "a message of another step"),)
 
 
 def test_where_several_steps_pass_files_of_the_others_are_not_named(tmp_path, entity, server, message):
-    """In one folder, or in a secure sum, which has three steps."""
+    """In one folder, or in a real plan, which has a step of agreement before the others."""
     shared = EntityFolder(tmp_path / "in", tmp_path / "in", entity.plan)
     shared.submit(ROUNDS, message(), entity="st-anna")
-    assert shared.fetch(ROUNDS) == entity.fetch(KEYS) == NothingYet()
-    assert [one.name for one in entity.fetch(ROUNDS).rejected] == [path.name for path in (tmp_path / "in").iterdir()]
+    assert shared.fetch(ROUNDS) == entity.fetch(KEYS) == entity.fetch(ROUNDS) == NothingYet()
     (tmp_path / "arrivals" / "x").write_bytes(message())
     assert list(server.submissions(KEYS)) == []
     assert server.rejected(KEYS) == []
@@ -148,82 +169,61 @@ def test_what_is_not_taken_is_listed(tmp_path, server, message, factors, plan):
     assert [one.entity for one in server.submissions(ROUNDS)] == ["st-anna"]
     assert {name: reason.split(";")[0] for name, reason in server.rejected(ROUNDS)} == {
         "other": "the message was made with another plan. rank is 3, here 2",
-        "back": "a message of another step",
         "half": "not whole yet",
     }
 
 
-def test_publication_survives_a_crash_before_the_visible_file(tmp_path, server, factors, plan):
+def test_a_publication_that_was_carried_away_is_written_again(tmp_path, server, factors, plan):
     server.publish(ROUNDS, factors())
-    (shown,) = (path for path in (tmp_path / "shown").iterdir() if path.suffix == ".round2")
-    shown.unlink()  # as if killed between the two copies, or carried away
+    (shown,) = (tmp_path / "shown").iterdir()
+    shown.unlink()
     again = ServerFolder(tmp_path / "arrivals", tmp_path / "shown", plan)
-    assert again.published(ROUNDS) == factors()
-    assert shown.read_bytes() == factors()
+    assert again.published(ROUNDS) is None
+    again.publish(ROUNDS, factors())
+    assert shown.read_bytes() == factors() == again.published(ROUNDS)
 
 
-def test_a_changed_publication_is_noticed(tmp_path, server, factors):
+def test_a_second_publication_is_refused(server, factors):
     server.publish(ROUNDS, factors())
-    (shown,) = (path for path in (tmp_path / "shown").iterdir() if path.suffix == ".round2")
+    with refused(RoundClosed, None):
+        server.publish(ROUNDS, factors(2.0))
+    assert server.published(ROUNDS) == factors()
+
+
+def test_a_changed_publication_is_written_again_under_another_name(tmp_path, server, factors):
+    server.publish(ROUNDS, factors())
+    (shown,) = (tmp_path / "shown").iterdir()
     shown.write_bytes(factors(2.0))
-    with refused(TransportError, "outbox", found=shown.name):
-        server.published(ROUNDS)
-
-
-def kept(server):
-    return server.outbox / f".{server.plan.name}.{server.plan.hash[:16]}.published"
-
-
-@pytest.mark.parametrize("secret", ["a key", "factors"])
-def test_a_link_under_the_name_of_the_first_copy_is_not_followed(tmp_path, server, factors, secret):
-    """Whoever may write into a shared folder must not get the server to show what only the server may read."""
-    hidden = tmp_path / "hidden"
-    hidden.write_bytes(factors() if secret == "factors" else b"TOP SECRET")
-    kept(server).symlink_to(hidden)
-    for job in (lambda: server.published(ROUNDS), lambda: server.publish(ROUNDS, factors(2.0))):
-        with refused(TransportError, "published", found=f"{kept(server).name}: a link") as caught:
-            job()
-        assert not isinstance(caught.value, RoundClosed)
-    assert names(tmp_path / "shown") == [kept(server).name]
-    kept(server).unlink()
-    server.publish(ROUNDS, factors(2.0))
-    assert server.published(ROUNDS) == factors(2.0)
-
-
-def test_a_link_that_comes_at_the_last_moment_is_not_followed(tmp_path, server, factors, monkeypatch):
+    assert server.published(ROUNDS) is None
     server.publish(ROUNDS, factors())
-    first, moved, opened = kept(server), tmp_path / "moved", os.open
-
-    def swapped(path, *how, **more):
-        if path == first and not moved.exists():
-            first.rename(moved)
-            first.symlink_to(moved)
-        return opened(path, *how, **more)
-
-    monkeypatch.setattr(os, "open", swapped)
-    with refused(TransportError, "published", found=f"{kept(server).name}: {os.strerror(errno.ELOOP)}"):
-        server.published(ROUNDS)
-    assert moved.exists()
+    assert server.published(ROUNDS) == factors()
 
 
-@pytest.mark.parametrize("damage", ["foreign", "flipped", "other plan", "folder"])
-def test_what_is_not_item_factors_of_the_plan_is_neither_given_nor_shown(tmp_path, server, factors, plan, damage):
-    first = kept(server)
-    if damage == "folder":
-        first.mkdir()
+@pytest.mark.parametrize("planted", ["a key", "factors", "foreign", "flipped", "other plan", "folder"])
+def test_what_a_stranger_plants_is_neither_shown_nor_followed_nor_in_the_way(
+    tmp_path, server, factors, plan, planted
+):
+    """Audit H1: anyone may write into a shared folder, under any name, and gets nothing."""
+    hidden, data = tmp_path / "hidden", factors(2.0)
+    place = server.outbox / f"{plan.name}.{receipt(data)[:16]}.round2"
+    wrong = {
+        "foreign": b"TOP SECRET",
+        "flipped": flipped(factors()),
+        "other plan": factors(of=plan.with_(max_items=3)),
+    }
+    if planted == "folder":
+        place.mkdir()
+    elif planted in wrong:
+        place.write_bytes(wrong[planted])
     else:
-        wrong = {
-            "foreign": b"TOP SECRET",
-            "flipped": flipped(factors()),
-            "other plan": factors(of=plan.with_(max_items=3)),
-        }
-        first.write_bytes(wrong[damage])
-    for job in (lambda: server.published(ROUNDS), lambda: server.publish(ROUNDS, factors())):
-        with refused(TransportError, "published", kept(server).name, expected=server.plan.hash[:12]) as caught:
-            job()
-        assert not isinstance(caught.value, RoundClosed)
-        assert "SECRET" not in str(caught.value)
-    assert names(tmp_path / "shown") == [first.name]
+        hidden.write_bytes(factors() if planted == "factors" else b"TOP SECRET")
+        place.symlink_to(hidden)
+    assert server.published(ROUNDS) is None
+    server.publish(ROUNDS, data)
+    assert server.published(ROUNDS) == data
+    assert (tmp_path / "shown" / f"{plan.name}-1.round2").read_bytes() == data
+    if hidden.exists():
+        assert hidden.read_bytes() in (factors(), b"TOP SECRET")
 
 
 def flipped(data: bytes, at: int = -1) -> bytes:

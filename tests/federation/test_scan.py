@@ -213,8 +213,19 @@ def test_too_many_files_end_somewhere(tmp_path, look, message, monkeypatch):
     monkeypatch.setattr(walk, "MOST_FILES", 3)
     for number in range(5):
         (tmp_path / f"{number}").write_bytes(message())
-    assert len(found(look)) == 3
-    assert "not looked at" in reasons(look)["."]
+    assert len(found(look)) == 2
+    assert "a random part" in reasons(look)["."]
+
+
+def test_no_message_stays_hidden_behind_too_many_files(tmp_path, look, message, monkeypatch):
+    """A stranger who fills a folder delays a message; each look sees another part."""
+    monkeypatch.setattr(walk, "MOST_FILES", 10)
+    for number in range(50):
+        (tmp_path / f"{number:02}").write_bytes(b"nothing")
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "message").write_bytes(message())
+    seen = sum(bool(look.messages()) for _ in range(400))
+    assert 5 <= seen < 400  # 5 of 51 entries, 39 times on average
 
 
 def test_the_bytes_that_are_checked_are_those_of_the_receipt(tmp_path, message):

@@ -8,6 +8,9 @@
 On a shared drive the entity's outbox may be the server's inbox, and all four may be one folder. Who wrote a file and
 for which plan is read from its header; names may change on the way. If a name still holds the first digits of the
 receipt, they must match, so that a copy with its full length but not yet its content is not read too early.
+
+Strangers may write into these folders. With a roster, only what its maker signed counts, and a name that a stranger
+has taken is avoided: they can neither lie nor stop a step, short of deleting files or filling the disk.
 """
 
 from __future__ import annotations
@@ -17,11 +20,11 @@ from collections.abc import Iterator
 from functools import partial
 from os import PathLike
 from pathlib import Path
+from typing import Final
 
 from twofold.errors import ConflictingMessage, TransportError, TwofoldError
-from twofold.federation.inbox import Scanner, read_again
+from twofold.federation.inbox import Found, Scanner, read_again
 from twofold.federation.mailbox import (
-    ROUNDS,
     Channel,
     NothingYet,
     Rejected,
@@ -33,13 +36,17 @@ from twofold.federation.mailbox import (
     check_sender,
     closed,
     conflict,
+    steps_of,
 )
 from twofold.federation.messages import Header, receipt
 from twofold.federation.plan import Plan
 from twofold.storage.container import printable
-from twofold.storage.files import put_once, read_limited, unreadable
+from twofold.storage.files import put_once, unreadable
 
 __all__ = ["EntityFolder", "ServerFolder"]
+
+#: Names to try for one file; a stranger who takes more of them could as well fill the disk.
+_NAMES: Final = 1_000
 
 
 class EntityFolder:
@@ -74,12 +81,7 @@ class EntityFolder:
         _make(self.outbox)
         if any(found.receipt != mark for found in self._own(step.up, entity).messages()):
             raise conflict(entity)
-        path = self.outbox / f"{entity}.{mark[:16]}.{step.up.suffix}"
-        new = not os.path.lexists(path)
-        if not put_once(path, content):
-            raise TransportError(
-                "another file has the message's name.", found=path.name, fix="take it away", parameter="outbox"
-            )
+        new = _put(self.outbox, f"{entity}.{mark[:16]}", step.up.suffix, content)
         return Submitted(receipt=mark, new=new)
 
     def fetch(self, step: Step) -> bytes | NothingYet:
@@ -91,21 +93,24 @@ class EntityFolder:
             reason = _words(error)
             return NothingYet(rejected=(Rejected(printable(self.inbox.name), reason),))
         if len(found) > 1:
+            signed = ", all signed by the operator" if self.plan.roster is not None else ""
             raise ConflictingMessage(
-                f"different {step.down.suffix} files arrived for this plan.",
+                f"different {step.down.suffix} files arrived for this plan{signed}.",
                 found=", ".join(one.path.name for one in found[:4]),
                 expected="the one that the server published",
-                fix="ask the server for its receipt, and remove the others",
+                fix="keep them as evidence, tell the others, and ask the operator; nothing more is sent meanwhile"
+                if signed
+                else "ask the server for its receipt, and remove the others",
                 parameter="inbox",
             )
         if not found:
-            return NothingYet(rejected=tuple(one for one in scanner.rejected if not _is_mark(self.plan, one.name)))
+            return NothingYet(rejected=tuple(scanner.rejected))
         return read_again(found[0], step.down.limit(self.plan))
 
     def _scanner(self, step: Step) -> Scanner:
         if step.id not in self._arrived:
             # Where several steps pass, or all share one folder, files of the other steps are expected.
-            several = step is not ROUNDS or self.inbox.resolve() == self.outbox.resolve()
+            several = len(steps_of(self.plan)) > 1 or self.inbox.resolve() == self.outbox.resolve()
             self._arrived[step.id] = Scanner(
                 self.inbox,
                 limit=step.down.limit(self.plan),
@@ -140,6 +145,7 @@ class ServerFolder:
         self.inbox, self.outbox, self.plan = Path(inbox), Path(outbox), plan
         self._shown: set[str] = set()
         self._arrived: dict[StepId, Scanner] = {}
+        self._left: dict[StepId, Scanner] = {}
         _make(self.inbox)
         _make(self.outbox)
 
@@ -153,32 +159,35 @@ class ServerFolder:
     def rejected(self, step: Step) -> list[Rejected]:
         """Give the files that were rejected at the last check of the folder, and why."""
         own = self._shown if self.inbox.resolve() == self.outbox.resolve() else set()
-        rejected = self._scanner(step).rejected
-        return [one for one in rejected if one.name not in own and not _is_mark(self.plan, one.name)]
+        return [one for one in self._scanner(step).rejected if one.name not in own]
 
     def publish(self, step: Step, data: bytes) -> str:
-        """Publish once; see `ServerMailbox`."""
-        content = as_bytes(data)
+        """Publish once; see `ServerMailbox`. What a stranger has put there does not count as published."""
+        content, mark = as_bytes(data), receipt(data)
         step.down.decode(content, self.plan)
-        if not put_once(self._kept(step), content):
-            self._recorded(step)  # closed by a publication, not by any other file
+        if any(one.receipt != mark for one in self._visible(step)):
             raise closed()
-        self._show(step, content)
-        return receipt(content)
+        name = f"{self.plan.name}.{mark[:16]}"
+        _put(self.outbox, name, step.down.suffix, content)
+        self._shown.add(f"{name}.{step.down.suffix}")
+        return mark
 
     def published(self, step: Step) -> bytes | None:
-        """Give what was published, or None; also restore the visible file after a crash.
+        """Give what was published, or None."""
+        found = self._visible(step)
+        self._shown |= {one.path.name for one in found}
+        return read_again(found[0], step.down.limit(self.plan)) if len(found) == 1 else None
 
-        Raises
-        ------
-        TransportError
-            Another file has the name of the first copy: a link, or anything but item factors of this plan. It is
-            neither shown nor returned.
-        """
-        content = self._recorded(step)
-        if content is not None:
-            self._show(step, content)
-        return content
+    def _visible(self, step: Step) -> list[Found]:
+        """Look for publications of this step in the outbox, where others may write."""
+        if step.id not in self._left:
+            self._left[step.id] = Scanner(
+                self.outbox,
+                limit=step.down.limit(self.plan),
+                refuse=partial(_other_step, step.down),
+                check=partial(_unsound, step.down, self.plan),
+            )
+        return self._left[step.id].messages()
 
     def _scanner(self, step: Step) -> Scanner:
         if step.id not in self._arrived:
@@ -186,56 +195,23 @@ class ServerFolder:
                 self.inbox,
                 limit=step.up.limit(self.plan),
                 # Of several steps, files of the others are expected.
-                ignore=lambda header: step is not ROUNDS and header.schema != step.up.schema,
+                ignore=lambda header: len(steps_of(self.plan)) > 1 and header.schema != step.up.schema,
                 refuse=partial(_other_step, step.up),
                 check=partial(_other_plan, step.up, self.plan),
             )
         return self._arrived[step.id]
 
-    def _recorded(self, step: Step) -> bytes | None:
-        """Read the first copy from a folder where others may write."""
-        kept = self._kept(step)
-        if not os.path.lexists(kept):
-            return None
-        try:
-            content = read_limited(kept, step.down.limit(self.plan), links=False)
-            step.down.decode(content, self.plan)
-        except TwofoldError as error:
-            raise TransportError(
-                "the server's copy of what it published cannot be used.",
-                found=_words(error),
-                expected=f"a {step.down.suffix} message of plan {self.plan.hash[:12]}, in a plain file",
-                fix=f"check who may write into the folder, remove {kept.name}, then run the same command again",
-                parameter="published",
-            ) from None
-        return content
 
-    def _kept(self, step: Step) -> Path:
-        """The first copy, under a name that does not depend on the content: creating it means publishing."""
-        name = "" if step is ROUNDS else f"{step.id}."
-        return self.outbox / f"{_mark(self.plan)}{name}published"
-
-    def _show(self, step: Step, content: bytes) -> None:
-        """Write the copy for transfer, under a name that lets a receiver tell when it is complete."""
-        path = self.outbox / f"{self.plan.name}.{receipt(content)[:16]}.{step.down.suffix}"
-        self._shown.add(path.name)
-        if not put_once(path, content):
-            raise TransportError(
-                "the published file was changed.",
-                found=path.name,
-                fix="remove it; it will be written again",
-                parameter="outbox",
-            )
-
-
-def _mark(plan: Plan) -> str:
-    """Beginning of the names of the server's first copies."""
-    return f".{plan.name}.{plan.hash[:16]}."
-
-
-def _is_mark(plan: Plan, name: str) -> bool:
-    """Whether a file is one of these, which are expected in a shared folder."""
-    return name.startswith(_mark(plan)) and name.endswith("published")
+def _put(folder: Path, name: str, suffix: str, content: bytes) -> bool:
+    """Write a file, under another name if a stranger has taken the first; return whether it was not there before."""
+    for number in range(_NAMES):
+        path = folder / (f"{name}.{suffix}" if number == 0 else f"{name.rpartition('.')[0]}-{number}.{suffix}")
+        new = not os.path.lexists(path)
+        if put_once(path, content):
+            return new
+    raise TransportError(
+        "other files have all names of the message.", found=f"{name}.{suffix}", fix="take them away", parameter="outbox"
+    )
 
 
 def _make(folder: Path) -> None:

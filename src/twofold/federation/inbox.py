@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path
+from random import randrange, shuffle
 from typing import Final
 
 from twofold.errors import BadMessage, TransportError, TwofoldError
@@ -218,7 +219,8 @@ def _mark(found: os.stat_result) -> tuple[int, ...]:
 
 #: Folders inside folders are looked into, as SFTP gives every sender one; not without end.
 DEPTH: Final = 4
-#: Most files and folders, of all folders together, that one look goes through.
+#: Most files and folders, of all folders together, that one look goes through: a random part of what is there, so that
+#: nobody can hide a message behind more files than that for long.
 MOST_FILES: Final = 100_000
 _TEMPORARY: Final = re.compile(
     r"[.~].*|.*(?:~|\.(?:part|partial|filepart|tmp|temp|crdownload|download|swp|new))", re.I | re.S
@@ -231,7 +233,7 @@ def walk(folder: Path, reject: Callable[[Path, str], None]) -> list[Path]:
 
     Links are never followed. At most `MOST_FILES` entries are listed in one look. What a folder itself leaves of them
     is shared evenly among the folders in it, so that a sender who fills theirs does not keep the others from being
-    seen.
+    seen. Of a folder with more entries, a random part is listed, and half is left for the folders in it.
 
     Parameters
     ----------
@@ -290,12 +292,18 @@ def _list_inner(folder: Path, found: list[Path], reject: _Reject, depth: int, mo
 
 
 def _entries(folder: Path, reject: _Reject, most: int) -> list[os.DirEntry[str]]:
-    """Read only the checked part of a listing; for a longer one, the disk decides which part."""
+    """List a folder; of a listing that is too long, a random part, drawn while reading it."""
     with os.scandir(folder) as listing:
-        entries = list(islice(listing, most + 1))
-    if len(entries) > most:
-        reject(folder, f"more files than the {MOST_FILES:,} of one look; the rest is not looked at")
-    return entries[:most]
+        entries = list(islice(listing, most))
+        longer = False
+        for number, entry in enumerate(listing, start=most + 1):
+            longer = True
+            if (place := randrange(number)) < most:
+                entries[place] = entry
+    if longer:
+        reject(folder, f"more files than the {MOST_FILES:,} of one look; a random part is looked at each time")
+        shuffle(entries)
+    return entries[: -(-most // 2)] if longer else entries
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
