@@ -311,6 +311,16 @@ def test_a_clock_set_back_is_said_and_the_order_kept(path: Path, monkeypatch: py
         verify_log(path)
 
 
+def test_a_step_tried_again_is_logged_once(path: Path) -> None:
+    log = SecurityLog(path, KEY)
+    first = log.add_once(Event.PLAN_AGREED, plan=PLAN)
+    assert log.add_once(Event.PLAN_AGREED, plan=PLAN) == first
+    log.add_once(Event.PLAN_AGREED, plan=DIGEST)
+    assert verify_log(path).entries == 3
+    with refused(LogBroken, "event"):
+        log.add_once(Event.REPAIRED, bytes=3, digest=DIGEST)
+
+
 def test_bad_files_are_recorded_once_and_not_without_end(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = SecurityLog(path, KEY)
     assert log.reject(DIGEST, Reason.FORGED) is not None

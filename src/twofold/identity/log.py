@@ -120,16 +120,21 @@ class SecurityLog:
 
     def add(self, event: Event, **fields: Any) -> Entry:
         """Write one line and wait for the disk; raise `LogBroken` if that fails."""
-        check_fields(event, fields)
-        if event in (Event.LOG_OPENED, Event.REPAIRED):
-            raise LogBroken("the log writes this event by itself.", found=event.value, parameter="event")
+        _check_own(event, fields)
         with self._writing():
             return self._append(event, fields)
 
-    def add_after(self, event: Event, **fields: Any) -> Entry | None:
+    def add_once(self, event: Event, **fields: Any) -> Entry:
+        """Do as `add`, unless the same line is among the last 64 kB: a step that is tried again is logged once."""
+        _check_own(event, fields)
+        with self._writing():
+            same = [one for one in self._end().entries if (one.event, one.fields) == (event, fields)]
+            return same[-1] if same else self._append(event, fields)
+
+    def add_after(self, event: Event, *, once: bool = False, **fields: Any) -> Entry | None:
         """Write one line about something that has happened; warn if that fails."""
         try:
-            return self.add(event, **fields)
+            return self.add_once(event, **fields) if once else self.add(event, **fields)
         except LogBroken as error:
             warnings.warn(LogIncomplete(f"{event.value}, but not in the log: {error.summary}"), stacklevel=2)
             return None
@@ -363,6 +368,12 @@ def _check_follows(entry: Entry, last: Entry | None, junk: bytes, place: str) ->
         raise _broken(place, "bytes before it that no repair names" if junk else "a repair of nothing")
     if junk and dict(entry.fields) != {"bytes": len(junk), "digest": hashlib.sha256(junk).hexdigest()}:
         raise _broken(place, "a repair that names other bytes")
+
+
+def _check_own(event: Event, fields: Mapping[str, Any]) -> None:
+    check_fields(event, fields)
+    if event in (Event.LOG_OPENED, Event.REPAIRED):
+        raise LogBroken("the log writes this event by itself.", found=event.value, parameter="event")
 
 
 def _now() -> str:
