@@ -11,7 +11,7 @@ import pytest
 
 from tests.identity.test_approval import FACTS, HEAD, NOW, OFFICER, POLICY, REST, by
 from tests.refused import refused
-from twofold.errors import LogBroken, NotApproved, PolicyRefused, TransportError
+from twofold.errors import BadPolicy, LogBroken, NotApproved, PolicyRefused, TransportError
 from twofold.identity.approval import Draft, approval_path
 from twofold.identity.clearance import Clearance, clearance
 from twofold.identity.log import Event, LogIncomplete, SecurityLog, read_log, verify_log
@@ -127,6 +127,13 @@ def test_nothing_is_cleared_without_a_log(tmp_path: Path, monkeypatch: pytest.Mo
         ask(tmp_path, facts=replace(FACTS, n_users=1))
     monkeypatch.undo()
     assert ask(tmp_path).approvals
+
+
+def test_the_entity_does_not_approve_by_itself(tmp_path: Path) -> None:
+    policy = replace(POLICY, approvers=(*POLICY.approvers, ("robot", KEY.public)))
+    with refused(BadPolicy, "approvers"):
+        ask(tmp_path, policy=policy)
+    assert not (tmp_path / "security.log").exists()
 
 
 def test_a_draft_that_cannot_be_written_clears_nothing(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from tests.refused import refused
 from twofold.errors import BadMessage, BadPolicy, PolicyRefused
 from twofold.identity.policy import RULES, PlanFacts, Policy, amount_text, policy_reference
-from twofold.storage.signing import SigningKey
+from twofold.storage.signing import Purpose, SigningKey, verify
 
 WRITER, OPERATOR, OFFICER, HEAD = (SigningKey(bytes([number]) * 32).public for number in range(1, 5))
 POLICY = Policy(
@@ -217,6 +217,31 @@ def test_an_approver_twice_or_without_a_key(more: str, found: str | None) -> Non
     assert POLICY.text.rstrip().splitlines()[-1].startswith('"officer"')
     with refused(BadPolicy, found=found):
         Policy.from_text(POLICY.text + more)
+
+
+SMALL_ORDER = [
+    "0100000000000000000000000000000000000000000000000000000000000000",
+    "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+    "0000000000000000000000000000000000000000000000000000000000000000",
+    "0000000000000000000000000000000000000000000000000000000000000080",
+    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc85",
+    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03fa",
+    "0100000000000000000000000000000000000000000000000000000000000080",
+    "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
+]
+
+
+@pytest.mark.parametrize("key", SMALL_ORDER)
+def test_a_key_for_which_everybody_can_sign_is_refused(key: str) -> None:
+    """OpenSSL takes R = identity, s = 0 as a signature under these points: of every text, or of one in 2, 4 or 8."""
+    forged = (1).to_bytes(32, "little") + bytes(32)
+    texts = [str(number).encode() for number in range(200)]
+    holds = sum(verify(bytes.fromhex(key), Purpose.APPROVAL, text, forged) for text in texts)
+    assert holds == 200 if int(key, 16) >> 248 == 1 else holds > 10
+    with refused(BadPolicy, "approvers"):
+        Policy.from_text(POLICY.text + person("anyone", key))
 
 
 def test_the_same_name_twice_is_not_toml() -> None:

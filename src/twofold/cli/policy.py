@@ -68,7 +68,10 @@ def new(
 
 @app.command("show")
 def show(path: Annotated[Path, typer.Argument(help="The policy (TOML).")], json: Json = False) -> None:
-    """Check a policy and print its hash and every field."""
+    """Check a policy and print its hash and every field.
+
+    Example: twofold policy show policy.toml.
+    """
     from twofold.identity.policy import Policy
 
     found = Policy.read(path)

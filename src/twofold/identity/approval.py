@@ -366,7 +366,7 @@ def check_approvals(
         elif reason is not None:
             reasons.append(reason)
     if not same or len(counted) < policy.approvals:
-        waiting = ", ".join(name for name in people if name not in counted)
+        waiting = ", ".join([name for name in people if name not in counted][:12])
         raise NotApproved(
             "this release is not approved; nothing was drawn.",
             found=f"{len(counted)} of {policy.approvals} approvals" + "".join(f"; {one}" for one in reasons[:10]),

@@ -7,7 +7,7 @@ from datetime import datetime
 from os import PathLike
 from pathlib import Path
 
-from twofold.errors import NotApproved, TwofoldError
+from twofold.errors import BadPolicy, NotApproved, TwofoldError
 from twofold.identity.approval import Approval, Draft, check_approvals, find_approvals
 from twofold.identity.log import Entry, Event, SecurityLog
 from twofold.identity.policy import PlanFacts, Policy
@@ -65,6 +65,8 @@ def clearance(
 
     Raises
     ------
+    BadPolicy
+        The entity's own key is among the approvers.
     PolicyRefused
         A rule is broken; every one is listed and logged.
     NotApproved
@@ -82,6 +84,12 @@ def clearance(
     -------
     Looks at public values only. Whether it refuses, and what it writes, is the same for every data set.
     """
+    if log.key in dict(policy.approvers).values():
+        raise BadPolicy(
+            "the policy lists the entity's own key as an approver's: a program would approve its own release.",
+            expected="keys of people",
+            parameter="approvers",
+        )
     broken = policy.violations(facts)
     if broken:
         log.add_after(

@@ -118,6 +118,11 @@ class SecurityLog:
         self._entity = entity
         self._keys = () if signer is None else (signer.public, *earlier)
 
+    @property
+    def key(self) -> bytes | None:
+        """Public key that signs new lines."""
+        return None if self._signer is None else self._signer.public
+
     def add(self, event: Event, **fields: Any) -> Entry:
         """Write one line and wait for the disk; raise `LogBroken` if that fails."""
         _check_own(event, fields)

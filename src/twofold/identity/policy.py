@@ -404,7 +404,7 @@ class Policy:
         if self.require_secure_sum and facts.secure == "none":
             yield Violation(rule="require_secure_sum", found="no secure sum", expected="a secure sum")
         if self.mechanisms is not None and facts.mechanism not in self.mechanisms:
-            listed = ", ".join(self.mechanisms) or "none"
+            listed = ", ".join(self.mechanisms[:12]) or "none"
             yield Violation(rule="mechanisms", found=printable(facts.mechanism), expected=f"one of: {listed}")
         for rule, allowed, keys in (
             ("writers", self.writers, () if facts.writer is None else (facts.writer,)),
@@ -417,6 +417,16 @@ class Policy:
                 shown = ", ".join(f"key {key.hex()[:16]}" for key in strange[:5]) or "none named"
                 names = ", ".join(name for name, _ in allowed[:12]) or "nobody"
                 yield Violation(rule=rule, found=shown, expected=f"a key of: {names}")
+
+    def log_path(self, policy_file: str | PathLike[str]) -> Path:
+        """Give the path of the security log, which the file names as seen from its own folder.
+
+        Examples
+        --------
+        >>> Policy(log="logs/security.log").log_path("site/policy.toml").as_posix()
+        'site/logs/security.log'
+        """
+        return Path(policy_file).parent / self.log
 
     @property
     def record(self) -> dict[str, Any]:
