@@ -7,7 +7,8 @@
     │                    UnreadableSource · CatalogError · BadBound · UnknownUser · MissingDataset
     │                    MissingExtra
     ├── PrivacyError     BudgetExceeded · UnitMissing · UnsupportedEvent · LedgerBroken · SeededNoise
-    │                    BadPrivacyParameter · NotForRealUse · SilentSpending
+    │                    BadPrivacyParameter · NotForRealUse · SilentSpending · BadPolicy · PolicyRefused
+    │                    NotApproved · LogBroken
     ├── NumericError     BadShape · BadNumber · BadParameter
     ├── ProtocolError    BadPlan · PlanMismatch · BadMessage · ConflictingMessage · TooFewMessages · FactorsChanged
     │                    BadModel
@@ -32,6 +33,7 @@ __all__ = [
     "BadNumber",
     "BadParameter",
     "BadPlan",
+    "BadPolicy",
     "BadPrivacyParameter",
     "BadShape",
     "BadValue",
@@ -43,14 +45,17 @@ __all__ = [
     "EmptyTable",
     "FactorsChanged",
     "LedgerBroken",
+    "LogBroken",
     "MissingColumn",
     "MissingDataset",
     "MissingExtra",
+    "NotApproved",
     "NotFitted",
     "NotForRealUse",
     "NotReady",
     "NumericError",
     "PlanMismatch",
+    "PolicyRefused",
     "PrivacyError",
     "ProtocolError",
     "RoundClosed",
@@ -336,6 +341,22 @@ class NotForRealUse(PrivacyError):
 
 class SilentSpending(PrivacyError):
     """A fit that would spend a budget again without anyone's consent."""
+
+
+class BadPolicy(PrivacyError, ValueError):
+    """A site policy with a field that is missing, unknown or out of range."""
+
+
+class PolicyRefused(PrivacyError):
+    """A plan that the site's policy does not allow."""
+
+
+class NotApproved(PrivacyError):
+    """The people whom the site's policy names have not approved this release."""
+
+
+class LogBroken(PrivacyError):
+    """The security log was edited, cut or reordered, or cannot be written."""
 
 
 class ProtocolError(TwofoldError):

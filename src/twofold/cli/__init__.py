@@ -8,7 +8,10 @@ import warnings
 import typer
 
 from twofold import __version__
+from twofold.cli import approve as approving
 from twofold.cli import audit, check, coordinate, demo, errors, join, keys, ledger, plan, recommend, rounds, simulate
+from twofold.cli import log as security_log
+from twofold.cli import policy as site_policy
 from twofold.cli.render import all_verbs
 from twofold.errors import TwofoldError
 
@@ -44,6 +47,9 @@ app.command("join")(join.join)
 app.command("recommend")(recommend.recommend)
 app.command("simulate")(simulate.simulate)
 app.add_typer(ledger.app, name="ledger")
+app.add_typer(site_policy.app, name="policy")
+app.command("approve")(approving.approve)
+app.add_typer(security_log.app, name="log")
 app.command("audit")(audit.audit)
 app.command("errors")(errors.errors)
 all_verbs(app)

@@ -21,6 +21,10 @@ __all__ = ["KEY_BYTES", "SIGNATURE_BYTES", "Purpose", "SigningKey", "check_publi
 KEY_BYTES: Final = 32
 SIGNATURE_BYTES: Final = 64
 _CURVE: Final = 2**255 - 19
+#: y of the eight points whose order divides eight: under such a "key" a signature that anyone can write down holds for
+#: one message in eight or for every message.
+_EIGHTH: Final = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
+_SMALL_ORDER: Final = frozenset({0, 1, _CURVE - 1, _EIGHTH, _CURVE - _EIGHTH})
 _PREFIX: Final = b"twofold signature 1\0"
 #: Rounds of the fingerprint, about 20 ms: each try of a forger costs as much.
 _ROUNDS: Final = 2**16
@@ -114,7 +118,10 @@ def check_public_key(key: bytes) -> bytes:
     """
     if not isinstance(key, bytes) or len(key) != KEY_BYTES:
         raise BadMessage("a public key is not 32 bytes.", expected="an Ed25519 public key", parameter="sign")
-    if int.from_bytes(key, "little") % 2**255 >= _CURVE:
+    height = int.from_bytes(key, "little") % 2**255
+    if height in _SMALL_ORDER:
+        raise BadMessage("a public key belongs to nobody: everybody can sign for it.", parameter="sign")
+    if height >= _CURVE:
         raise BadMessage(
             "a public key is not in canonical form.", expected="a number below 2^255 - 19", parameter="sign"
         )

@@ -1,0 +1,133 @@
+"""`twofold approve`: a person looks at a draft and signs it."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import click
+import typer
+
+from twofold.checks import check_entity_name
+from twofold.cli.options import Json
+from twofold.errors import BadParameter, NotApproved, Run, TwofoldError, UnreadableSource
+from twofold.storage.container import parse_json
+from twofold.storage.files import read_limited
+
+if TYPE_CHECKING:
+    from twofold.identity.approval import Approval
+    from twofold.storage.signing import SigningKey
+
+__all__ = ["approve", "public_of", "signer_of"]
+
+
+def approve(
+    draft: Annotated[Path, typer.Argument(help="The draft of a release, such as st-anna.draft.")],
+    keys: Annotated[Path, typer.Option(help="Your own secret keys, such as officer.keys.")],
+    policy: Annotated[
+        Path | None, typer.Option(help="The site's policy: checks that you are one of its approvers.")
+    ] = None,
+    remark: Annotated[str, typer.Option(help="What you want to add, at most 200 characters; anyone may read it.")] = "",
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    json: Json = False,
+) -> None:
+    """Show what would leave, in plain words, and approve it with your own key.
+
+    The approval is written beside the draft and counts for this very draft only. Nothing is sent.
+
+    Example: twofold approve st-anna.draft --keys officer.keys --policy policy.toml.
+    """
+    from twofold.identity.approval import Approval, Draft, approval_path
+    from twofold.identity.policy import Policy
+
+    found, (name, signer) = Draft.read(draft), signer_of(keys)
+    rules = None if policy is None else Policy.read(policy)
+    if rules is not None:
+        _check_right(found.policy, rules.hash, dict(rules.approvers).get(name), signer.public, name)
+    if json and not yes:
+        raise BadParameter("--json does not ask.", fix="add --yes", parameter="yes")
+    if not json:
+        typer.echo("\n".join(found.lines(rules)))
+    if not yes and not _agreed(name):
+        raise NotApproved("nothing was approved.", found="no", parameter="yes")
+    file = approval_path(draft, name)
+    made = _earlier(file, found.hash, signer.public) or Approval.sign(
+        found.hash, approver=name, signer=signer, remark=remark
+    )
+    made.write(file)
+    if json:
+        record = {"draft": made.draft, "approver": made.approver, "key": made.key.hex(), "at": made.at}
+        typer.echo(jsonlib.dumps({**record, "remark": made.remark, "file": file.name}))
+        return
+    typer.echo(f"{file}: approved by {name}, {made.at}")
+
+
+def _agreed(name: str) -> bool:
+    try:
+        return typer.confirm(f"Do you, {name}, approve this?", default=False)
+    except click.Abort:  # no terminal, no answer
+        return False
+
+
+def _earlier(file: Path, draft: str, key: bytes) -> Approval | None:
+    """Give the approval that is there already, if it is this person's for this draft."""
+    from twofold.identity.approval import Approval
+
+    try:
+        found = Approval.read(file)
+    except TwofoldError:
+        return None
+    return found if (found.draft, found.key) == (draft, key) else None
+
+
+def _check_right(draft_policy: str, policy: str, listed: bytes | None, key: bytes, name: str) -> None:
+    if draft_policy != policy:
+        raise NotApproved(
+            "the draft was made under another policy.",
+            found=f"policy {draft_policy[:12]}",
+            expected=f"policy {policy[:12]}",
+            fix="let the entity make the draft again",
+            parameter="policy",
+        )
+    if listed != key:
+        raise NotApproved(
+            "the policy does not name you with this key; the approval would not count.",
+            found=f"{name}, key {key.hex()[:16]}",
+            expected="a name and key of the policy's table of approvers",
+            parameter="keys",
+        )
+
+
+def signer_of(path: Path) -> tuple[str, SigningKey]:
+    """Read name and signing key from a file of secret keys."""
+    from twofold.storage.signing import SigningKey
+
+    name, sign = _name_and_key(path, secret=True)
+    return name, SigningKey(sign)
+
+
+def public_of(path: Path) -> tuple[str, bytes]:
+    """Read name and public signing key from a public part."""
+    from twofold.storage.signing import check_public_key
+
+    name, sign = _name_and_key(path, secret=False)
+    return name, check_public_key(sign)
+
+
+def _name_and_key(path: Path, *, secret: bool) -> tuple[str, bytes]:
+    """Read the two fields that every file of keys has; its content is never shown."""
+    try:
+        record = parse_json(read_limited(path, 16 * 1024).decode())
+        sign = bytes.fromhex(record["sign"])
+        if (record["schema"] == "twofold.secrets/1") is not secret or len(sign) != 32:
+            raise ValueError("the other one of the two files")
+        return check_entity_name(record["name"]), sign
+    except (TwofoldError, ValueError, KeyError, TypeError):
+        raise UnreadableSource(
+            "this is not a file of secret keys." if secret else "this is not a file of public keys.",
+            found=path.name,
+            expected=f"what twofold keys new wrote, as officer.{'keys' if secret else 'pub'}",
+            fix=Run("keys new --entity officer --keys officer.keys --output officer.pub"),
+            parameter="keys",
+        ) from None
