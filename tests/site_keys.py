@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 
+from twofold.identity.keys import Role, Secrets
+from twofold.secure_sum.keys import Keys
 from twofold.storage.signing import SigningKey
 
 
 def write_keys(folder: Path, name: str) -> SigningKey:
-    """Write name.keys and name.pub; a name always has the same key."""
+    """Write name.keys and name.pub; a name always has the same signing key."""
     key = SigningKey(hashlib.sha256(name.encode()).digest())
-    secret = {"schema": "twofold.secrets/1", "name": name, "role": "person", "sign": key.to_bytes().hex()}
-    public = {"schema": "twofold.identity/1", "name": name, "role": "person", "sign": key.public.hex()}
-    (folder / f"{name}.keys").write_text(json.dumps(secret))
-    (folder / f"{name}.pub").write_text(json.dumps(public))
+    secrets = Secrets(name=name, role=Role.PERSON, sign=key, sum=Keys.new())
+    (folder / f"{name}.keys").write_bytes(secrets.to_bytes())
+    secrets.identity.write(folder / f"{name}.pub")
     return key

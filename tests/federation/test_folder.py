@@ -200,9 +200,7 @@ def test_a_changed_publication_is_written_again_under_another_name(tmp_path, ser
 
 
 @pytest.mark.parametrize("planted", ["a key", "factors", "foreign", "flipped", "other plan", "folder"])
-def test_what_a_stranger_plants_is_neither_shown_nor_followed_nor_in_the_way(
-    tmp_path, server, factors, plan, planted
-):
+def test_what_a_stranger_plants_is_neither_shown_nor_followed_nor_in_the_way(tmp_path, server, factors, plan, planted):
     """Audit H1: anyone may write into a shared folder, under any name, and gets nothing."""
     hidden, data = tmp_path / "hidden", factors(2.0)
     place = server.outbox / f"{plan.name}.{receipt(data)[:16]}.round2"

@@ -9,11 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import click
 import typer
 
-from twofold.checks import check_entity_name
 from twofold.cli.options import Json
-from twofold.errors import BadParameter, NotApproved, Run, TwofoldError, UnreadableSource
-from twofold.storage.container import parse_json
-from twofold.storage.files import read_limited
+from twofold.errors import BadParameter, NotApproved, TwofoldError
 
 if TYPE_CHECKING:
     from twofold.identity.approval import Approval
@@ -101,33 +98,15 @@ def _check_right(draft_policy: str, policy: str, listed: bytes | None, key: byte
 
 def signer_of(path: Path) -> tuple[str, SigningKey]:
     """Read name and signing key from a file of secret keys."""
-    from twofold.storage.signing import SigningKey
+    from twofold.identity.keystore import KeyStore
 
-    name, sign = _name_and_key(path, secret=True)
-    return name, SigningKey(sign)
+    store = KeyStore(path)
+    return store.identity.name, store.signer
 
 
 def public_of(path: Path) -> tuple[str, bytes]:
     """Read name and public signing key from a public part."""
-    from twofold.storage.signing import check_public_key
+    from twofold.identity.keys import Identity
 
-    name, sign = _name_and_key(path, secret=False)
-    return name, check_public_key(sign)
-
-
-def _name_and_key(path: Path, *, secret: bool) -> tuple[str, bytes]:
-    """Read the two fields that every file of keys has; its content is never shown."""
-    try:
-        record = parse_json(read_limited(path, 16 * 1024).decode())
-        sign = bytes.fromhex(record["sign"])
-        if (record["schema"] == "twofold.secrets/1") is not secret or len(sign) != 32:
-            raise ValueError("the other one of the two files")
-        return check_entity_name(record["name"]), sign
-    except (TwofoldError, ValueError, KeyError, TypeError):
-        raise UnreadableSource(
-            "this is not a file of secret keys." if secret else "this is not a file of public keys.",
-            found=path.name,
-            expected=f"what twofold keys new wrote, as officer.{'keys' if secret else 'pub'}",
-            fix=Run("keys new --entity officer --keys officer.keys --output officer.pub"),
-            parameter="keys",
-        ) from None
+    found = Identity.read(path)
+    return found.name, found.sign

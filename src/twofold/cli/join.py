@@ -20,6 +20,7 @@ from twofold.cli.options import (
     Json,
     KeysOption,
     PlanOption,
+    PolicyOption,
     RevokedOption,
     Separator,
     UnknownItems,
@@ -29,6 +30,7 @@ from twofold.cli.options import (
     listed,
     open_keys,
     open_ledger,
+    open_site,
     read_agreed,
     read_agreements,
     read_catalog,
@@ -62,6 +64,7 @@ def join(
         typer.Option("--confirm", help="You compared the plan's fingerprint with people you know; asked for once."),
     ] = False,
     revoked: RevokedOption = None,
+    policy: PolicyOption = None,
     entity: EntityName = None,
     catalog: CatalogOption = None,
     user: UserColumn = "user",
@@ -95,11 +98,13 @@ def join(
     first = Entity(name, table, agreed, version=version, keys=keys, agreements=every)
     if store is not None:
         _show_members(agreed, quiet=json)
-        if confirm:
-            store.confirm(agreed.hash)
         first.check_keys()  # refuses what does not fit before a ledger is made
+    site = open_site(agreed, store, keys, policy)
+    if confirm and site is not None and store is not None:
+        store.confirm(agreed.hash)
+        site.confirmed(agreed)
     book = open_ledger(ledger, agreed, name, new=new_ledger)
-    agent = Entity(name, table, agreed, ledger=book, version=version, keys=keys, agreements=every)
+    agent = Entity(name, table, agreed, ledger=book, version=version, keys=keys, agreements=every, site=site)
 
     mailbox, until = EntityFolder(outbox, inbox, agreed), time.monotonic() + wait
     with shell_words(secure=agreed.secure is not None):

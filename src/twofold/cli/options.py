@@ -21,6 +21,7 @@ from twofold.federation.plan_file import catalog_path, read_toml
 from twofold.privacy.ledger import Ledger
 
 if TYPE_CHECKING:
+    from twofold.entity.site import Site
     from twofold.federation.agreement import Agreements
     from twofold.identity.keystore import KeyStore
 
@@ -37,6 +38,7 @@ __all__ = [
     "KeysOption",
     "Local",
     "PlanOption",
+    "PolicyOption",
     "RevokedOption",
     "Separator",
     "Strength",
@@ -49,6 +51,7 @@ __all__ = [
     "missing_features",
     "open_keys",
     "open_ledger",
+    "open_site",
     "phases",
     "read_agreed",
     "read_agreements",
@@ -203,6 +206,9 @@ AgreementsOption = Annotated[
     Path | None,
     typer.Option("--agreements", help="Everybody's agreements to the plan; beside the plan as .agreed by default."),
 ]
+PolicyOption = Annotated[
+    Path | None, typer.Option("--policy", help="The site's policy; by default policy.toml beside the keys, if there.")
+]
 RevokedOption = Annotated[
     list[Path] | None, typer.Option("--revoked", help="A revoked key (twofold keys revoke); repeat for more.")
 ]
@@ -227,6 +233,15 @@ def open_keys(plan: Plan, keys: Path | None, revoked: Sequence[Path] | None = No
     store = KeyStore(keys)
     check_member(plan, store.identity, [Revocation.read(one) for one in revoked or ()])
     return store
+
+
+def open_site(plan: Plan, store: KeyStore | None, keys: Path | None, policy: Path | None) -> Site | None:
+    """Open the policy and the security log of an entity in a real plan; a simulation has neither."""
+    if plan.simulation or store is None or keys is None:
+        return None
+    from twofold.entity.site import Site  # loads the library of ciphers
+
+    return Site.of(store, keys, policy)
 
 
 def read_agreements(plan: Plan, path: Path, given: Path | None) -> Agreements | None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from twofold.entity.adapt import Local, Strength
     from twofold.entity.model import Model
     from twofold.entity.secure import Masks, SecurePart
+    from twofold.entity.site import Site
     from twofold.federation.agreement import Agreements
     from twofold.identity.keys import Secrets
     from twofold.identity.keystore import KeyStore
@@ -167,6 +168,8 @@ class Entity:
         The entity's secret keys (`new_keys`), for a plan with a roster; for a secure sum in memory in simulations only.
     agreements : path, bytes or Agreements, optional
         Everybody's agreements to the plan. A plan that is not a simulation releases nothing without them.
+    site : Site, optional
+        Policy, approvals and security log of the entity's site.
 
     Paper
     -----
@@ -205,6 +208,7 @@ class Entity:
         rng: int | Source | None = None,
         keys: str | PathLike[str] | Secrets | None = None,
         agreements: str | PathLike[str] | bytes | Agreements | None = None,
+        site: Site | None = None,
     ) -> None:
         self.name = check_entity_name(name)
         self.plan = _checked_plan(plan)
@@ -213,6 +217,7 @@ class Entity:
         self._ledger = ledger
         self._source = source(rng)
         self._keys = keys
+        self.site = site
         self._store_made: KeyStore | None = None
         self._agreements: Agreements | None = None
         if agreements is not None:
@@ -362,6 +367,8 @@ class Entity:
             )
         if part is not None:
             part.store.keep_message(message.receipt)
+        if self.site is not None:
+            self.site.released(self.plan, message.data)
         return message
 
     def personalize(
@@ -393,9 +400,12 @@ class Entity:
         """
         from twofold.entity.personalize import fitted_model  # loads the solvers, which round 1 does without
 
-        return fitted_model(
+        model = fitted_model(
             self.name, self._ratings, self.plan, factors, local=local, strength=strength, threads=threads
         )
+        if self.site is not None and model.factors_hash:
+            self.site.modelled(self.plan, model.factors_hash)
+        return model
 
     def _refuse_what_is_not_real(self) -> None:
         if self.plan.simulation:
@@ -467,6 +477,8 @@ class Entity:
                 self._made = self._draw(event, self._source, masks)
             return self._made
         account = open_account(self._ledger, self.plan, dataset=self.name, event=event)
+        if self.site is not None:
+            self.site.clear(self.plan, account.ledger.state(), entity=self.name, version=self.version)
         digest, version = self._ratings.digest(), self.version
         if isinstance(self._source, OperatingSystem):  # through a key of the ledger, so that a kill costs nothing
             return account.release(data=digest, version=version, draw=lambda noise: self._draw(event, noise, masks))

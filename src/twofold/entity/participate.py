@@ -176,11 +176,15 @@ def participate(entity: Entity, mailbox: EntityMailbox) -> ParticipationStatus:
             with suppress(RoundClosed):
                 if mailbox.submit(deed.step, deed.data, entity=entity.name).new:
                     fresh.append(name)
+                if entity.site is not None:
+                    entity.site.sent(entity.plan, deed.data)
         elif name in published:
             break
         else:
             found = mailbox.fetch(deed.step)
             nothing, published[name] = (found, None) if isinstance(found, NothingYet) else (NothingYet(), found)
+            if isinstance(found, bytes) and entity.site is not None:
+                entity.site.received(entity.plan, found)
     if entity.masked:
         submitted.add(StepId.MASKED)  # perhaps earlier, and too late to count
     return ParticipationStatus(
