@@ -8,6 +8,7 @@ import re
 import stat
 import subprocess
 import sys
+import time
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -411,6 +412,22 @@ def test_two_processes_write_one_chain(path: Path) -> None:
     writers = [subprocess.Popen([sys.executable, "-c", code, str(path)]) for _ in range(2)]
     assert [one.wait(60) for one in writers] == [0, 0]
     assert verify_log(path).entries == 81
+
+
+def test_a_writer_killed_at_any_moment_leaves_a_log_that_goes_on(path: Path) -> None:
+    code = (
+        "import sys; from twofold.identity.log import *; from twofold.storage.signing import SigningKey\n"
+        "log = SecurityLog(sys.argv[1], SigningKey(bytes([1]) * 32)); print('ready', flush=True)\n"
+        "while True: log.add(Event.PLAN_AGREED, plan='ab' * 32)"
+    )
+    for turn in range(4):
+        with subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE) as writer:
+            assert writer.stdout is not None
+            writer.stdout.readline()
+            time.sleep(0.05 + 0.037 * turn)
+            writer.kill()
+        SecurityLog(path, KEY).add(Event.SENT, plan=PLAN, digest=DIGEST)  # the lock went with its holder
+        assert verify_log(path, keys=[KEY.public]).entries > 2 + turn
 
 
 def test_an_empty_file_made_by_an_administrator_is_used(path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as jsonlib
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Annotated
 
 import click
@@ -45,7 +46,8 @@ def approve(
     if json and not yes:
         raise BadParameter("--json does not ask.", fix="add --yes", parameter="yes")
     if not json:
-        typer.echo("\n".join(found.lines(rules)))
+        for line in found.lines(rules):
+            typer.echo(fill(line, 80, subsequent_indent="    ", break_on_hyphens=False, break_long_words=False))
     if not yes and not _agreed(name):
         raise NotApproved("nothing was approved.", found="no", parameter="yes")
     file = approval_path(draft, name)

@@ -213,7 +213,7 @@ class Entry:
         >>> Entry.after(None, Event.PLAN_AGREED, {"plan": "ab" * 32}, at="2027-01-31T12:00:00Z").text
         '2027-01-31 12:00:00  plan agreed     plan abababababab'
         """
-        shown = [f"{name} {_brief(value)}" for name, value in self.fields.items() if name != "schema"]
+        shown = [f"{name} {_brief(self.fields[name])}" for name in FIELDS[self.event] if name != "schema"]
         back = "  (the clock was set back)" if self.clock_back else ""
         return f"{self.at[:10]} {self.at[11:19]}  {self.event.value:<15} {', '.join(shown)}{back}"
 

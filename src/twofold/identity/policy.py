@@ -18,6 +18,7 @@ from difflib import get_close_matches
 from fractions import Fraction
 from os import PathLike
 from pathlib import Path
+from textwrap import fill
 from typing import Any, Final, Literal
 
 from twofold.checks import NAME, check_entity_name, exact, is_hash, positive, read_delta
@@ -355,8 +356,8 @@ class Policy:
         if broken:
             raise PolicyRefused(
                 "the policy of this site does not allow the plan; nothing was drawn.",
-                found="; ".join(f"{one.rule}: {one.found}" for one in broken),
-                expected="; ".join(f"{one.rule}: {one.expected}" for one in broken),
+                found="\n    ".join(f"{one.rule}: {one.found}" for one in broken),
+                expected="\n    ".join(f"{one.rule}: {one.expected}" for one in broken),
                 fix="agree on another plan, or ask the owner of the policy",
                 parameter=broken[0].rule,
             )
@@ -444,7 +445,7 @@ class Policy:
         plain, tables = [_TOP, f"# Format of this file.\nschema = {json.dumps(SCHEMA)}\n"], []
         for one in fields(self):
             value = _plain(one.name, getattr(self, one.name))
-            note = f"# {one.metadata['meaning']}\n# {one.metadata['expected']}\n"
+            note = f"{_comment(one.metadata['meaning'])}{_comment(one.metadata['expected'])}"
             if isinstance(value, dict):
                 lines = [f"{json.dumps(name, ensure_ascii=False)} = {json.dumps(key)}\n" for name, key in value.items()]
                 tables.append(f"{note}[{one.name}]\n{''.join(lines)}")
@@ -526,6 +527,10 @@ def _plain(name: str, value: Any) -> Any:
     if name == "mechanisms":
         return list(value)
     return {one: key.hex() for one, key in value} if isinstance(value, tuple) else value
+
+
+def _comment(text: str) -> str:
+    return fill(text, 100, initial_indent="# ", subsequent_indent="# ") + "\n"
 
 
 def _check_fields(record: Mapping[str, Any]) -> None:
