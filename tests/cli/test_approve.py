@@ -13,7 +13,16 @@ from tests.identity.test_approval import FACTS, REST
 from tests.refused import check_refusal
 from tests.site_keys import write_keys
 from twofold.cli import app
-from twofold.errors import BadMessage, BadParameter, BadPolicy, DataError, NotApproved, TransportError, UnreadableSource
+from twofold.errors import (
+    BadMessage,
+    BadParameter,
+    BadPlan,
+    BadPolicy,
+    DataError,
+    NotApproved,
+    TransportError,
+    UnreadableSource,
+)
 from twofold.identity.approval import Approval, Draft, check_approvals, find_approvals
 from twofold.identity.policy import Policy
 
@@ -108,9 +117,9 @@ def test_files_that_are_none() -> None:
         ("approve policy.toml --keys officer.keys --yes", BadMessage),
         ("approve officer.keys --keys officer.keys --yes", BadMessage),
         ("approve st-anna.draft --keys none.keys --yes", UnreadableSource),
-        ("approve st-anna.draft --keys officer.pub --yes", UnreadableSource),
-        ("approve st-anna.draft --keys policy.toml --yes", UnreadableSource),
-        ("policy new -o x.toml --approver officer.keys", UnreadableSource),
+        ("approve st-anna.draft --keys officer.pub --yes", BadPlan),
+        ("approve st-anna.draft --keys policy.toml --yes", BadPlan),
+        ("policy new -o x.toml --approver officer.keys", BadPlan),
         ("approve st-anna.draft --keys officer.keys --policy st-anna.draft --yes", BadPolicy),
     ):
         result = ask(line)

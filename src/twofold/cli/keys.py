@@ -41,8 +41,10 @@ def new(
 
     Running it again writes the same public part. Every plan with a secure sum needs its own keys: --renew.
     """
+    from twofold.entity.site import Site
     from twofold.identity.keys import Role
     from twofold.identity.keystore import KeyStore, new_keys
+    from twofold.identity.log import Event
 
     named = [(role, name) for role, name in zip(Role, (entity, operator, person), strict=True) if name is not None]
     if len(named) != 1:
@@ -54,6 +56,8 @@ def new(
     _check_place("output", output, f"{name}.pub")
     _check_place("keys", keys, f"{name}.keys")
     made = new_keys(keys, name, role, renew=renew, replace=replace)
+    if role is Role.ENTITY:
+        Site.of(KeyStore(keys), keys).log.add_once(Event.KEY_MADE, name=name, key=made.sign.hex())
     _write(made.text, output)
     serves = KeyStore(keys).plan_hash
     if json:

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from twofold.cli.options import CatalogFile, Json, Separator, listed, refuse_output
+from twofold.cli.options import (
+    CatalogFile,
+    Json,
+    PolicyOption,
+    RevokedOption,
+    Separator,
+    listed,
+    open_site,
+    refuse_output,
+)
 from twofold.cli.plan_explain import explain_plan, note_features, plan_lines, release_lines, release_record
 from twofold.errors import BadPlan, Set
 from twofold.federation.fields import FieldNote
@@ -133,9 +142,7 @@ def new_plan_file(
         list[Path] | None,
         typer.Option(help="Public part of an entity or of the operator (twofold keys new); repeat for all."),
     ] = None,
-    revoked: Annotated[
-        list[Path] | None, typer.Option(help="A revoked key (twofold keys revoke); repeat for more.")
-    ] = None,
+    revoked: RevokedOption = None,
     secure: Annotated[
         str | None, typer.Option(help="peers: the server sees only the sum of the messages; three visits.")
     ] = None,
@@ -272,9 +279,8 @@ def agree_plan(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File for the agreement, to send to the plan's author.")
     ] = None,
-    revoked: Annotated[
-        list[Path] | None, typer.Option(help="A revoked key (twofold keys revoke); repeat for more.")
-    ] = None,
+    revoked: RevokedOption = None,
+    policy: PolicyOption = None,
     json: Json = False,
 ) -> None:
     """Agree to a plan: sign its hash. A plan that is not a simulation starts when everybody it names has agreed.
@@ -289,6 +295,8 @@ def agree_plan(
     members = check_member(plan, store.identity, [Revocation.read(one) for one in revoked or ()])
     if output is not None:
         refuse_output(output, (file, keys))
+    if store.identity.name in members.entities and (site := open_site(plan, store, keys, policy)) is not None:
+        site.agreed(plan)
     signature = store.agree(plan.hash)
     if output is not None:
         Agreements(plan.hash, {store.identity.name: signature}).write(output)

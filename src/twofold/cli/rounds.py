@@ -19,6 +19,7 @@ from twofold.cli.options import (
     KeysOption,
     Local,
     PlanOption,
+    PolicyOption,
     Separator,
     Strength,
     UnknownItems,
@@ -27,6 +28,7 @@ from twofold.cli.options import (
     agreed_name,
     open_keys,
     open_ledger,
+    open_site,
     read_agreed,
     read_agreements,
     read_catalog,
@@ -62,6 +64,7 @@ def release(
     ],
     keys: KeysOption = None,
     agreements: AgreementsOption = None,
+    policy: PolicyOption = None,
     entity: EntityName = None,
     catalog: CatalogOption = None,
     user: UserColumn = "user",
@@ -97,16 +100,21 @@ def release(
     name = agreed_name(entity, output, agreed)
     columns = {"user": user, "item": item, "value": value, "separator": separator}
     table = read_table(data, agreed, items, duplicates=duplicates, unknown_items=unknown_items, **columns)
-    open_keys(agreed, keys)
+    store = open_keys(agreed, keys)
     every = read_agreements(agreed, plan, agreements)
     Entity(name, table, agreed, keys=keys, agreements=every).check_keys()  # before a ledger is made
+    site = open_site(agreed, store, keys, policy)
     book = open_ledger(ledger, agreed, name, new=new_ledger)
     with shell_words():
-        message = Entity(name, table, agreed, ledger=book, version=version, keys=keys, agreements=every).release()
+        message = Entity(
+            name, table, agreed, ledger=book, version=version, keys=keys, agreements=every, site=site
+        ).release()
     if output.is_dir():
         EntityFolder(output, output, agreed).submit(ROUNDS, message.data, entity=name)
     else:
         message.save(output)
+    if site is not None:
+        site.sent(agreed, message.data)
     _print_release(message, agreed, book, output, json=json)
 
 
