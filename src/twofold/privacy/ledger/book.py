@@ -225,10 +225,8 @@ class Ledger:
 
         Signed if the ledger was opened with its signer. Nothing can be spent from it, and no ledger restored.
         """
-        head = read_head(self._files.head)
         chain = self._reader.load()[0]
-        while (after := read_head(self._files.head)) != head:  # a writer was faster
-            head, chain = after, self._reader.load()[0]
+        head = self._reader.head
         return write_statement(chain.records[: head.length], head, signer=self._reader.signer)
 
     def stored(self, *, plan: str, version: str = FIRST) -> bytes | None:

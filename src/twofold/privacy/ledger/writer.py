@@ -288,6 +288,8 @@ class Reader:
         self.files = files
         self.signer = signer
         self.key = key
+        #: The head that was read last.
+        self.head = Head(length=0, size=0, hash="")
         self._seen = _Checked(b"", Chain(records=(), ends=()))
 
     def load(self) -> tuple[Chain, Standing]:
@@ -307,6 +309,7 @@ class Reader:
                 "the ledger could not be read.", found=found, expected="a plain, readable file", parameter="ledger"
             ) from error
         how = standing(chain, head)
+        self.head = head
         state = self.state(chain)
         self._check_signature(chain, head, state)
         refuse_unknown_releases(names, state.entries, book=self.files.book.name)
