@@ -27,7 +27,8 @@ from twofold.privacy.card import card_from_ledger
 from twofold.privacy.events import DiscreteGaussianEvent, DiscreteLaplaceEvent, ParallelEvent, ThresholdEvent
 from twofold.privacy.ledger import Ledger, Statement, digest
 from twofold.privacy.ledger.head import Head, signed
-from twofold.privacy.ledger.record import START, digest as sha
+from twofold.privacy.ledger.record import START
+from twofold.privacy.ledger.record import digest as sha
 from twofold.privacy.unit import Unit
 from twofold.report.card import to_html, to_markdown
 from twofold.storage.signing import SigningKey
@@ -119,7 +120,7 @@ def explore(path: Path) -> None:
     attempt(exported)
     attempt(lambda: Ledger(path, signer=SIGNER, wait=0.0).raise_ceiling(ApproxDP(epsilon=6, delta="1/100"), reason="x"))
     asked = {"plan": digest(b"new"), "data": digest(b"d"), "events": [LAPLACE], "unit": UNIT}
-    attempt(lambda: Ledger(path, signer=SIGNER, wait=0.0).release(**asked, draw=lambda source: b"new"))
+    attempt(lambda: Ledger(path, signer=SIGNER, wait=0.0).release(**asked, draw=lambda: b"new"))
 
 
 def _bodies(path: Path) -> list[dict[str, Any]]:

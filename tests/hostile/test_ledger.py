@@ -28,7 +28,7 @@ def original(tmp_path_factory) -> Path:
 @pytest.mark.parametrize("part", range(4))
 def test_only_our_errors_come_out_of_a_hostile_ledger(original, tmp_path, part, monkeypatch):
     """Audit L1: about twenty kinds of KeyError, TypeError and OverflowError, and one hang, came out of such files."""
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    monkeypatch.setattr(os, "fsync", lambda _: None)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for number, (kind, change) in enumerate(cases(seed=part, n=COUNT // 4)):
         folder = tmp_path / str(number)

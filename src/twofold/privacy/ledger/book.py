@@ -143,7 +143,7 @@ class Ledger:
         """
         files = Files(book=Path(path))
         _check_ceiling(ceiling)
-        if not isinstance(dataset, str) or len(dataset) > LONGEST_NAME:
+        if not isinstance(dataset, str) or len(dataset) > LONGEST_NAME or not _is_whole(dataset):
             raise BadPrivacyParameter(
                 "the name of a data set must be a short text.",
                 expected=f"at most {LONGEST_NAME} characters",
@@ -363,6 +363,15 @@ def _start(files: Files, body: Mapping[str, Any], signer: SigningKey | None) -> 
     head = head_of(Chain(records=(record,), ends=(len(line),)))
     disk.replace(files.head, (head if signer is None else signed(head, body["dataset"], signer)).encode())
     disk.replace(files.book, line)
+
+
+def _is_whole(text: str) -> bool:
+    """Whether a text has no half characters, as an argument of a shell in another encoding may have."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _missing(files: Files) -> LedgerBroken:

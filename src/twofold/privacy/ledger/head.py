@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from twofold.checks import is_hash
 from twofold.errors import LedgerBroken
 from twofold.privacy.ledger.files import read_small
-from twofold.privacy.ledger.record import FORMAT, KINDS, RESTORE, Chain, Record, canonical, only_lacks_its_end
+from twofold.privacy.ledger.record import FORMAT, KINDS, RESTORE, Chain, Record, canonical, decode, only_lacks_its_end
 
 if TYPE_CHECKING:
     from twofold.storage.signing import SigningKey
@@ -215,7 +215,20 @@ def standing(chain: Chain, head: Head) -> Standing:
         return Standing.AHEAD
     if not chain.tail:
         return Standing.CLEAN
-    return Standing.UNENDED if only_lacks_its_end(chain) else Standing.TORN
+    if only_lacks_its_end(chain):
+        return Standing.UNENDED
+    if any(_is_record(line) for line in chain.tail.split(b"\n")):
+        raise _broken("a whole record of another ledger stands behind the last one")
+    return Standing.TORN
+
+
+def _is_record(line: bytes) -> bool:
+    """Whether a line is whole: a write that was cut leaves none, but for the one it was writing."""
+    try:
+        decode(line)
+    except ValueError:
+        return False
+    return True
 
 
 def refuse_unknown_kinds(records: tuple[Record, ...]) -> None:

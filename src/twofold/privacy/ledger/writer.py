@@ -29,6 +29,7 @@ from twofold.privacy.ledger.record import (
     RESTORE,
     Chain,
     Record,
+    decode,
     digest,
     encode,
     new_nonce,
@@ -251,6 +252,14 @@ def _check_room(chain: Chain, record: Record, line: bytes) -> None:
             fix="say less in about, or compose fewer events",
             parameter="about",
         )
+    try:
+        decode(line.rstrip(b"\n"))
+    except ValueError:
+        raise BadPrivacyParameter(
+            "a record of the ledger could not be read again.",
+            expected="text of whole characters, and lists and dicts that are not deeply nested",
+            parameter="about",
+        ) from None
     kept = _RESERVE if record.kind in ("reserve", "raise", "signer") else 0
     if chain.size + len(line) > LARGEST - kept:
         raise LedgerBroken(
