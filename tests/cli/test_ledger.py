@@ -16,8 +16,10 @@ from twofold.privacy.events import DiscreteLaplaceEvent
 from twofold.privacy.ledger import Ledger, digest
 from twofold.privacy.mechanisms import DiscreteLaplace
 from twofold.privacy.unit import Unit
+from twofold.storage.signing import SigningKey
 
 DATA = digest(b"raw")
+KEY = SigningKey(bytes(32))
 
 
 def run(*arguments: object, fails: type[Exception] | None = None):
@@ -147,3 +149,69 @@ def test_what_cannot_be_drawn_costs_nothing(tmp_path):
     with refused(BadPrivacyParameter, "draw"):
         made.release(plan="a" * 64, data="b" * 64, events=[noise.event(1)], unit=Unit.person(), draw=b"xx")
     assert not made.state().entries
+
+
+@pytest.fixture
+def public(tmp_path: Path) -> Path:
+    """The public part of the entity's keys."""
+    path = tmp_path / "st-anna.pub"
+    path.write_text(json.dumps({"schema": "twofold.keys/2", "name": "st-anna", "sign": KEY.public.hex()}))
+    return path
+
+
+def test_verify_with_a_key_needs_its_signature(path, public, tmp_path):
+    run("verify", path, "--key", public, fails=LedgerBroken)
+    event = DiscreteLaplaceEvent(unit=Unit.person(), sensitivity=1, scale=3, coordinates=5)
+    asked = {"plan": digest(b"q"), "data": DATA, "events": [event], "unit": Unit.person()}
+    Ledger(path, signer=KEY).release(**asked, draw=lambda: b"noisy")
+    for key in (public, KEY.public.hex()):
+        assert f"signed by {KEY.public.hex()}" in run("verify", path, "--key", key).output
+        assert json.loads(run("verify", path, "--key", key, "--json").output)["signer"] == KEY.public.hex()
+    other = SigningKey(bytes([1] * 32)).public.hex()
+    run("verify", path, "--key", other, fails=LedgerBroken)
+    done = CliRunner().invoke(app, ["verify", str(path), "--key", other, "--json"])
+    assert done.exit_code == 2
+    assert json.loads(done.output)["sound"] is False
+    done = CliRunner().invoke(app, ["raise", str(path), "--epsilon", "2", "--reason", "x"])
+    check_refusal(done.exception, LedgerBroken, "signer")
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"sign": 3}', '{"sign": "ab"}', "[" * 9_999, None, "\x00"])
+def test_what_is_not_a_public_key_is_refused(path, tmp_path, content):
+    if content is not None:
+        (tmp_path / "key").write_text(content)
+    done = CliRunner().invoke(app, ["verify", str(path), "--key", str(tmp_path / "key")])
+    check_refusal(done.exception, DataError, "key", found="key")
+    run("verify", path, "--key", "ff" * 32, fails=DataError)
+
+
+def test_export_is_read_by_show_verify_and_card_and_spent_by_nobody(path, tmp_path):
+    told = tmp_path / "st-anna.statement"
+    run("export", path, "-o", told)
+    mine, theirs = (json.loads(run("show", one, "--json").output) for one in (path, told))
+    assert mine | {"ledger": ""} == theirs | {"ledger": ""}
+    assert "spent      ε=1/3" in run("show", told).output
+    assert run("verify", told).output.startswith("sound: 3 records")
+    assert run("card", told).output == run("card", path).output
+    assert DATA not in told.read_text()
+    for verb in (("raise", told, "--epsilon", "2", "--reason", "x"), ("export", told, "-o", tmp_path / "again")):
+        done = CliRunner().invoke(app, [str(one) for one in verb])
+        check_refusal(done.exception, LedgerBroken, "statement")
+    run("new", told, "--dataset", "x", "--epsilon", "1", fails=LedgerBroken)
+
+
+@pytest.mark.parametrize("end", ["", ".head", ".releases/x"])
+def test_an_export_never_overwrites_the_ledger(path, end):
+    before = path.read_bytes()
+    done = CliRunner().invoke(app, ["export", str(path), "-o", f"{path}{end}"])
+    check_refusal(done.exception, DataError, "output")
+    assert path.read_bytes() == before
+
+
+def test_an_export_that_cannot_be_written(path, tmp_path):
+    run("export", path, "-o", tmp_path / "no" / "folder", fails=DataError)
+
+
+def test_control_characters_of_a_stranger_are_not_printed(tmp_path):
+    made = Ledger.create(tmp_path / "t", dataset="a\x1b[2Jb", ceiling=PureDP(epsilon=1), unit=Unit.person())
+    assert "\x1b[2J" not in run("show", made.path).output

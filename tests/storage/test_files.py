@@ -7,6 +7,7 @@ import os
 import stat
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -171,3 +172,93 @@ def test_a_stick_without_rights_is_written_all_the_same(tmp_path, monkeypatch):
 
 def test_nobody_listens_in_production():
     assert disk._listener is None
+
+
+PLANTED = ("link", "dangling link", "hard link", "pipe", "open to others")
+
+
+def plant(place, how, victim):
+    if how == "link":
+        place.symlink_to(victim)
+    elif how == "dangling link":
+        place.symlink_to(victim.with_name("nothing"))
+    elif how == "hard link":
+        os.link(victim, place)
+    elif how == "pipe":
+        os.mkfifo(place)
+    else:
+        place.write_bytes(b"left")
+        place.chmod(0o666)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs links and named pipes")
+@pytest.mark.parametrize("how", PLANTED)
+def test_what_is_planted_under_a_temporary_name_is_never_followed(tmp_path, how):
+    """Audit M4d: no O_EXCL and no O_NOFOLLOW."""
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    plant(tmp_path / "one.new", how, victim)
+    disk.replace(tmp_path / "one", b"content")
+    assert (tmp_path / "one").read_bytes() == b"content"
+    assert stat.S_ISREG((tmp_path / "one").lstat().st_mode)
+    assert stat.S_IMODE((tmp_path / "one").lstat().st_mode) == 0o600
+    assert victim.read_bytes() == b"precious"
+    assert not (tmp_path / "nothing").exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs links and named pipes")
+@pytest.mark.parametrize("how", PLANTED[:4])
+@pytest.mark.parametrize("doing", [disk.destroy, disk.empty])
+def test_nothing_is_destroyed_or_emptied_through_another_name(tmp_path, how, doing):
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    plant(tmp_path / "one", how, victim)
+    doing(tmp_path / "one")
+    assert not os.path.lexists(tmp_path / "one")
+    assert victim.read_bytes() == b"precious"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs links and named pipes")
+@pytest.mark.parametrize("how", ["link", "dangling link", "pipe"])
+def test_nothing_is_added_to_or_locked_through_another_name(tmp_path, how):
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    plant(tmp_path / "one", how, victim)
+    with pytest.raises(OSError, match="link|plain file"):
+        disk.add_to_end(tmp_path / "one", b"more")
+    with pytest.raises(FileExistsError):
+        disk.reserve_room(tmp_path / "one", 10)
+    with pytest.raises(OSError, match="links|plain file"), disk.locked(tmp_path / "one", wait=0):
+        pass
+    assert victim.read_bytes() == b"precious"
+    assert not (tmp_path / "nothing").exists()
+
+
+def test_a_temporary_file_exchanged_as_it_is_opened_is_not_written_to(tmp_path, monkeypatch):
+    """Between the look and the opening, somebody puts another name of a file there."""
+    victim, opened = tmp_path / "victim", os.open
+    victim.write_bytes(b"precious")
+    (tmp_path / "one.new").write_bytes(b"")
+    (tmp_path / "one.new").chmod(0o600)
+
+    def swapped(path, flags, *more):
+        if Path(path).name == "one.new" and not flags & os.O_CREAT:
+            Path(path).unlink()
+            os.link(victim, path)
+        return opened(path, flags, *more)
+
+    monkeypatch.setattr(os, "open", swapped)
+    disk.replace(tmp_path / "one", b"content")
+    assert victim.read_bytes() == b"precious"
+    assert (tmp_path / "one").read_bytes() == b"content"
+
+
+def test_room_is_used_in_place_and_given_back_in_part(tmp_path):
+    disk.reserve_room(tmp_path / "one.new", 8_192, kept=4_096)
+    assert (tmp_path / "one.new").stat().st_size == 4_096
+    claimed = (tmp_path / "one.new").stat().st_ino
+    disk.replace(tmp_path / "one", b"content")
+    assert (tmp_path / "one").stat().st_ino == claimed
+    assert (tmp_path / "one").read_bytes() == b"content"
+    with pytest.raises(FileExistsError):
+        disk.reserve_room(tmp_path / "one", 10)

@@ -13,18 +13,25 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from twofold.errors import DataError, LedgerBroken, Set
+from twofold.checks import is_hash
+from twofold.errors import BadMessage, DataError, LedgerBroken, Set, TransportError
 from twofold.privacy.budget import ApproxDP, PureDP
 from twofold.privacy.card import card_from_ledger
-from twofold.privacy.ledger import Entry, Ledger, LedgerState, cost_text
+from twofold.privacy.ledger import Entry, Ledger, LedgerState, Statement, cost_text, is_statement
 from twofold.privacy.unit import Unit
 from twofold.report.card import to_html, to_markdown
+from twofold.storage.container import parse_json
+from twofold.storage.files import read_limited, write_whole
+from twofold.storage.signing import check_public_key
 
 __all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True, help="Records of what has left a data set and what may still leave.")
 
 Book = Annotated[Path, typer.Argument(help="The ledger file.")]
+Account = Annotated[Path, typer.Argument(help="The ledger file, or a statement of it.")]
+#: A file of public keys is small.
+_KEY_FILE = 1 << 16
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON record and nothing else.")]
 Epsilon = Annotated[str, typer.Option(help="Ceiling in ε, such as 1, 0.5 or 1/3.")]
 STATUS = {"released": "released", "lost": "lost: spent, nothing left", "open": "open: counts as spent"}
@@ -62,22 +69,26 @@ def new(
 
 
 @app.command()
-def show(path: Book, json: Json = False) -> None:
+def show(path: Account, json: Json = False) -> None:
     """Print what was spent, on what, and what remains. Writes nothing."""
-    _print(Ledger(path), json)
+    _print(_account(path), json)
 
 
 @app.command()
 def verify(
-    path: Book,
+    path: Account,
     head: Annotated[
         str | None, typer.Option(help="A hash kept elsewhere, such as on a card; it must still be in the chain.")
     ] = None,
+    key: Annotated[
+        str | None, typer.Option(help="Public key that must have signed it: a .pub file, or 64 hexadecimal digits.")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Check every record, the head and every stored release. Exit code 2 if anything was changed."""
+    """Check every record, price, total and stored release, and the head. Exit code 2 if anything was changed."""
+    public = None if key is None else _public_key(key)
     try:
-        verdict = Ledger(path).verify(head=head)
+        verdict = _account(path).verify(head=head, key=public)
     except LedgerBroken as error:
         if not json:
             raise
@@ -87,6 +98,8 @@ def verify(
         typer.echo(json_module.dumps({"sound": True, **vars(verdict)}, indent=2))
         return
     typer.echo(f"sound: {verdict.records} records, {verdict.releases} stored releases, head {verdict.head}")
+    if verdict.signer:
+        typer.echo(f"signed by {verdict.signer}")
     for note in verdict.notes:
         typer.echo(f"note: {note}")
 
@@ -107,19 +120,33 @@ def raise_ceiling(
 
 
 @app.command()
-def card(
+def export(
     path: Book,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
+) -> None:
+    """Write a statement for auditors and archives: every record without its secrets. Nothing can be spent from it."""
+    ledger = Ledger(path)
+    _refuse_own(ledger, output, "st-anna.statement")
+    content = ledger.statement()
+    try:
+        write_whole(output, content)
+    except TransportError as error:
+        raise DataError("the statement could not be written.", found=error.found, parameter="output") from None
+    typer.echo(f"{output.name}: {len(content):,} bytes; twofold ledger show, verify and card read it")
+
+
+@app.command()
+def card(
+    path: Account,
     record: Annotated[int | None, typer.Option(help="Number of the release's record; the latest by default.")] = None,
     form: Annotated[Format, typer.Option("--format", help="Format of the card.")] = Format.markdown,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="A file; standard output by default.")] = None,
     json: Json = False,
 ) -> None:
     """Print the privacy card of a release, made from the ledger alone."""
-    ledger = Ledger(path)
-    if output is not None and ledger.owns(output):
-        raise DataError(
-            "that file belongs to the ledger.", found=output.name, fix=Set("output", "card.html"), parameter="output"
-        )
+    ledger = _account(path)
+    if output is not None:
+        _refuse_own(ledger, output, "card.html")
     made = card_from_ledger(ledger, record=record)
     writers = {Format.markdown: to_markdown, Format.html: to_html, Format.json: type(made).to_json}
     content = writers[Format.json if json else form](made)
@@ -134,12 +161,42 @@ def card(
         ) from None
 
 
+def _account(path: Path) -> Ledger | Statement:
+    return Statement(path) if path.is_file() and is_statement(path) else Ledger(path)
+
+
+def _refuse_own(ledger: Ledger | Statement, output: Path, instead: str) -> None:
+    if ledger.owns(output):
+        raise DataError(
+            "that file belongs to the ledger.", found=output.name, fix=Set("output", instead), parameter="output"
+        )
+
+
+def _public_key(text: str) -> bytes:
+    """Read a public key: hexadecimal digits, or the "sign" field of a file of public keys."""
+    try:
+        if is_hash(text):
+            return check_public_key(bytes.fromhex(text))
+        sign = parse_json(read_limited(text, _KEY_FILE).decode()).get("sign")
+        if is_hash(sign):
+            return check_public_key(bytes.fromhex(str(sign)))
+    except (BadMessage, TransportError, UnicodeDecodeError, ValueError):
+        pass
+    raise DataError(
+        "{parameter} is not a public key.",
+        found=f"{Path(text).name:.80}",
+        expected="64 hexadecimal digits, or the public file that twofold keys new writes",
+        fix=Set("key", "st-anna.pub"),
+        parameter="key",
+    )
+
+
 def _ceiling(epsilon: str, delta: str) -> PureDP | ApproxDP:
     budget = ApproxDP(epsilon=epsilon, delta=delta)
     return budget if budget.delta else PureDP(epsilon=epsilon)
 
 
-def _print(ledger: Ledger, json: bool) -> None:
+def _print(ledger: Ledger | Statement, json: bool) -> None:
     state = ledger.state()
     if json:
         typer.echo(json_module.dumps({"ledger": ledger.path.name, **state.as_dict()}, indent=2))
@@ -155,7 +212,7 @@ def _summary(state: LedgerState) -> str:
     raised = f" (raised {state.raised} time(s))" if state.raised else ""
     return "\n".join(
         [
-            f"[bold]{escape(state.dataset)}[/bold], opened {state.opened}",
+            f"[bold]{escape(_printable(state.dataset))}[/bold], opened {state.opened}",
             f"  protects   each {unit.holder} ({unit.adjacency})",
             f"  ceiling    {cost_text(state.ceiling)}{raised}",
             f"  spent      {cost_text(state.spent)}",
@@ -163,6 +220,11 @@ def _summary(state: LedgerState) -> str:
             f"  head       {state.hash}",
         ]
     )
+
+
+def _printable(text: str) -> str:
+    """Replace control characters: the ledger may be a stranger's."""
+    return "".join(one if one.isprintable() else "?" for one in text)
 
 
 def _table(state: LedgerState) -> Table:

@@ -99,7 +99,7 @@ def _found_or_made(path: Path, plan: Plan, dataset: str, cost: PureDP | ApproxDP
     if made:
         warnings.warn(
             f"a new ledger was created: {path}. It has room for this one plan. If these people already have a ledger, "
-            "stop: delete the new one and name theirs. With two ledgers, their budget is spent twice.",
+            "stop before anything is released and name theirs. With two ledgers, their budget is spent twice.",
             NewLedger,
             stacklevel=5,
         )

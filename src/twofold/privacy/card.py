@@ -25,10 +25,9 @@ from twofold.privacy.events import (
     NonPrivateEvent,
     SelectionEvent,
     ThresholdEvent,
-    event_from_dict,
     flatten,
 )
-from twofold.privacy.ledger import Cost, Entry, Ledger, LedgerState, cost_of
+from twofold.privacy.ledger import Cost, Entry, Ledger, LedgerState, Statement, cost_of, events_of, readable
 from twofold.privacy.mechanisms.gaussian import rho_of_sum
 from twofold.privacy.unit import Unit
 
@@ -124,12 +123,12 @@ class Card:
         return json.dumps(self.as_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def card_from_ledger(ledger: Ledger, *, record: int | None = None) -> Card:
+def card_from_ledger(ledger: Ledger | Statement, *, record: int | None = None) -> Card:
     """Make the card of a release from its ledger.
 
     Parameters
     ----------
-    ledger : Ledger
+    ledger : Ledger or Statement
         Read, never written.
     record : int, optional
         Number of the reserve record; the latest release by default.
@@ -152,7 +151,9 @@ def card_from_ledger(ledger: Ledger, *, record: int | None = None) -> Card:
     >>> folder.cleanup()
     """
     state = ledger.state()
-    return _card(state, _chosen(state, record))
+    entry = _chosen(state, record)
+    with readable(entry):
+        return _card(state, entry)
 
 
 def _chosen(state: LedgerState, record: int | None) -> Entry:
@@ -170,7 +171,7 @@ def _chosen(state: LedgerState, record: int | None) -> Entry:
 def _card(state: LedgerState, entry: Entry) -> Card:
     asked, unit = entry.request, Unit.from_dict(entry.request["unit"])
     about = dict(asked["about"])
-    events = [event_from_dict(event) for event in asked["events"]]
+    events = events_of(entry)
     numbers = about.get("public_numbers")
     seeded = bool(asked["seeded"])
     private = not seeded and entry.cost.epsilon != math.inf and not about.get("simulation", False)

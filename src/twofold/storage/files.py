@@ -28,6 +28,7 @@ __all__ = [
     "Busy",
     "add_to_end",
     "destroy",
+    "empty",
     "locked",
     "make_folder",
     "open_plain",
@@ -45,6 +46,8 @@ __all__ = [
 
 #: Seconds after which a temporary file belongs to nobody who is alive.
 OLD: Final = 3_600.0
+#: Most bytes of a secret; a file that is larger was put there by somebody else.
+_SECRET: Final = 1 << 16
 _listener: Callable[[str], None] | None = None
 
 
@@ -115,12 +118,12 @@ def _narrow(descriptor: int, mode: int) -> None:
 def replace(path: Path, content: bytes) -> None:
     """Replace a whole file: readers see the old bytes or the new ones, never a mixture.
 
-    The temporary file is overwritten in place and not truncated first, so that room taken beforehand with
-    `reserve_room` is used.
+    A temporary file of one's own is overwritten in place and not truncated first, so that room taken beforehand with
+    `reserve_room` is used. Anything else under its name, such as a link somebody planted, is removed, never followed.
     """
     temporary = path.with_name(path.name + ".new")
     step("replace: open")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
+    descriptor = _open_own(temporary)
     try:
         step("replace: write")
         write_all(descriptor, content)
@@ -134,11 +137,38 @@ def replace(path: Path, content: bytes) -> None:
     sync_folder(path.parent)
 
 
-def add_to_end(path: Path, content: bytes) -> None:
-    """Append to a file that exists, and wait until the disk has it."""
-    step("append: open")
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_BINARY", 0))
+#: For writing: never through a link, never waiting for the reader of a pipe.
+_WRITE: Final = os.O_WRONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+
+
+def _open_own(path: Path) -> int:
+    """Open a temporary file that only this user can have made, or a new one in the place of anything else."""
     try:
+        if _is_own(path.lstat()):
+            descriptor = os.open(path, _WRITE)
+            if _is_own(os.fstat(descriptor)):  # else it was exchanged after the look
+                return descriptor
+            os.close(descriptor)
+        path.unlink()
+    except FileNotFoundError:
+        pass
+    return os.open(path, _WRITE | os.O_CREAT | os.O_EXCL, 0o600)
+
+
+def _is_own(found: os.stat_result) -> bool:
+    """Whether it is a plain file of this user with one name, that nobody else may write to."""
+    user = getattr(os, "geteuid", lambda: found.st_uid)()
+    open_to_others = os.name != "nt" and found.st_mode & 0o022
+    return stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and found.st_uid == user and not open_to_others
+
+
+def add_to_end(path: Path, content: bytes) -> None:
+    """Append to a plain file that exists, and wait until the disk has it."""
+    step("append: open")
+    _check_plain(path.lstat())
+    descriptor = os.open(path, _WRITE | os.O_APPEND)
+    try:
+        _check_plain(os.fstat(descriptor))
         step("append: write")
         write_all(descriptor, content)
         step("append: sync")
@@ -280,18 +310,33 @@ def _check_plain(found: os.stat_result) -> None:
         raise OSError(errno.EINVAL, "not a plain file")
 
 
-def reserve_room(path: Path, size: int) -> None:
-    """Claim `size` bytes of disk for a file, or fail now rather than after a draw."""
+def reserve_room(path: Path, size: int, *, kept: int | None = None) -> None:
+    """Claim `size` bytes of disk for a new file, or fail now rather than after a draw; give back all but `kept`."""
     step("room")
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
+    descriptor = os.open(path, _WRITE | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(descriptor, 0, size)
         else:
             write_all(descriptor, bytes(size))
             os.fsync(descriptor)
+        if kept is not None:
+            os.ftruncate(descriptor, kept)
     finally:
         os.close(descriptor)
+
+
+def empty(path: Path) -> None:
+    """Keep the name of a temporary file and drop its content; what is not a file of one's own is removed."""
+    with suppress(FileNotFoundError):
+        if not _is_own(path.lstat()):
+            return remove(path)
+        descriptor = os.open(path, _WRITE)
+        try:
+            if _is_own(os.fstat(descriptor)):
+                os.ftruncate(descriptor, 0)
+        finally:
+            os.close(descriptor)
 
 
 def make_folder(folder: Path) -> None:
@@ -314,19 +359,30 @@ def remove(path: Path) -> None:
 
 
 def destroy(path: Path) -> None:
-    """Overwrite a small secret, then remove its name; other copies on the disk cannot be reached."""
-    if not path.exists():
+    """Overwrite a small secret, then remove its name; other copies on the disk cannot be reached.
+
+    A link, or a file that also has another name, loses its name only: overwriting it would destroy what it leads to.
+    """
+    if not os.path.lexists(path):
         return
     step("destroy: open")
-    descriptor = os.open(path, os.O_WRONLY | getattr(os, "O_BINARY", 0))
-    try:
-        step("destroy: write")
-        write_all(descriptor, bytes(os.fstat(descriptor).st_size))
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    found = path.lstat()
+    if stat.S_ISREG(found.st_mode) and found.st_nlink == 1:
+        _overwrite(path)
     remove(path)
     sync_folder(path.parent)
+
+
+def _overwrite(path: Path) -> None:
+    descriptor = os.open(path, _WRITE)
+    try:
+        step("destroy: write")
+        found = os.fstat(descriptor)
+        if stat.S_ISREG(found.st_mode) and found.st_nlink == 1:
+            write_all(descriptor, bytes(min(found.st_size, _SECRET)))
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def sync_folder(folder: Path) -> None:
@@ -391,7 +447,14 @@ class _Held:
     """An open lock file; closing it gives the lock back."""
 
     def __init__(self, path: Path) -> None:
-        self.descriptor: int | None = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        # Its holder writes a number into it: never through a link, and never into what is not a plain file.
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        self.descriptor: int | None = os.open(path, flags, 0o600)
+        try:
+            _check_plain(os.fstat(self.descriptor))
+        except OSError:
+            self.close()
+            raise
 
     def close(self) -> None:
         if self.descriptor is not None:
@@ -471,7 +534,7 @@ def _acquire(path: Path, wait: float) -> _Held:
 def _is_at(descriptor: int, path: Path) -> bool:
     """Whether the locked file is still the one at `path`; a lock on a deleted file protects nothing."""
     try:
-        return os.name == "nt" or os.path.samestat(os.fstat(descriptor), path.stat())
+        return os.name == "nt" or os.path.samestat(os.fstat(descriptor), path.lstat())
     except FileNotFoundError:
         return False
 

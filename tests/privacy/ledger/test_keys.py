@@ -13,7 +13,8 @@ from tests.refused import refused
 from twofold.errors import BadPrivacyParameter, LedgerBroken, PrivacyError
 from twofold.privacy.card import card_from_ledger
 from twofold.privacy.ledger import Ledger
-from twofold.privacy.ledger.record import encode, head_of, read_chain, seal
+from twofold.privacy.ledger.head import head_of
+from twofold.privacy.ledger.record import encode, read_chain, seal
 from twofold.privacy.ledger.reservation import Request
 from twofold.privacy.rng import Keyed
 from twofold.report.card import to_html, to_markdown

@@ -13,7 +13,8 @@ from tests.refused import refused
 from twofold.errors import LedgerBroken
 from twofold.privacy.budget import PureDP
 from twofold.privacy.ledger import Ledger
-from twofold.privacy.ledger.record import FORMAT, START, Standing, encode, head_of, read_chain, seal, standing
+from twofold.privacy.ledger.head import Standing, head_of, standing
+from twofold.privacy.ledger.record import FORMAT, START, encode, read_chain, seal
 
 
 @pytest.fixture

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,31 +13,31 @@ from twofold import __version__
 from twofold.errors import BadPrivacyParameter, LedgerBroken, Set
 from twofold.privacy.budget import NotPrivate
 from twofold.privacy.events import Event
+from twofold.privacy.ledger.audit import Verdict, verify
+from twofold.privacy.ledger.files import Files, guarded
+from twofold.privacy.ledger.head import head_of, read_head, signed
 from twofold.privacy.ledger.keys import Keys
-from twofold.privacy.ledger.record import (
-    FORMAT,
-    RESTORE,
-    START,
-    Chain,
-    Files,
-    Record,
-    Standing,
-    encode,
-    guarded,
-    head_of,
-    read_head,
-    seal,
-)
+from twofold.privacy.ledger.record import FORMAT, RESTORE, START, Chain, encode, seal
 from twofold.privacy.ledger.reservation import FIRST, Request, check_names, reserving, takes_source
-from twofold.privacy.ledger.state import Entry, Guarantee, LedgerState, cost_of, cost_text, warn_if_stale
+from twofold.privacy.ledger.state import (
+    LONGEST_NAME,
+    Entry,
+    Guarantee,
+    LedgerState,
+    cost_of,
+    cost_text,
+    warn_if_stale,
+)
+from twofold.privacy.ledger.statement import refuse_statement, write_statement
 from twofold.privacy.ledger.writer import Reader, Writer, now, writing
 from twofold.privacy.unit import Unit
 from twofold.storage import files as disk
 
 if TYPE_CHECKING:
     from twofold.privacy.rng import Source
+    from twofold.storage.signing import SigningKey
 
-__all__ = ["Ledger", "Verdict", "verify"]
+__all__ = ["Ledger"]
 
 #: Seconds to wait for another process before giving up.
 WAIT = 30.0
@@ -52,6 +52,12 @@ class Ledger:
     ----------
     path : path-like
         The ledger file; ``.head``, ``.lock`` and ``.releases`` are kept beside it.
+    signer : SigningKey, optional
+        Signs the head after every record. A ledger without a signer has one from the next record on; a ledger that has
+        one is written to with that key only.
+    key : bytes, optional
+        The public key that must have signed the head, for those who know it from elsewhere: a ledger that was hashed
+        again, or replaced by one without a signature, is then refused.
     wait : float
         Seconds to wait for another process that is writing.
 
@@ -85,12 +91,20 @@ class Ledger:
     >>> folder.cleanup()
     """
 
-    def __init__(self, path: str | PathLike[str], *, wait: float = WAIT) -> None:
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        *,
+        signer: SigningKey | None = None,
+        key: bytes | None = None,
+        wait: float = WAIT,
+    ) -> None:
         self._files = Files(book=Path(path))
-        self._reader = Reader(self._files)
+        self._reader = Reader(self._files, signer=signer, key=None if key is None else key.hex())
         self._wait = wait
-        if not self._files.book.exists():
+        if not os.path.lexists(self._files.book):
             raise _missing(self._files)
+        refuse_statement(self._files.book)
 
     @property
     def path(self) -> Path:
@@ -103,7 +117,14 @@ class Ledger:
 
     @classmethod
     def create(
-        cls, path: str | PathLike[str], *, dataset: str, ceiling: Guarantee, unit: Unit, wait: float = WAIT
+        cls,
+        path: str | PathLike[str],
+        *,
+        dataset: str,
+        ceiling: Guarantee,
+        unit: Unit,
+        signer: SigningKey | None = None,
+        wait: float = WAIT,
     ) -> Ledger:
         """Create the ledger of a data set; an existing one is never changed.
 
@@ -117,9 +138,17 @@ class Ledger:
             What all releases together may cost. `NotPrivate` means no ceiling, for simulations.
         unit : Unit
             Whose presence is hidden.
+        signer : SigningKey, optional
+            Signs the head from the first record on.
         """
         files = Files(book=Path(path))
         _check_ceiling(ceiling)
+        if not isinstance(dataset, str) or len(dataset) > LONGEST_NAME or not _is_whole(dataset):
+            raise BadPrivacyParameter(
+                "the name of a data set must be a short text.",
+                expected=f"at most {LONGEST_NAME} characters",
+                parameter="dataset",
+            )
         body = {
             "kind": "open",
             "format": FORMAT,
@@ -128,14 +157,21 @@ class Ledger:
             "unit": unit.as_dict(),
             **cost_of(ceiling).as_dict(),
             "software": f"twofold {__version__}",
+            **({"signer": signer.public.hex()} if signer is not None else {}),
         }
         with writing(Reader(files), wait=wait), guarded(files, "no ledger was created"):
-            _start(files, body)
-        return cls(path, wait=wait)
+            _start(files, body, signer)
+        return cls(path, signer=signer, wait=wait)
 
     @classmethod
     def open_or_create(
-        cls, path: str | PathLike[str], *, dataset: str, ceiling: Guarantee | None, unit: Unit
+        cls,
+        path: str | PathLike[str],
+        *,
+        dataset: str,
+        ceiling: Guarantee | None,
+        unit: Unit,
+        signer: SigningKey | None = None,
     ) -> tuple[Ledger, bool]:
         """Open a ledger, or create it if missing; also return whether this call created it.
 
@@ -143,7 +179,7 @@ class Ledger:
 
         Parameters
         ----------
-        path, dataset, unit
+        path, dataset, unit, signer
             As for `create`.
         ceiling : PureDP, ApproxDP or NotPrivate, optional
             As for `create`; without one there is no limit, for simulations.
@@ -156,24 +192,42 @@ class Ledger:
         ...     [Ledger.open_or_create(Path(folder, "x.ledger"), **asked)[1] for _ in range(2)]
         [True, False]
         """
-        if Path(path).exists():
-            return cls(path), False
+        if os.path.lexists(path):
+            return cls(path, signer=signer), False
+        limit = ceiling or NotPrivate(reason="a simulation")
         try:
-            return cls.create(
-                path, dataset=dataset, ceiling=ceiling or NotPrivate(reason="a simulation"), unit=unit
-            ), True
+            return cls.create(path, dataset=dataset, ceiling=limit, unit=unit, signer=signer), True
         except LedgerBroken:
-            if not Path(path).exists():  # else another process was faster
+            if not os.path.lexists(path):  # else another process was faster
                 raise
-            return cls(path), False
+            return cls(path, signer=signer), False
 
     def state(self) -> LedgerState:
         """Read the account; needs no lock and writes nothing."""
         return self._reader.state(self._reader.load()[0])
 
-    def verify(self, *, head: str | None = None) -> Verdict:
-        """Check every byte: chain, head, stored releases and, if given, a hash kept elsewhere."""
-        return verify(self._files, head=head)
+    def verify(self, *, head: str | None = None, key: bytes | None = None) -> Verdict:
+        """Check every byte and price every event again; if given, look for a hash kept elsewhere, or a signature.
+
+        Parameters
+        ----------
+        head : str, optional
+            A hash kept elsewhere, as on a card: it must still be in the chain.
+        key : bytes, optional
+            A public key that must have signed the head; that of this ledger by default.
+        """
+        due = key.hex() if key is not None else self._reader.key
+        # A new reader, which remembers nothing.
+        return verify(Reader(self._files, signer=self._reader.signer, key=due), head=head)
+
+    def statement(self) -> bytes:
+        """Give a statement for auditors and archives: every record without its secrets, and the head.
+
+        Signed if the ledger was opened with its signer. Nothing can be spent from it, and no ledger restored.
+        """
+        chain = self._reader.load()[0]
+        head = self._reader.head
+        return write_statement(chain.records[: head.length], head, signer=self._reader.signer)
 
     def stored(self, *, plan: str, version: str = FIRST) -> bytes | None:
         """Give the release already made for this plan and version of the data, or None; costs nothing."""
@@ -249,8 +303,23 @@ class Ledger:
                     parameter="ceiling",
                 )
             with guarded(self._files, "the ceiling is unchanged"):
-                writer.append({"kind": "raise", **allowed.as_dict(), "reason": reason.strip()})
+                writer.raise_to(allowed.as_dict(), reason.strip())
             return writer.state
+
+    def change_signer(self, signer: SigningKey, *, reason: str) -> None:
+        """Have another key sign the head from here on, for a reason that stays in the ledger.
+
+        The old key is needed only if a crash left an unfinished record. Those who know the old key see the change when
+        they verify with it; tell them the new one.
+        """
+        if not reason.strip():
+            raise BadPrivacyParameter(
+                "a new signer needs a reason.", fix=Set("reason", "the old key was lost on ..."), parameter="reason"
+            )
+        reader = Reader(self._files)
+        with writing(reader, wait=self._wait) as writer, guarded(self._files, "the signer is unchanged"):
+            writer.hand_over(signer, old=self._reader.signer, reason=reason.strip())
+        self._reader = reader
 
     def _again(self, entry: Entry, data: str) -> bytes:
         warn_if_stale(entry, data)
@@ -264,24 +333,45 @@ class Ledger:
     def _writing(self, *, wait: float | None = None) -> Iterator[Writer]:
         with writing(self._reader, wait=self._wait if wait is None else wait) as writer:
             with guarded(self._files, "nothing was drawn and nothing was spent"):
+                signer = self._reader.signer
+                if signer is not None and not writer.state.signer:
+                    writer.sign(signer=signer, reason="the first signature")
                 writer.settle()
             yield writer
 
 
-def _start(files: Files, body: Mapping[str, Any]) -> None:
+def _start(files: Files, body: Mapping[str, Any], signer: SigningKey | None) -> None:
     """Write the head, then the ledger: a ledger without its head was tampered with, whatever its length."""
-    if files.book.exists():
+    if os.path.lexists(files.book):
         raise LedgerBroken(
-            "the ledger already exists.", found=files.book.name, fix="open it, or choose another name", parameter="path"
+            "the ledger already exists.",
+            found=files.book.name,
+            fix="open it; another name is for other people only, a second ledger for the same people would double "
+            "their budget",
+            parameter="path",
         )
-    if files.head.exists() and read_head(files.head).length > 1:
+    if os.path.lexists(files.head) and read_head(files.head).length > 1:
         raise LedgerBroken(
             "only the head of this ledger is left.", expected=files.book.name, fix=RESTORE, parameter="ledger"
         )
+    if files.listed():  # stored by a ledger of this name that was removed
+        raise LedgerBroken(
+            "only the releases of this ledger are left.", expected=files.book.name, fix=RESTORE, parameter="releases"
+        )
     record = seal(number=0, previous=START, body=body)
     line = encode(record)
-    disk.replace(files.head, head_of(Chain(records=(record,), ends=(len(line),))).encode())
+    head = head_of(Chain(records=(record,), ends=(len(line),)))
+    disk.replace(files.head, (head if signer is None else signed(head, body["dataset"], signer)).encode())
     disk.replace(files.book, line)
+
+
+def _is_whole(text: str) -> bool:
+    """Whether a text has no half characters, as an argument of a shell in another encoding may have."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _missing(files: Files) -> LedgerBroken:
@@ -302,79 +392,5 @@ def _check_ceiling(ceiling: Guarantee) -> None:
         raise BadPrivacyParameter(
             "the ceiling is out of range.", expected=f"ε from {LEAST:g} to {MOST:g}", parameter="ceiling"
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Verdict:
-    """What a check found. There is no verdict on a broken ledger: `LedgerBroken` is raised instead."""
-
-    records: int
-    releases: int
-    head: str
-    notes: tuple[str, ...] = ()
-
-
-def verify(files: Files, *, head: str | None = None) -> Verdict:
-    """Check chain, head and stored releases, and that a hash kept elsewhere is still in the chain.
-
-    Two files put back together from an older backup fit each other. Only a hash kept elsewhere, as on a privacy
-    card, shows that: give it as `head`.
-    """
-    reader = Reader(files)  # a new one, which remembers nothing
-    chain, how = reader.load()
-    _check_order(chain.records)
-    state = reader.state(chain)
-    released = [entry for entry in state.entries if entry.status == "released"]
-    for entry in released:
-        files.fetch(entry)
-    if head is not None and not any(_named(record, head) for record in chain.records):
-        raise LedgerBroken(
-            "the given hash is not in this ledger: records were replaced or an older copy was restored.",
-            expected=f"a record with hash {head}",
-            fix=RESTORE,
-            parameter="head",
-        )
-    notes = tuple(_notes(how, state, Keys(files)))
-    return Verdict(records=len(chain.records), releases=len(released), head=chain.hash, notes=notes)
-
-
-def _named(record: Record, head: str) -> bool:
-    return len(head) >= 16 and record.hash.startswith(head)
-
-
-def _check_order(records: tuple[Record, ...]) -> None:
-    """Refuse a chain with valid hashes and impossible content."""
-    waiting: set[int] = set()
-    for record in records:
-        if (record.kind == "open") != (record.number == 0):
-            raise _impossible(record)
-        if record.kind == "reserve":
-            waiting.add(record.number)
-        elif record.kind in ("commit", "lost"):
-            if record.body.get("reserve") not in waiting:
-                raise _impossible(record)
-            waiting.remove(record.body["reserve"])
-
-
-def _impossible(record: Record) -> LedgerBroken:
-    return LedgerBroken(
-        "the records do not follow the rules of a ledger.",
-        found=f"record {record.number} of kind {record.kind!r} out of turn",
-        fix=RESTORE,
-        parameter="records",
-    )
-
-
-def _notes(how: Standing, state: LedgerState, keys: Keys) -> Iterator[str]:
-    if how is not Standing.CLEAN:
-        yield f"{how.value}; the next write repairs it and records any torn bytes"
-    for entry in state.open:
-        yield (
-            f"record {entry.number} is reserved and not committed: a process is drawing or has died; it counts as spent"
-            + ("; asking for the same release with the same data resumes it" if keys.whole(entry) else "")
-        )
-    lost = sum(entry.status == "lost" for entry in state.entries)
-    if lost:
-        yield f"{lost} reservation(s) spent without a release"
-    if state.repaired:
-        yield f"{state.repaired} torn line(s) recorded"
+    if not cost_of(ceiling).is_short:
+        raise BadPrivacyParameter("the ceiling has too many digits.", parameter="ceiling")

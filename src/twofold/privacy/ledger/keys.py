@@ -34,7 +34,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from twofold.privacy.ledger.record import Files, canonical
+from twofold.errors import LedgerBroken
+from twofold.privacy.ledger.files import Files, read_small
+from twofold.privacy.ledger.record import canonical
 from twofold.privacy.ledger.state import Entry
 from twofold.privacy.rng import KEY_BYTES, Keyed
 from twofold.storage import files as disk
@@ -86,7 +88,7 @@ class Keys:
     def left(self, entry: Entry) -> bool:
         """Whether a key file of this name exists, intact or not."""
         name = _named(entry)
-        return name is not None and self._path(name).exists()
+        return name is not None and os.path.lexists(self._path(name))
 
     def destroy(self, entry: Entry) -> None:
         """Destroy the key, if there is one."""
@@ -109,9 +111,16 @@ class Keys:
         if name is None or entry.status != "open":
             return None
         try:
-            key = self._path(name).read_bytes()
-        except FileNotFoundError:
+            key = read_small(self._path(name))
+        except (FileNotFoundError, ValueError):
             return None
+        except OSError as error:
+            raise LedgerBroken(
+                "the key of a draw cannot be read.",
+                found=f"{name[:8]}....key: {error.strerror or error}",
+                expected="a plain file that only its owner can read",
+                parameter="key",
+            ) from error
         due = str(entry.request["draw"].get("check"))
         return key if len(key) == KEY_BYTES and hmac.compare_digest(_check(key, entry.request["nonce"]), due) else None
 

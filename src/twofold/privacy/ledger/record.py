@@ -1,197 +1,57 @@
-"""The file of a ledger: numbered records, each with the hash of the one before, and a head that names the last.
+"""The records of a ledger: numbered lines, each with the hash of the one before.
 
-`Files` says where everything is: the file itself, and beside it the head, the lock and the stored releases.
-
-A record counts as written once the head names it; the head is replaced atomically after the record is on disk.
-Therefore everything up to the head was acknowledged and must be there unchanged, and behind the head there can be at
-most one record, whole or torn: the write that a crash interrupted. This distinguishes a crash from tampering.
+Lines are read from a disk that may be damaged or in a stranger's hands: their length, nesting and number are bounded
+before anything is made of them. The head, which names the last line, is in `twofold.privacy.ledger.head`.
 """
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
-import os
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from enum import Enum
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
 
-from twofold.errors import BadPrivacyParameter, LedgerBroken
-from twofold.storage import files as disk
-
-if TYPE_CHECKING:
-    from twofold.privacy.ledger.state import Entry
+from twofold.errors import BadPrivacyParameter
 
 __all__ = [
     "FORMAT",
     "KINDS",
+    "LARGEST",
+    "LONGEST",
+    "RESTORE",
     "START",
     "Chain",
-    "Files",
-    "Head",
     "Record",
-    "Standing",
     "canonical",
     "decode",
     "digest",
     "encode",
-    "guarded",
-    "head_of",
     "new_nonce",
     "only_lacks_its_end",
+    "parse_line",
     "read_chain",
-    "read_head",
     "seal",
-    "standing",
 ]
-
-#: Claimed beside the release itself: half of it is given back just before the reservation is written, half just before
-#: the commit, so that both records fit on a disk that fills up in between.
-MARGIN = 1 << 16
-
-
-@dataclass(frozen=True, kw_only=True)
-class Files:
-    """The paths of one ledger.
-
-    Examples
-    --------
-    >>> Files(book=Path("st-anna.ledger")).head.name
-    'st-anna.ledger.head'
-    """
-
-    book: Path
-
-    def __post_init__(self) -> None:
-        if not self.book.name or self.book.is_dir():
-            raise LedgerBroken("a ledger must be a file.", found="a folder", expected="a path such as st-anna.ledger")
-
-    def owns(self, path: Path) -> bool:
-        """Whether a path is one of the ledger's files, which nothing else may write."""
-        own, asked = (self.book, self.head, self.lock), path.resolve()
-        return any(asked == one.resolve() for one in own) or self.releases.resolve() in asked.parents
-
-    @property
-    def head(self) -> Path:
-        """The sidecar with length and hash."""
-        return self.book.with_name(self.book.name + ".head")
-
-    @property
-    def lock(self) -> Path:
-        """The file that a writer locks; its content means nothing."""
-        return self.book.with_name(self.book.name + ".lock")
-
-    @property
-    def releases(self) -> Path:
-        """The folder of stored releases."""
-        return self.book.with_name(self.book.name + ".releases")
-
-    def release(self, entry: Entry, fingerprint: str) -> Path:
-        """Name the file of a release after its reservation and its own digest.
-
-        The name alone then tells, after a crash, that these bytes belong to that reservation and are whole.
-        """
-        return self.releases / f"{entry.number:06d}-{entry.hash[:16]}-{fingerprint}.release"
-
-    def claim_room(self, size: int) -> None:
-        """Take the disk space for the next release before anything is spent."""
-        disk.make_folder(self.releases)
-        room = self._room
-        disk.remove(room)
-        try:
-            disk.reserve_room(room, size + MARGIN)
-            os.truncate(room, size + MARGIN // 2)
-        except OSError:
-            disk.remove(room)
-            raise
-
-    def store(self, entry: Entry, content: bytes) -> str:
-        """Store the complete bytes of a release in the space claimed for them."""
-        fingerprint = digest(content)
-        path = self.release(entry, fingerprint)
-        room = path.with_name(path.name + ".new")
-        if self._room.exists():
-            disk.step("take room")
-            self._room.replace(room)
-        disk.replace(path, content)
-        return fingerprint
-
-    def find(self, entry: Entry) -> bytes | None:
-        """Look for complete bytes that a crash left between storing and committing."""
-        pattern = f"{entry.number:06d}-{entry.hash[:16]}-*.release"
-        for path in sorted(self.releases.glob(pattern)):
-            content = path.read_bytes()
-            if path == self.release(entry, digest(content)):
-                return content
-        return None
-
-    def fetch(self, entry: Entry) -> bytes:
-        """Read a committed release back, byte for byte."""
-        path = self.release(entry, entry.digest)
-        try:
-            content = path.read_bytes()
-        except FileNotFoundError:
-            raise LedgerBroken(
-                "a stored release is missing.", expected=path.name, fix=RESTORE, parameter="release"
-            ) from None
-        if digest(content) != entry.digest:
-            raise LedgerBroken("a stored release was changed.", found=path.name, fix=RESTORE, parameter="digest")
-        return content
-
-    def tried(self, entry: Entry) -> str | None:
-        """Give the digest of bytes whose storing a crash interrupted, if storing had begun."""
-        found = sorted(self.releases.glob(f"{entry.number:06d}-{entry.hash[:16]}-*.release.new"))
-        return found[0].name.removesuffix(".release.new").rpartition("-")[2] if found else None
-
-    def sweep(self, waiting: Sequence[Entry] = ()) -> None:
-        """Remove temporary files that a crash left, except the name of a reservation that waits to be drawn again."""
-        kept = tuple(f"{entry.number:06d}-{entry.hash[:16]}-" for entry in waiting)
-        for left in [*self.releases.glob("*.new"), self._room]:
-            if left.name.startswith(kept):
-                os.truncate(left, 0)
-            elif left.exists():
-                disk.remove(left)
-
-    @property
-    def _room(self) -> Path:
-        return self.releases / "room"
-
-
-@contextmanager
-def guarded(files: Files, doing: str) -> Iterator[None]:
-    """Turn disk errors into one clear refusal."""
-    try:
-        yield
-    except OSError as error:
-        raise LedgerBroken(
-            f"the ledger could not be written: {_reason(error)}.",
-            found=f"{files.book.name}: {error.strerror or error}",
-            expected="a folder on a local disk that this user may write to, with room left",
-            fix=f"free space or correct the permissions, then ask again; {doing}",
-            parameter="disk",
-        ) from error
-
-
-def _reason(error: OSError) -> str:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return "the disk is full"
-    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-        return "the disk or folder is read-only"
-    return "the disk refused"
-
 
 #: Version of the file format; any other is refused. Format 1 had no nonce and no public version in its reservations.
 FORMAT = 2
 #: What a record can be; a kind not listed here comes from a newer version.
-KINDS = ("open", "reserve", "commit", "lost", "raise", "repair")
+KINDS = ("open", "reserve", "commit", "lost", "raise", "repair", "signer")
 #: The `previous` of the first record.
 START = "0" * 64
-RESTORE = "restore the ledger, its .head and its .releases from the same backup; do not edit them by hand"
+#: Most bytes of a line, and of a file: read as JSON, a file takes up to 22 times its size in memory.
+LONGEST: Final = 1 << 18
+LARGEST: Final = 1 << 25
+#: Most lists and dicts inside each other. Events of events need a few.
+_DEEPEST: Final = 32
+#: An older copy forgets what was spent after it was made, so no message may send anybody to one.
+RESTORE = (
+    "put back the newest copy of the ledger, its .head and its .releases, made after the last release; an older copy, "
+    "or a new ledger for the same people, would spend their budget twice. Without such a copy, count the whole ceiling "
+    "as spent"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,6 +96,10 @@ def new_nonce() -> str:
     return secrets.token_hex(32)
 
 
+#: Made once: `json.dumps` with options makes one at each call.
+_ENCODER: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
 def canonical(value: object) -> bytes:
     r"""Write a value as JSON in the form that is hashed: sorted keys, no spaces, ASCII, no NaN.
 
@@ -245,7 +109,7 @@ def canonical(value: object) -> bytes:
     b'{"a":"\\u03b5","b":1}'
     """
     try:
-        text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+        text = _ENCODER.encode(value)
     except (TypeError, ValueError) as error:
         raise BadPrivacyParameter(
             "a record of the ledger must be plain JSON.",
@@ -283,24 +147,54 @@ def _form(body: bytes, number: int, previous: str, own: str) -> bytes:
     return b'{"body":%b,%b"number":%d,"previous":"%b"}' % (body, own.encode(), number, previous.encode())
 
 
+def parse_line(line: bytes) -> Any:
+    """Read bounded JSON; `ValueError` if it is too long, too deeply nested or not JSON.
+
+    Examples
+    --------
+    >>> parse_line(b'{"a":1}')
+    {'a': 1}
+    """
+    if len(line) > LONGEST or _nests_too_deeply(line):
+        raise ValueError("too large")
+    found = json.loads(line)
+    if b"\\ud" in line:  # half a character can be read and hashed, and neither printed nor stored
+        json.dumps(found, ensure_ascii=False).encode()
+    return found
+
+
 def decode(line: bytes) -> Record:
     """Read a line without its newline; `ValueError` says what is wrong with it.
 
     Only the canonical form is accepted, so that even an added space is noticed.
     """
     try:
-        whole = json.loads(line)
+        whole = parse_line(line)
         body, number, previous = canonical(whole["body"]), int(whole["number"]), str(whole["previous"])
         named = f'"hash":"{whole["hash"]}",'
         fits = digest(_form(body, number, previous, "")) == whole["hash"]
         same = _form(body, number, previous, named) == line and isinstance(whole["body"].get("kind"), str)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, BadPrivacyParameter):
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError, BadPrivacyParameter):
         raise ValueError("it is not a whole record") from None
     if not fits:
         raise ValueError("its hash does not fit its content")
     if not same:
         raise ValueError("it is not in the form this ledger writes")
     return Record(number=number, previous=previous, body=whole["body"], hash=whole["hash"])
+
+
+def _nests_too_deeply(line: bytes) -> bool:
+    """Whether brackets stand inside brackets too often; those in texts count too."""
+    if line.count(b"[") + line.count(b"{") <= _DEEPEST:  # nearly every line
+        return False
+    depth = deepest = 0
+    for byte in line.translate(None, delete=_NOT_BRACKETS):
+        depth += 1 if byte in b"[{" else -1
+        deepest = max(deepest, depth)
+    return deepest > _DEEPEST
+
+
+_NOT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -407,101 +301,3 @@ def _repair_of(content: bytes, position: int, records: list[Record]) -> tuple[Re
             return (record, end + 1) if named and record.body.get("bytes") == len(torn) else None
         start = end + 1
     return None
-
-
-class Standing(Enum):
-    """How the file relates to its head."""
-
-    CLEAN = "clean"
-    AHEAD = "one record more than the head: the last write was cut after the record"
-    UNENDED = "a whole record without its line end: the last write was cut"
-    TORN = "a piece of a record behind the head: the last write was cut"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Head:
-    """Number of records, number of bytes, and hash of the last record."""
-
-    format: int = FORMAT
-    length: int
-    size: int
-    hash: str
-
-    def encode(self) -> bytes:
-        """Write as one line of canonical JSON."""
-        return canonical(asdict(self)) + b"\n"
-
-
-def head_of(chain: Chain) -> Head:
-    """Describe a chain."""
-    return Head(length=len(chain.records), size=chain.size, hash=chain.hash)
-
-
-def read_head(path: Path) -> Head:
-    """Read the sidecar; a missing or unreadable one means that the ledger cannot be trusted."""
-    try:
-        head = Head(**json.loads(path.read_bytes()))
-    except FileNotFoundError:
-        raise LedgerBroken(
-            "the ledger's head file is missing.", expected=path.name, fix=RESTORE, parameter="head"
-        ) from None
-    except (ValueError, TypeError, RecursionError):
-        raise LedgerBroken(
-            "the ledger's head file is damaged.", found=path.name, fix=RESTORE, parameter="head"
-        ) from None
-    refuse_newer(head.format, "head file")
-    return head
-
-
-def refuse_newer(found: object, where: str) -> None:
-    """Refuse a file format that this version does not know."""
-    if found != FORMAT:
-        raise LedgerBroken(
-            f"the {where} of this ledger was written by another version of twofold.",
-            found=f"format {found}",
-            expected=f"format {FORMAT}",
-            fix="use the version of twofold that wrote it, or a newer one",
-            parameter="format",
-        )
-
-
-def standing(chain: Chain, head: Head) -> Standing:
-    """Compare file and head: give a state that a crash can leave, or raise `LedgerBroken`."""
-    _refuse_unknown(chain.records)
-    acknowledged = chain.records[: head.length]
-    if head.length < 1 or len(acknowledged) < head.length:
-        raise _broken(chain.problem or f"it ends after {len(acknowledged)} of {head.length} records")
-    if acknowledged[-1].hash != head.hash or chain.ends[head.length - 1] != head.size:
-        raise _broken(f"record {head.length - 1} is not the one the head file names")
-    extra = len(chain.records) - head.length
-    if extra > 1 or (extra == 1 and chain.tail):
-        raise _broken("records were added that no single interrupted write explains")
-    if extra == 1:
-        return Standing.AHEAD
-    if not chain.tail:
-        return Standing.CLEAN
-    return Standing.UNENDED if only_lacks_its_end(chain) else Standing.TORN
-
-
-def _refuse_unknown(records: tuple[Record, ...]) -> None:
-    for record in records:
-        if record.kind == "open":
-            refuse_newer(record.body.get("format"), "first record")
-        if record.kind not in KINDS:
-            raise LedgerBroken(
-                "this ledger holds a kind of record that this version of twofold does not support.",
-                found=repr(record.kind),
-                expected=", ".join(KINDS),
-                fix="use the version of twofold that wrote it, or a newer one",
-                parameter="kind",
-            )
-
-
-def _broken(why: str) -> LedgerBroken:
-    return LedgerBroken(
-        "the ledger was edited, cut or reordered; nothing was drawn.",
-        found=why,
-        expected="an unbroken chain up to the record that the head file names",
-        fix=RESTORE,
-        parameter="ledger",
-    )

@@ -15,9 +15,20 @@ from twofold.checks import is_hash
 from twofold.errors import BadPrivacyParameter, BudgetExceeded, LedgerBroken, PrivacyError, SeededNoise, UnitMissing
 from twofold.privacy.budget import NotPrivate
 from twofold.privacy.events import Event, SequentialEvent, is_seeded
+from twofold.privacy.ledger.files import guarded
 from twofold.privacy.ledger.keys import resumes
-from twofold.privacy.ledger.record import digest, guarded, new_nonce
-from twofold.privacy.ledger.state import Cost, Entry, Guarantee, LedgerState, cost_of, cost_text
+from twofold.privacy.ledger.record import digest, new_nonce
+from twofold.privacy.ledger.state import (
+    DIGITS,
+    Cost,
+    Entry,
+    Guarantee,
+    LedgerState,
+    check_digits,
+    cost_of,
+    cost_text,
+    is_version,
+)
 from twofold.privacy.ledger.writer import Writer
 from twofold.privacy.unit import Unit
 from twofold.storage import files as disk
@@ -26,8 +37,6 @@ __all__ = ["FIRST", "Request", "Reservation", "check", "check_names", "reserving
 
 #: The public version of data that were never said to have another one.
 FIRST = "1"
-
-_LONGEST = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +84,10 @@ class Request:
                 "a release needs at least one event.", expected="a list of Event", parameter="events"
             )
         object.__setattr__(self, "cost", _charged(self.events, self.cost))
+        if not cost_of(self.charge).is_short:
+            raise BadPrivacyParameter(
+                "the cost has more digits than a ledger holds.", expected=f"at most {DIGITS}", parameter="cost"
+            )
 
     @property
     def charge(self) -> Guarantee:
@@ -120,11 +133,11 @@ def check_names(*, plan: str, data: str, version: str) -> None:
                 expected="64 hexadecimal digits",
                 parameter=name,
             )
-    if not isinstance(version, str) or not version.strip() or not version.isprintable() or len(version) > _LONGEST:
+    if not is_version(version):
         raise BadPrivacyParameter(
             "the version of the data must be a short public text.",
             found=_shape(version),
-            expected=f"1 to {_LONGEST} printable characters",
+            expected="1 to 64 printable characters",
             fix='version="2", chosen without looking at the data',
             parameter="version",
         )
@@ -163,7 +176,8 @@ def check(request: Request, state: LedgerState, *, name: str) -> None:
             "this release and its ledger protect different units; their costs cannot be added.",
             found=str(request.unit.as_dict()),
             expected=str(dict(state.unit)),
-            fix="keep one ledger per unit, or use the ledger's unit in the plan",
+            fix="write the ledger's unit into the plan. Never start a second ledger: the same people would be in both, "
+            "and their budget would be spent twice",
             parameter="unit",
         )
     cost = cost_of(request.charge)
@@ -172,6 +186,12 @@ def check(request: Request, state: LedgerState, *, name: str) -> None:
             "repeatable noise protects nobody, and this ledger has a ceiling.",
             expected="noise from the operating system, or a ledger without a ceiling, for simulations only",
             parameter="rng",
+        )
+    if not check_digits(state.spent + cost):
+        raise BadPrivacyParameter(
+            "the cost and what was spent before have too many digits to be added.",
+            expected="short decimals, such as 0.5",
+            parameter="cost",
         )
     if not (state.spent + cost).fits(state.ceiling):
         raise _exceeded(cost, state, name)

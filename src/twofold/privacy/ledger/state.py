@@ -2,23 +2,55 @@
 
 Costs and ceilings are ε and δ as exact fractions, or infinity, added up plainly. Only the entity is warned
 about a stored release that is older than the current data (`StaleRelease`).
+
+A file that was edited and hashed again has a valid chain. So every field is checked before it is believed: a cost is
+above zero and has a bounded number of digits, a release settles one open reservation, a ceiling never falls. Whether
+a cost is the price of its events is checked by `verify`.
 """
 
 from __future__ import annotations
 
 import math
+import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from functools import lru_cache
+from typing import Any, Final
 
-from twofold.errors import BadPrivacyParameter, LedgerBroken
+from twofold.checks import is_hash
+from twofold.errors import BadPrivacyParameter, LedgerBroken, TwofoldError
 from twofold.privacy.budget import ApproxDP, NotPrivate, PureDP
-from twofold.privacy.ledger.record import Record
+from twofold.privacy.ledger.record import RESTORE, Record
+from twofold.privacy.unit import Unit
 
-__all__ = ["Cost", "Entry", "Guarantee", "LedgerState", "StaleRelease", "cost_of", "cost_text", "fold", "warn_if_stale"]
+__all__ = [
+    "DIGITS",
+    "LONGEST_NAME",
+    "Cost",
+    "Entry",
+    "Guarantee",
+    "LedgerState",
+    "StaleRelease",
+    "check_digits",
+    "cost_of",
+    "cost_text",
+    "fold",
+    "is_version",
+    "warn_if_stale",
+]
+
+#: Most digits of a numerator or a denominator, so that a float can show the number.
+DIGITS: Final = 300
+#: Most bits of a sum of fractions. Sums of decimals stay far below; of fractions made to have nothing in common, not.
+_BITS: Final = 1 << 15
+#: Most characters of a data set's name.
+LONGEST_NAME: Final = 1_000
+_AMOUNT: Final = re.compile(rf"[0-9]{{1,{DIGITS}}}(/[0-9]{{1,{DIGITS}}})?")
+_LONGEST_VERSION: Final = 64
+_LARGEST_RELEASE: Final = 1 << 40
 
 #: What the ledger can charge. zCDP must be converted with `to_approx(delta)` first.
 Guarantee = PureDP | ApproxDP | NotPrivate
@@ -64,11 +96,10 @@ class LedgerState:
     raised: int = 0
     repaired: int = 0
     entries: tuple[Entry, ...] = ()
-
-    @property
-    def spent(self) -> Cost:
-        """The total ever reserved, released or not: a crash counts as spent."""
-        return sum((entry.cost for entry in self.entries), Cost())
+    #: The total ever reserved, released or not: a crash counts as spent.
+    spent: Cost = field(default_factory=lambda: Cost())
+    #: The public key that signs the head, in hexadecimal; "" if nobody does.
+    signer: str = ""
 
     @property
     def remaining(self) -> Cost:
@@ -102,7 +133,7 @@ class LedgerState:
         }
 
 
-def fold(records: Sequence[Record], *, known: LedgerState | None = None) -> LedgerState:
+def fold(records: Sequence[Record], *, known: LedgerState | None = None, statement: bool = False) -> LedgerState:
     """Replay the records from the first to the last.
 
     Parameters
@@ -111,60 +142,211 @@ def fold(records: Sequence[Record], *, known: LedgerState | None = None) -> Ledg
         The whole chain.
     known : LedgerState, optional
         The account after the first `known.length` records; taken only if its hash is theirs.
+    statement : bool
+        Whether the records are those of a statement, which lack what must stay at the entity.
 
     Examples
     --------
     >>> from twofold.privacy.ledger.record import START, seal
-    >>> body = {"kind": "open", "dataset": "visits", "unit": {}, "epsilon": "1", "delta": "0", "at": ""}
+    >>> unit = Unit.person().as_dict()
+    >>> body = {"kind": "open", "dataset": "visits", "unit": unit, "epsilon": "1", "delta": "0", "at": ""}
     >>> fold([seal(number=0, previous=START, body=body)]).remaining.epsilon
     Fraction(1, 1)
     """
     if known is None or known.length > len(records) or records[known.length - 1].hash != known.hash:
         known = _opened(records[0])
+    if known.length == len(records):
+        return known
     entries = {entry.number: entry for entry in known.entries}
-    rest = records[known.length :]
-    for record in rest:
-        if record.kind in ("reserve", "commit", "lost"):
-            entry = _entered(record, entries)
+    ceiling, spent, signer = known.ceiling, known.spent, known.signer
+    raised, repaired = known.raised, known.repaired
+    needed = _IN_STATEMENT if statement else _IN_LEDGER
+    for record in records[known.length :]:
+        kind, body = record.kind, record.body
+        _check_fields(record, needed.get(kind, {}))
+        if kind == "reserve":
+            cost = _cost(record)
+            spent = _added(spent, cost, record)
+            entries[record.number] = Entry(number=record.number, hash=record.hash, cost=cost, request=body)
+        elif kind in ("commit", "lost"):
+            entry = _settled(record, entries)
             entries[entry.number] = entry
-    raises = [record for record in rest if record.kind == "raise"]
+        elif kind == "raise":
+            before, ceiling, raised = ceiling, _cost(record), raised + 1
+            if not before.fits(ceiling):
+                raise _bad(record, "a ceiling below the one before")
+        elif kind == "signer":
+            signer = body["public"]
+        elif kind == "open":
+            raise _out_of_turn(record)
+        else:
+            repaired += 1
     return replace(
         known,
-        ceiling=Cost.from_dict(raises[-1].body) if raises else known.ceiling,
+        ceiling=ceiling,
         length=len(records),
         hash=records[-1].hash,
-        raised=known.raised + len(raises),
-        repaired=known.repaired + sum(record.kind == "repair" for record in rest),
+        raised=raised,
+        repaired=repaired,
         entries=tuple(entries.values()),
+        spent=spent,
+        signer=signer,
     )
 
 
 def _opened(record: Record) -> LedgerState:
     body = record.body
+    if record.kind != "open":
+        raise _out_of_turn(record)
+    _check_fields(record, _OPEN)
+    try:
+        Unit.from_dict(body["unit"])
+    except (TwofoldError, TypeError):
+        raise _bad(record, "field 'unit'") from None
+    if "signer" in body and not is_hash(body["signer"]):
+        raise _bad(record, "field 'signer'")
     return LedgerState(
         dataset=body["dataset"],
         unit=body["unit"],
         opened=body["at"],
-        ceiling=Cost.from_dict(body),
+        ceiling=_cost(record),
         length=1,
         hash=record.hash,
+        signer=body.get("signer", ""),
     )
 
 
-def _entered(record: Record, entries: Mapping[int, Entry]) -> Entry:
-    """Give the entry after this record."""
+def _settled(record: Record, entries: Mapping[int, Entry]) -> Entry:
+    """Give the entry after the record that ends it."""
     body = record.body
-    if record.kind == "reserve":
-        return Entry(number=record.number, hash=record.hash, cost=Cost.from_dict(body), request=body)
-    if body["reserve"] not in entries:
-        raise LedgerBroken(
-            "a record settles a reservation that was never made.", found=f"record {record.number}", parameter="reserve"
-        )
-    entry = entries[body["reserve"]]
+    entry = entries.get(body["reserve"])
+    if entry is None or entry.status != "open":
+        raise _out_of_turn(record)
     if record.kind == "lost":
         return replace(entry, status="lost")
-    how = {"recovered": body["recovered"], "resumed": body.get("resumed", False)}
+    how = {"recovered": body.get("recovered", False), "resumed": body.get("resumed", False) is True}
     return replace(entry, status="released", digest=body["digest"], size=body["bytes"], **how)
+
+
+def _cost(record: Record) -> Cost:
+    """Read the cost or the ceiling of a record; what is negative, zero, not finite or absurdly long is refused."""
+    try:
+        found = Cost.from_dict(record.body)
+    except (KeyError, TypeError, ValueError, ZeroDivisionError):
+        raise _bad(record, "an impossible ε or δ") from None
+    if not found.epsilon > 0:  # nothing that was drawn, and no ceiling, is for nothing
+        raise _bad(record, "an ε that is not above zero")
+    if found.delta > 1:
+        raise _bad(record, "a δ above one")
+    return found
+
+
+def _added(spent: Cost, cost: Cost, record: Record) -> Cost:
+    total = spent + cost
+    if not check_digits(total):
+        raise _bad(record, "costs whose sum has too many digits")
+    return total
+
+
+def check_digits(total: Cost) -> bool:
+    """Whether a sum is short enough to be added to without end.
+
+    Examples
+    --------
+    >>> check_digits(Cost(epsilon=Fraction(1, 3))), check_digits(Cost(epsilon=Fraction(1, 3**40_000)))
+    (True, False)
+    """
+    return _bits(total.epsilon) <= _BITS and _bits(total.delta) <= _BITS
+
+
+def _bits(amount: Amount) -> int:
+    return 0 if isinstance(amount, float) else (amount.numerator | amount.denominator).bit_length()
+
+
+def is_version(value: object) -> bool:
+    """Whether something can name a version of data: short, printable text."""
+    return isinstance(value, str) and bool(value.strip()) and value.isprintable() and len(value) <= _LONGEST_VERSION
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and len(value) <= LONGEST_NAME
+
+
+def _is_time(value: object) -> bool:
+    return isinstance(value, str) and value.isprintable() and value.isascii() and len(value) <= 40
+
+
+def _is_secret(value: object) -> bool:
+    return isinstance(value, str) and value.isascii() and len(value) <= 200
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value <= _LARGEST_RELEASE
+
+
+def _is_object(value: object) -> bool:
+    return isinstance(value, dict)
+
+
+def _is_flag(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, list)
+
+
+Fields = Mapping[str, Callable[[object], bool]]
+_OPEN: Final[Fields] = {"dataset": _is_text, "unit": _is_object, "at": _is_time}
+_SHOWN: Final[Fields] = {
+    "plan": is_hash,
+    "version": is_version,
+    "unit": _is_object,
+    "events": _is_list,
+    "about": _is_object,
+    "seeded": _is_flag,
+    "software": _is_text,
+    "at": _is_time,
+}
+_COMMIT: Final[Fields] = {"reserve": _is_count, "digest": is_hash, "bytes": _is_count}
+_IN_STATEMENT: Final[Mapping[str, Fields]] = {
+    "reserve": _SHOWN,
+    "commit": _COMMIT,
+    "lost": {"reserve": _is_count},
+    "signer": {"public": is_hash},
+}
+_IN_LEDGER: Final[Mapping[str, Fields]] = {
+    **_IN_STATEMENT,
+    "reserve": {**_SHOWN, "data": is_hash, "nonce": _is_secret},
+    "commit": {**_COMMIT, "recovered": _is_flag},
+}
+
+
+def _check_fields(record: Record, needed: Fields) -> None:
+    body = record.body
+    for name, fits in needed.items():
+        if not fits(body.get(name)):  # nothing fits None
+            raise _bad(record, f"field {name!r}")
+
+
+def _out_of_turn(record: Record) -> LedgerBroken:
+    return LedgerBroken(
+        "the records do not follow the rules of a ledger.",
+        found=f"record {record.number} of kind {record.kind!r:.20} out of turn",
+        expected="one beginning, and for each reservation one end",
+        fix=RESTORE,
+        parameter="records",
+    )
+
+
+def _bad(record: Record, what: str) -> LedgerBroken:
+    return LedgerBroken(
+        "a record of this ledger is not one that twofold writes; nothing was drawn.",
+        found=f"record {record.number}: {what}",
+        expected="fields that its kind needs, with possible values",
+        fix=RESTORE,
+        parameter="record",
+    )
 
 
 def _entry(entry: Entry) -> dict[str, Any]:
@@ -214,13 +396,19 @@ class Cost:
         """Tell whether both amounts stay within a ceiling."""
         return self.epsilon <= ceiling.epsilon and self.delta <= ceiling.delta
 
+    @property
+    def is_short(self) -> bool:
+        """Whether a ledger can hold it: not too many digits."""
+        amounts = [one for one in (self.epsilon, self.delta) if isinstance(one, Fraction)]
+        return all(max(one.numerator, one.denominator) < 10**DIGITS for one in amounts)
+
     def as_dict(self) -> dict[str, str]:
         """Give text for a record: "1/10", "0" or "inf"."""
         return {"epsilon": str(self.epsilon), "delta": str(self.delta)}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, str]) -> Cost:
-        """Read a record of `as_dict`."""
+        """Read a record of `as_dict`; `ValueError` for a number that it never writes, such as a negative one."""
         return cls(epsilon=_amount(record["epsilon"]), delta=_amount(record["delta"]))
 
 
@@ -279,8 +467,14 @@ def _rest(amount: Amount, spent: Amount) -> Amount:
     return amount - spent if spent < amount else Fraction(0)
 
 
+@lru_cache(maxsize=256)  # the same few numbers in a thousand records
 def _amount(text: str) -> Amount:
-    return math.inf if text == "inf" else Fraction(text)
+    # No sign, no point and no exponent: "1e999999999" would be written out in full.
+    if text == "inf":
+        return math.inf
+    if not _AMOUNT.fullmatch(text):
+        raise ValueError("not an amount")
+    return Fraction(text)
 
 
 class StaleRelease(UserWarning):

@@ -7,33 +7,47 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from twofold.errors import LedgerBroken
+from twofold.errors import BadPrivacyParameter, LedgerBroken
+from twofold.privacy.ledger.files import Files, guarded, read_book, refuse_unknown_releases
+from twofold.privacy.ledger.head import (
+    Head,
+    Standing,
+    check_signature,
+    head_of,
+    raise_statement,
+    read_head,
+    signed,
+    signer_of,
+    standing,
+)
 from twofold.privacy.ledger.keys import Keys
 from twofold.privacy.ledger.record import (
+    LARGEST,
+    LONGEST,
     RESTORE,
     Chain,
-    Files,
     Record,
-    Standing,
+    decode,
     digest,
     encode,
-    guarded,
-    head_of,
     new_nonce,
     read_chain,
-    read_head,
     seal,
-    standing,
 )
 from twofold.privacy.ledger.state import Entry, LedgerState, fold
 from twofold.storage import files as disk
 from twofold.storage.files import Busy, locked
 
+if TYPE_CHECKING:
+    from twofold.storage.signing import SigningKey
+
 __all__ = ["Reader", "Writer", "now", "writing"]
 
 CRASHED = "the process ended before the release was stored"
+#: Room in the file that only ends of reservations may use, so that what was reserved can always be settled.
+_RESERVE = 1 << 20
 
 
 def now() -> str:
@@ -102,8 +116,37 @@ class Writer:
         """Write one record; it counts once this returns, and only then."""
         chain = self._loaded()
         record = seal(number=len(chain.records), previous=chain.hash, body={"at": now(), **body})
-        self._write(chain, record, encode(record))
+        line = encode(record)
+        _check_room(chain, record, line)
+        self._write(chain, record, line)
         return record
+
+    def sign(self, *, signer: SigningKey, reason: str) -> None:
+        """Name the key that signs every head from here on, and sign with it."""
+        self._loaded()
+        self._reader.signer = signer
+        self.append({"kind": "signer", "public": signer.public.hex(), "reason": reason})
+
+    def hand_over(self, signer: SigningKey, *, old: SigningKey | None, reason: str) -> None:
+        """Name another key, also without the old one; what a crash left behind the head only the old key can settle."""
+        self._chain, how = self._reader.load()
+        if how is Standing.CLEAN:
+            disk.sync_folder(self.files.head.parent)  # as in `_mend`
+        else:
+            self._reader.signer = old
+            self._mend()
+        self.sign(signer=signer, reason=reason)
+
+    def raise_to(self, allowed: Mapping[str, str], reason: str) -> None:
+        """Record a higher ceiling, signed if the ledger is."""
+        chain, signer = self._loaded(), self._reader.signer
+        body: dict[str, Any] = {**allowed, "reason": reason}
+        if self.state.signer and signer is not None:
+            from twofold.storage.signing import Purpose
+
+            said = raise_statement(self.state.dataset, chain.hash, body)
+            body["signature"] = signer.sign(Purpose.LEDGER, said).hex()
+        self.append({"kind": "raise", **body})
 
     def settle(self, *, reason: str = CRASHED, given_up: Entry | None = None) -> None:
         """Decide every reservation that is still open: left by a dead process, or given up by this one.
@@ -116,7 +159,7 @@ class Writer:
             found = self.files.find(entry)
             if found is not None:
                 disk.sync_folder(self.files.releases)  # its name may have been new when the writer died
-                self.commit(entry, digest(found), len(found), recovered=True)
+                self.commit(entry, *found, recovered=True)
             elif entry == given_up or not self.keys.whole(entry):
                 self.lose(entry, reason)
         waiting = self.state.open
@@ -158,12 +201,14 @@ class Writer:
         self._chain = None
         chain, how = self._reader.load()
         if how is Standing.UNENDED:
+            chain = read_chain(read_book(self.files.book) + b"\n")
+        self._reader.check_writer(chain, left=how in (Standing.AHEAD, Standing.UNENDED))
+        if how is Standing.UNENDED:
             disk.add_to_end(self.files.book, b"\n")
-            chain = read_chain(self.files.book.read_bytes())
         if how in (Standing.AHEAD, Standing.UNENDED):
             # The record is in the file, but perhaps not yet on the disk: the writer may have died before its sync.
             disk.add_to_end(self.files.book, b"")
-            disk.replace(self.files.head, head_of(chain).encode())
+            disk.replace(self.files.head, self._head(chain).encode())
         elif how is Standing.TORN:
             return self._repair(chain)
         else:
@@ -186,9 +231,44 @@ class Writer:
         disk.add_to_end(self.files.book, line)
         end = chain.size + skipped + len(line)
         grown = Chain(records=(*chain.records, record), ends=(*chain.ends, end))
-        disk.replace(self.files.head, head_of(grown).encode())
+        disk.replace(self.files.head, self._head(grown).encode())
         self._chain = grown
         return grown
+
+    def _head(self, chain: Chain) -> Head:
+        head, signer = head_of(chain), self._reader.signer
+        if signer is None or not signer_of(chain.records):
+            return head
+        return signed(head, chain.records[0].body["dataset"], signer)
+
+
+def _check_room(chain: Chain, record: Record, line: bytes) -> None:
+    """Refuse a record that no reader would accept, before it is written."""
+    if len(line) > LONGEST:
+        raise BadPrivacyParameter(
+            "a record of the ledger is too long.",
+            found=f"{len(line):,} bytes",
+            expected=f"at most {LONGEST:,}",
+            fix="say less in about, or compose fewer events",
+            parameter="about",
+        )
+    try:
+        decode(line.rstrip(b"\n"))
+    except ValueError:
+        raise BadPrivacyParameter(
+            "a record of the ledger could not be read again.",
+            expected="text of whole characters, and lists and dicts that are not deeply nested",
+            parameter="about",
+        ) from None
+    kept = _RESERVE if record.kind in ("reserve", "raise", "signer") else 0
+    if chain.size + len(line) > LARGEST - kept:
+        raise LedgerBroken(
+            "the ledger is full; nothing was drawn.",
+            found=f"{chain.size:,} bytes",
+            expected=f"at most {LARGEST - kept:,}",
+            fix="nothing more can be released about these people; a second ledger would spend their budget twice",
+            parameter="ledger",
+        )
 
 
 @dataclass(frozen=True)
@@ -201,43 +281,102 @@ class _Checked:
 
 
 class Reader:
-    """Reads the whole file every time and checks only what it has not seen byte for byte before."""
+    """Reads the whole file every time and checks only what it has not seen byte for byte before.
 
-    def __init__(self, files: Files) -> None:
+    Parameters
+    ----------
+    files : Files
+        Where.
+    signer : SigningKey, optional
+        Signs the heads that are written; a ledger that another key signs is refused.
+    key : str, optional
+        The public key, in hexadecimal, that must have signed the head.
+    """
+
+    def __init__(self, files: Files, *, signer: SigningKey | None = None, key: str | None = None) -> None:
         self.files = files
+        self.signer = signer
+        self.key = key
+        #: The head that was read last.
+        self.head = Head(length=0, size=0, hash="")
         self._seen = _Checked(b"", Chain(records=(), ends=()))
 
     def load(self) -> tuple[Chain, Standing]:
         """Read file and head without a lock, again if a writer moved the head in between."""
         try:
+            names = self.files.listed()  # before the ledger is read, which by then knows them all
             head = read_head(self.files.head)
             while True:
                 chain = self._chain()
                 after = read_head(self.files.head)
                 if after == head:
-                    return chain, standing(chain, head)
+                    break
                 head = after
         except OSError as error:
             found = f"{self.files.book.name}: {error.strerror or error}"
             raise LedgerBroken(
-                "the ledger could not be read.", found=found, expected="a readable file", parameter="ledger"
+                "the ledger could not be read.", found=found, expected="a plain, readable file", parameter="ledger"
             ) from error
+        how = standing(chain, head)
+        self.head = head
+        state = self.state(chain)
+        self._check_signature(chain, head, state, _last_signer(chain, how))
+        refuse_unknown_releases(names, state.entries, book=self.files.book.name)
+        return chain, how
+
+    def _check_signature(self, chain: Chain, head: Head, state: LedgerState, last: str) -> None:
+        due = signer_of(chain.records[: head.length]) if state.signer else ""
+        own = self.signer.public.hex() if self.signer is not None and due else ""
+        if own == last:  # also if the record that names it stands behind a head of the signer before, after a crash
+            own = ""
+        expected = self.key or own or due or head.signer
+        if expected:
+            check_signature(head, state.dataset, expected)
+        if expected != due:  # the right signature, and no record that asks for it: not the chain it was made for
+            raise LedgerBroken(
+                "the head of this ledger is signed by a key that its records do not name.",
+                found=f"key {expected[:16]}...",
+                expected=f"key {due[:16]}..." if due else "a record that names the signer",
+                fix=RESTORE,
+                parameter="signature",
+            )
+
+    def check_writer(self, chain: Chain, *, left: bool) -> None:
+        """Refuse to write without the key that signs this ledger, or behind a raise that the key did not sign."""
+        due = signer_of(chain.records)
+        if not due:
+            return
+        if self.signer is None or self.signer.public.hex() != due:
+            raise LedgerBroken(
+                "the head of this ledger is signed, and only its signer may write to it; nothing was drawn.",
+                found="no signing key" if self.signer is None else "another signing key",
+                expected=f"the key {due[:16]}...",
+                fix="give the keys of this entity; a key that was lost is replaced with Ledger.change_signer",
+                parameter="signer",
+            )
+        last = chain.records[-1]
+        if left and last.kind == "raise":
+            from twofold.storage.signing import Purpose, verify
+
+            said = raise_statement(chain.records[0].body["dataset"], last.previous, last.body)
+            if not verify(self.signer.public, Purpose.LEDGER, said, _bytes(last.body.get("signature"))):
+                raise LedgerBroken(
+                    "a raise of the ceiling stands behind the head without the signature of this ledger.",
+                    found=f"record {last.number}",
+                    fix=RESTORE,
+                    parameter="signature",
+                )
 
     def state(self, chain: Chain) -> LedgerState:
         """Replay a chain that was just loaded, starting from the last account."""
         seen = self._seen
-        try:
-            state = fold(chain.records, known=seen.state)
-        except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
-            raise LedgerBroken(
-                "a record lacks a field that its kind needs.", found=repr(error), fix=RESTORE, parameter="record"
-            ) from None
+        state = fold(chain.records, known=seen.state)
         self._seen = _Checked(seen.content, seen.chain, state)
         return state
 
     def _chain(self) -> Chain:
         try:
-            content = self.files.book.read_bytes()
+            content = read_book(self.files.book)
         except FileNotFoundError:
             raise LedgerBroken(
                 "the ledger file is missing.", expected=self.files.book.name, fix=RESTORE, parameter="ledger"
@@ -246,3 +385,17 @@ class Reader:
         chain = read_chain(content, known=seen.chain if content.startswith(seen.content) else None)
         self._seen = _Checked(content[: chain.size], Chain(records=chain.records, ends=chain.ends), seen.state)
         return chain
+
+
+def _bytes(value: object) -> bytes:
+    try:
+        return bytes.fromhex(value) if isinstance(value, str) else b""
+    except ValueError:
+        return b""
+
+
+def _last_signer(chain: Chain, how: Standing) -> str:
+    """Give the key that the last record leaves in charge, also if that record lacks its line end."""
+    if how is not Standing.UNENDED:
+        return signer_of(chain.records)
+    return signer_of((*chain.records, decode(chain.tail.rpartition(b"\n")[2])))  # a torn piece may stand before it
