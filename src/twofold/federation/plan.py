@@ -453,7 +453,7 @@ def _check_together(plan: Plan) -> None:
     if plan.regularization < 0:
         raise BadPlan("{parameter} is out of range.", expected="at least 0", parameter="regularization")
     if plan.secure is not None:
-        plan.secure.check(plan.expected_entities)
+        plan.secure.check(plan.expected_entities, simulation=plan.simulation)
         _check_order(plan.secure.share_deadline, plan.deadline)
         _check_roster(plan)
     try:
