@@ -199,9 +199,11 @@ def test_simulate(folder: Path) -> None:
 
 
 def test_simulate_with_a_secure_sum_writes_the_plan_its_factors_belong_to(folder: Path) -> None:
-    options = "--catalog items.csv --n-entities 2 --n-users 25 --bound 5 --rank 2 --mechanism gram --survivors 2"
+    options = "--catalog items.csv --n-entities 3 --n-users 25 --bound 5 --rank 2 --mechanism gram --survivors 3"
     call(f"plan new secure.toml {options}")
-    line = "simulate --data all.csv --entity hospital --plan secure.toml --ledgers books --new-ledgers"
+    frames = [table(seed).with_columns(hospital=pl.lit(name)) for seed, name in enumerate(("anna", "benno", "carla"))]
+    pl.concat(frames).write_csv("three.csv")
+    line = "simulate --data three.csv --entity hospital --plan secure.toml --ledgers books --new-ledgers"
     assert "NOT PRIVATE" not in call(f"{line} -o out")
     call("personalize out/items.round2 --plan out/plan.toml --data anna.parquet --entity anna -o out/again.model")
     refused(
