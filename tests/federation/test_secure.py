@@ -90,7 +90,9 @@ def test_refused(given: dict[str, Any], parameter: str, found: str | None, expec
 
 
 def test_a_low_floor_among_many_would_let_a_lying_server_see_single_messages():
-    with refused(BadPlan, "secure.threshold", found="threshold 12, survivors 12, present 12 of 20", expected="least 12"):
+    with refused(
+        BadPlan, "secure.threshold", found="threshold 12, survivors 12, present 12 of 20", expected="least 12"
+    ):
         plan(SecureSum(survivors=12, present=12), n_entities=20)
     assert plan(SecureSum(survivors=18), n_entities=20).parameters.honest == 16
 

@@ -23,6 +23,7 @@ import numpy as np
 from twofold.errors import BadMessage, BadPlan, PlanMismatch
 from twofold.federation.messages import ANSWER, ROLL, SHARES, SURVIVORS, check_entity, check_header, common_record
 from twofold.federation.plan import Plan
+from twofold.release.clamp import ROOM
 from twofold.secure_sum import SharesMessage, UnmaskMessage, check_shares
 from twofold.secure_sum.terms import Terms
 from twofold.storage.container import (
@@ -201,13 +202,9 @@ def _same(entity: str, sender: str) -> str:
     return entity
 
 
-#: An entity may have this many times the promised users; beyond that its numbers could exceed the modulus.
-ROOM: Final = 1_000
-
-
 @lru_cache(maxsize=16)
 def modulus_bits(plan: Plan) -> int:
-    """Bits of the modulus: the fewest whole bytes in which no sum of the plan can wrap around.
+    """Bits of the modulus: the fewest whole bytes in which sums, cut to their limit, and far noise do not wrap around.
 
     Examples
     --------

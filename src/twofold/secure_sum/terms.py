@@ -73,7 +73,7 @@ class Terms:
 
     @property
     def limit(self) -> int:
-        """Largest magnitude of one entity's number, so that no sum can wrap around."""
+        """Largest magnitude of one entity's number for which no sum can wrap around."""
         return ((1 << (self.bits - 1)) - 1) // len(self.roster)
 
     @cached_property

@@ -104,7 +104,7 @@ def test_the_drop_outs_that_the_page_speaks_of(entities: int, gone: int):
     honest = SecureSum(survivors=entities - gone).honest(entities)
     if entities <= 10:  # two participants are never counted, which is more than a tenth
         assert honest == entities - 2
-        assert f"{math.sqrt(counted / honest) - 1:.0%}".replace("%", f" % larger {'with' if entities < 10 else 'than'}") in HOW
+        assert f"{100 * (math.sqrt(counted / honest) - 1):.0f} % larger" in HOW
         return
     assert honest >= counted
     assert SecureSum(survivors=entities - gone - 1).honest(entities) < counted
