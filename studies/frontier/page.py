@@ -197,11 +197,12 @@ HOW = (
     "each quarter of the entities, is fitted and measured; each represents the others of its quarter. Of a large "
     "entity, only the first users are measured; frontier.toml has the numbers. Five entries of every user are held "
     "out (ratings: a tenth of them). Under a secure sum, one discrete Gaussian with the total variance is drawn "
-    "instead of the entities' shares. Shares are for nine tenths of the entities, so that some may drop out (19 of "
-    "205, 4 of 50, none of 10 or fewer: a participant knows its own share, and a lying server can leave some out). "
-    "All noise is seeded, so that figures can be repeated: this is a measurement, not a release. No noise means noise "
-    "of ε = 100,000. An entity that took only public features counts as one that took anything shared. Public "
-    "features appear only where the items have any."
+    "instead of the entities' shares. Shares are for nine tenths of the entities, so that some may drop out (18 of "
+    "205, 3 of 50: the shares of two participants do not count, and a lying server can leave some out). Of 10 or fewer "
+    "entities, a plan counts all but two, which is less than nine tenths: its noise is 6 % larger than here with 10 "
+    "entities and 15 % larger with 5. All noise is seeded, so that figures can be repeated: this is a measurement, "
+    "not a release. No noise means noise of ε = 100,000. An entity that took only public features counts as one that "
+    "took anything shared. Public features appear only where the items have any."
 )
 READING = (
     "In a group of entities, the gap is the gain over alone of the mechanism that is best without noise. A share is "

@@ -18,7 +18,7 @@ from twofold.federation.key_messages import secure_terms
 from twofold.federation.plan import Plan
 from twofold.privacy.ledger.state import StaleRelease
 
-NAMES = ("anna", "bern", "clara", "dora")
+NAMES = ("anna", "bern", "clara", "curt", "dora")
 ITEMS = [f"item-{number}" for number in range(8)]
 KEYS = " ".join(f"--public-key {name}.pub" for name in NAMES)
 NEW = f"plan new plan.toml --catalog items.csv --mechanism gram --n-users 25 --epsilon 30 --rank 2 --max-items 4 {KEYS}"
@@ -61,7 +61,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_whole_federation():
-    assert "plan.roster" in call(f"{NEW} --survivors 3")
+    assert "plan.roster" in call(f"{NEW} --survivors 4")
     explained = call("plan explain plan.toml")
     assert "Secure sum: the server sees only the sum; the noise is shared among" in explained
     assert "if all others collude with the server: ε =" in explained
@@ -72,7 +72,7 @@ def test_a_whole_federation():
             assert waits in said
             assert "not taken" not in said
         assert "not taken" not in call(COLLECT, 3)
-    for name in NAMES[:3]:
+    for name in NAMES[:4]:
         call(keyed(name), 3)
     assert json.loads(call(f"{COLLECT} --json"))["published"]
     record = json.loads(call(keyed("dora", "--json")))
@@ -83,9 +83,9 @@ def test_a_whole_federation():
 
 
 def test_a_late_entity_spends_nothing_and_gets_a_model():
-    call(f"{NEW} --survivors 3 --present 3 --share-deadline 2020-01-01T00:00:00Z")
+    call(f"{NEW} --survivors 4 --present 4 --share-deadline 2020-01-01T00:00:00Z")
     for step in range(3):
-        for name in NAMES[:3]:
+        for name in NAMES[:4]:
             call(keyed(name), 3)
         call(COLLECT, 3 if step < 2 else 0)
     said = call(keyed("dora"))
@@ -95,18 +95,18 @@ def test_a_late_entity_spends_nothing_and_gets_a_model():
 
 
 def test_a_server_goes_on_without_those_who_are_missing():
-    call(f"{NEW} --survivors 3 --present 3")
-    for name in NAMES[:3]:
+    call(f"{NEW} --survivors 4 --present 4")
+    for name in NAMES[:4]:
         call(keyed(name), 3)
     said = call(COLLECT, 3)
-    assert "3 of 4 key shares" in said
+    assert "4 of 5 key shares" in said
     assert "--close" in said
-    assert "0 of 3 messages" in call(f"{COLLECT} --close", 3)
+    assert "0 of 4 messages" in call(f"{COLLECT} --close", 3)
     error = ask(f"{COLLECT} --close").exception
     assert isinstance(error, TooFewMessages)
     assert (error.parameter, error.found) == ("secure.survivors", "0")
     for step in range(2):
-        for name in NAMES[:3]:
+        for name in NAMES[:4]:
             call(keyed(name), 3)
         call(COLLECT, 0 if step else 3)
     assert "nothing was drawn or spent" in call(keyed("dora"))
@@ -151,10 +151,10 @@ def test_one_message_needs_join():
 
 def test_plans_that_cannot_be():
     for more, parameter, found in (
-        ("--survivors 2", "secure.survivors", "threshold 2, survivors 2, present 4"),
+        ("--survivors 2", "secure.survivors", "threshold 2, survivors 2, present 5"),
         ("--mechanism buckets", "mechanism", "buckets"),
         ("--most-alone 0.5", "secure.most_alone", "ε = 63.9"),
-        ("--entity anna --entity bern", "entity", "keys of clara, dora"),
+        ("--entity anna --entity bern", "entity", "keys of clara, curt, dora"),
     ):
         check_refusal(ask(f"{NEW} {more}").exception, BadPlan, parameter, found=found)
     assert not Path("plan.toml").exists()
@@ -163,7 +163,7 @@ def test_plans_that_cannot_be():
     assert Path("plan.roster").read_text() == "something of mine"
     call(f"{NEW} --force")
     assert Plan.read("plan.toml").secure.keys is not None
-    assert Plan.read("plan.toml").n_entities == 4
+    assert Plan.read("plan.toml").n_entities == 5
 
 
 def test_a_plain_plan_by_folders():
@@ -207,7 +207,7 @@ def test_a_missing_table_of_features_is_refused_before_anything_is_spent():
 @pytest.mark.parametrize("mechanism", ["gram", "features"])
 def test_a_missing_table_of_features_under_a_secure_sum(mechanism: str):
     Path("kinds.csv").write_text(FEATURES)
-    call(f"{NEW.replace('gram', mechanism)} --survivors 3 --features kinds.csv")
+    call(f"{NEW.replace('gram', mechanism)} --survivors 4 --features kinds.csv")
     Path("plan.features").unlink()
     for line in (keyed("anna"), COLLECT):
         error = ask(line).exception
@@ -235,12 +235,12 @@ def test_a_state_that_cannot_be_a_folder():
 
 
 def test_who_is_missing_and_closing_only_where_it_works():
-    call(NEW)  # all four must share keys
+    call(NEW)  # all five must share keys
     said = call(COLLECT, 3)
-    assert "missing: anna, bern, clara, dora" in said
-    assert "needs 4 more, 4 of 4" in said
+    assert "missing: anna, bern, clara, curt, dora" in said
+    assert "needs 5 more, 5 of 5" in said
     assert "it closes when all have shared keys; messages" in said
-    for name in NAMES[:3]:
+    for name in NAMES[:4]:
         call(keyed(name), 3)
     said = call(COLLECT, 3)
     assert "missing: dora" in said
@@ -249,7 +249,7 @@ def test_who_is_missing_and_closing_only_where_it_works():
     result = ask(f"{COLLECT} --close")
     assert "missing: dora" in result.output
     assert isinstance(result.exception, TooFewMessages)
-    assert (result.exception.parameter, result.exception.expected) == ("secure.present", "at least 4 of 4")
+    assert (result.exception.parameter, result.exception.expected) == ("secure.present", "at least 5 of 5")
 
 
 def test_a_server_waits_looks_again_and_ends(monkeypatch: pytest.MonkeyPatch):
@@ -295,16 +295,16 @@ def test_a_plan_without_names_names_nobody():
 
 
 def test_when_a_step_closes_is_said_with_its_own_deadline():
-    call(f"{NEW} --survivors 3 --present 3 --share-deadline 2126-01-01T00:00:00Z")
-    assert "all have shared keys, or 3 by 2126-01-01T00:00:00Z" in call(COLLECT, 3)
+    call(f"{NEW} --survivors 4 --present 4 --share-deadline 2126-01-01T00:00:00Z")
+    assert "all have shared keys, or 4 by 2126-01-01T00:00:00Z" in call(COLLECT, 3)
 
 
 @pytest.mark.parametrize(
     ("more", "parameter", "found"),
     [
-        ("--n-entities 9", "n_entities", "--n-entities 9, and 4 keys"),
+        ("--n-entities 9", "n_entities", "--n-entities 9, and 5 keys"),
         ("--entity zz", "entity", "--entity zz"),
-        ("--entity anna", "entity", "keys of bern, clara, dora"),
+        ("--entity anna", "entity", "keys of bern, clara, curt, dora"),
         ("--public-key anna.pub", "public_key", "anna"),
     ],
 )
@@ -321,7 +321,7 @@ def test_a_secure_sum_needs_keys():
         ("--public-key anna.pub", "anna only"),
     ):
         check_refusal(ask(f"{bare} {more}").exception, BadPlan, "public_key", "--public-key", found=found)
-    assert "can be explained and simulated, not run" in call(f"{bare} --survivors 3 --n-entities 4")
+    assert "can be explained and simulated, not run" in call(f"{bare} --survivors 4 --n-entities 5")
     assert "note" not in call(f"{NEW} --force")
 
 
@@ -329,7 +329,7 @@ def test_a_name_that_the_plan_does_not_have():
     call(NEW)
     files = "--data anna.csv --ledger anna.ledger --new-ledger --outbox box --inbox box --keys anna.keys"
     line = f"join --plan plan.toml {files} -o wrong.model"
-    names = "anna, bern, clara, dora"
+    names = "anna, bern, clara, curt, dora"
     error = ask(line).exception
     check_refusal(error, PlanMismatch, "entity", "wrong, ", "--entity NAME", found="-o wrong.model", expected=names)
     error = ask(f"{line} --entity erna").exception
@@ -339,7 +339,7 @@ def test_a_name_that_the_plan_does_not_have():
 
 
 def test_what_was_sent_before_is_not_sent_again():
-    call(f"{NEW} --survivors 3")
+    call(f"{NEW} --survivors 4")
     first, again = call(keyed("anna"), 3), call(keyed("anna"), 3)
     assert "already" not in first
     assert "already sent: key shares" in again
@@ -374,7 +374,7 @@ def test_advice_is_in_the_words_of_a_shell():
         assert "Do: --duplicates sum, or --duplicates mean, or --duplicates last\n" in ask(f"{line} twice.csv").stderr
     assert "Do: --unknown-items drop\n" in ask("check strange.csv --catalog items.csv").stderr
     assert "--unknown-items " in ask("check anna.csv --catalog items.csv --unknown-items x").stderr
-    assert "Do: --survivors 4\n" in ask(f"{NEW} --survivors 5").stderr
+    assert "Do: --survivors 5\n" in ask(f"{NEW} --survivors 6").stderr
     Path("kinds.csv").write_text("code,kind\nitem-1,a\n")
     error = ask("plan new f.toml --catalog items.csv --features kinds.csv").stderr
     assert "Found: columns code, kind\n  Expected: columns item\n" in error
@@ -384,7 +384,7 @@ def test_advice_is_in_the_words_of_a_shell():
 
 @pytest.mark.parametrize("secure", [False, True])
 def test_changed_data_advise_what_can_be_done(secure: bool):
-    call(f"{NEW} --survivors 3" if secure else "plan new plan.toml --catalog items.csv --n-users 25 --rank 2")
+    call(f"{NEW} --survivors 4" if secure else "plan new plan.toml --catalog items.csv --n-users 25 --rank 2")
     line = keyed if secure else join
     for name in NAMES if secure else NAMES[:1]:
         call(line(name), 3)

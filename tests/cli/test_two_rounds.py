@@ -199,9 +199,11 @@ def test_simulate(folder: Path) -> None:
 
 
 def test_simulate_with_a_secure_sum_writes_the_plan_its_factors_belong_to(folder: Path) -> None:
-    options = "--catalog items.csv --n-entities 2 --n-users 25 --bound 5 --rank 2 --mechanism gram --survivors 2"
+    options = "--catalog items.csv --n-entities 3 --n-users 25 --bound 5 --rank 2 --mechanism gram --survivors 3"
     call(f"plan new secure.toml {options}")
-    line = "simulate --data all.csv --entity hospital --plan secure.toml --ledgers books --new-ledgers"
+    frames = [table(seed).with_columns(hospital=pl.lit(name)) for seed, name in enumerate(("anna", "benno", "carla"))]
+    pl.concat(frames).write_csv("three.csv")
+    line = "simulate --data three.csv --entity hospital --plan secure.toml --ledgers books --new-ledgers"
     assert "NOT PRIVATE" not in call(f"{line} -o out")
     call("personalize out/items.round2 --plan out/plan.toml --data anna.parquet --entity anna -o out/again.model")
     refused(
@@ -257,3 +259,26 @@ def test_a_strength_that_is_no_number(folder: Path) -> None:
     assert ask(f"{line} lots").exit_code == 2
     assert ask(f"{line} -1").exit_code == 2
     call(f"{line} 0.5")
+
+
+def test_an_entity_without_users_takes_part_like_any_other(folder: Path) -> None:
+    """Audit M2: the command line refused an empty table, and so told that there was nobody in it."""
+    Path("empty.csv").write_text("user,item,value\n")
+    Path("strange.csv").write_text("user,item,value\n7,a thing nobody knows,1\n")
+    lines = {"empty": "", "strange": "--unknown-items drop"}
+    said = {name: _released(name, more) for name, more in lines.items()} | {"anna": _released("anna")}
+    assert said["empty"] == said["strange"] == said["anna"]
+    assert json.loads(call("check empty.csv --catalog items.csv --json"))["users"] == 0
+    call("factorize empty.round1 --plan plan.toml -o items.round2")
+    assert "no entries of its own" in call("personalize items.round2 --plan plan.toml --data empty.csv -o empty.model")
+    history = json.loads(call("recommend empty.model --history item-1=3 -n 2 --json"))
+    assert len(history) > 0
+    refused("recommend empty.model --user 1", UnknownUser)
+    assert "nothing was shared" in call("personalize --plan plan.toml --data empty.csv -o alone.model")
+
+
+def _released(name: str, more: str = "") -> dict[str, object]:
+    data = f"{name}.parquet" if name == "anna" else f"{name}.csv"
+    line = f"release --plan plan.toml --data {data} --ledger {name}.ledger --new-ledger -o {name}.round1 --json"
+    record = json.loads(call(f"{line} --entity one {more}"))
+    return {key: value for key, value in record.items() if key not in ("file", "receipt")}

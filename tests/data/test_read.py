@@ -213,7 +213,6 @@ BAD_TABLES: dict[str, tuple[Any, type[TwofoldError], dict[str, Any]]] = {
     ),
     "items of another type": (secret(item=[1, 2]), BadIdentifier, {}),
     "unknown item": (secret(item=["heparin", "aspirin"]), UnknownItems, {}),
-    "empty": (secret().head(0), EmptyTable, {}),
     "duplicate": (pl.concat([secret(), secret()]), DuplicateEntries, {}),
     "not a table": (31337, UnreadableSource, {}),
     "unknown duplicate rule": (secret(), DataError, {"duplicates": "first"}),
@@ -235,7 +234,6 @@ BAD_FILES: dict[str, tuple[str, bytes, type[TwofoldError], str]] = {
     "wrong delimiter": ("t.csv", b"user;item;value\np;heparin;1\n", MissingColumn, "separator=';'"),
     "text in values": ("t.csv", b"user,item,value\np,heparin,secret\n", BadValue, "decimal mark"),
     "empty file": ("t.csv", b"", EmptyTable, "0 bytes"),
-    "header only": ("t.csv", b"user,item,value\n", EmptyTable, "at least one row"),
     "cut gzip": (
         "t.csv.gz",
         gzip.compress(b"user,item,value\n" + b"p,heparin,1\n" * 999)[:40],
@@ -332,3 +330,48 @@ def test_what_people_pass_by_mistake_gets_our_errors(tmp_path: Path) -> None:
     twice = pd.DataFrame([[1, 2, "heparin", 3]], columns=["user", "user", "item", "value"])
     with pytest.raises(TwofoldError):
         read_ratings(twice, CATALOG)
+
+
+EMPTY: dict[str, Callable[[Path], Any]] = {
+    "polars": lambda _: secret().head(0),
+    "pandas": lambda _: pd.DataFrame({"user": [], "item": [], "value": []}),
+    "pandas of objects": lambda _: pd.DataFrame({"user": [], "item": [], "value": []}, dtype=object),
+    "csv": lambda folder: _written(folder / "t.csv", b"user,item,value\n"),
+    "gzip": lambda folder: _written(folder / "t.csv.gz", gzip.compress(b"user,item,value\n")),
+    "parquet": lambda folder: _parquet(folder / "t.parquet"),
+}
+
+
+def _written(path: Path, data: bytes) -> Path:
+    path.write_bytes(data)
+    return path
+
+
+def _parquet(path: Path) -> Path:
+    secret().head(0).write_parquet(path)
+    return path
+
+
+@pytest.mark.parametrize("kind", EMPTY)
+@pytest.mark.parametrize("value", ["value", None])
+def test_a_table_without_rows_is_one_without_users(kind: str, value: str | None, tmp_path: Path) -> None:
+    """Audit M2: nobody and one person are neighbours; a refusal told them apart."""
+    ratings = read_ratings(EMPTY[kind](tmp_path), CATALOG, value=value, feedback="counts")
+    assert (ratings.n_users, ratings.n_items, ratings.n_entries, ratings.notes.rows) == (0, len(CATALOG), 0, 0)
+
+
+def test_a_table_of_unknown_items_only_keeps_its_users() -> None:
+    ratings = read_ratings(secret(item=["aspirin", "opium"]), CATALOG, unknown_items="drop")
+    assert (ratings.n_users, ratings.n_entries, ratings.notes.unknown_items_dropped) == (2, 0, 2)
+
+
+@pytest.mark.parametrize(("catalog", "strange"), [([1, 2, 30], "abc"), (["1", "2", "abc"], "abc"), ([1, 2, 30], "007")])
+def test_one_persons_item_makes_nobody_elses_unknown(catalog: list[Any], strange: str, tmp_path: Path) -> None:
+    """One id that is no integer makes a whole CSV column text; matched by type, everybody's items became unknown."""
+    rows = "user,item,value\n1,1,2\n2,2,3\n"
+    without, with_one = (
+        _written(tmp_path / f"{len(more)}.csv", (rows + more).encode()) for more in ("", f"3,{strange},4\n")
+    )
+    items = Catalog(catalog)
+    before, after = (read_ratings(path, items, feedback="counts", unknown_items="drop") for path in (without, with_one))
+    assert before.matrix.toarray().tolist() == after.matrix.toarray()[:2].tolist() == [[2, 0, 0], [0, 3, 0]]

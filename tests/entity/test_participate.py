@@ -22,13 +22,13 @@ from twofold.identity.roster import Roster
 from twofold.privacy.ledger import Ledger
 from twofold.server.secure import SecureServer
 
-NAMES = ("site-0", "site-1", "site-2", "site-3")
+NAMES = ("site-0", "site-1", "site-2", "site-3", "site-4")
 KEYS_SENT, MASKED_SENT = (StepId.KEYS,), (StepId.KEYS, StepId.MASKED)
 CATALOG = Catalog([f"item-{number}" for number in range(6)])
 
 
 class Group:
-    """Four entities around mailboxes in this process; the server is played by hand."""
+    """Five entities around mailboxes in this process; the server is played by hand."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -40,7 +40,7 @@ class Group:
             max_items=3,
             rank=2,
             mechanism="gram",
-            secure=SecureSum(survivors=3, present=3, roster=roster),
+            secure=SecureSum(survivors=4, present=4, roster=roster),
         )
         self.server = SecureServer(self.plan)
         self.box = InProcess()
@@ -82,7 +82,7 @@ def group(tmp_path: Path) -> Group:
 def test_step_by_step(group: Group):
     first = group.join(*NAMES)
     assert (first.sent, first.fresh, first.waits) == (KEYS_SENT, KEYS_SENT, StepId.KEYS)
-    assert [group.spent(name) for name in NAMES] == [0] * 4
+    assert [group.spent(name) for name in NAMES] == [0] * 5
     group.publish_participants()
     second = group.join(*NAMES)
     assert (second.sent, second.fresh, second.waits) == (MASKED_SENT, (StepId.MASKED,), StepId.MASKED)
@@ -92,27 +92,27 @@ def test_step_by_step(group: Group):
     before = [group.sent(step) for step in (KEYS, MASKED, ANSWERS)]
     group.join(*NAMES)
     assert [group.sent(step) for step in (KEYS, MASKED, ANSWERS)] == before
-    assert [group.spent(name) for name in NAMES] == [1] * 4
+    assert [group.spent(name) for name in NAMES] == [1] * 5
 
 
 def test_too_late_to_share_nothing_is_drawn_and_the_factors_are_still_fetched(group: Group):
-    group.join(*NAMES[:3])
+    group.join(*NAMES[:4])
     group.publish_participants()
-    late = group.join("site-3")
+    late = group.join("site-4")
     assert (late.sent, late.fresh, late.waits, late.dropped) == (KEYS_SENT, (), StepId.ANSWERS, True)
     group.box.publish(ANSWERS, b"factors")  # carried as they are; whether they are sound shows when they are used
-    assert group.join("site-3").factors == b"factors"
-    assert group.spent("site-3") == 0
+    assert group.join("site-4").factors == b"factors"
+    assert group.spent("site-4") == 0
 
 
 def test_too_late_to_mask_nothing_is_drawn(group: Group):
     group.join(*NAMES)
     group.publish_participants()
-    group.join(*NAMES[:3])
+    group.join(*NAMES[:4])
     group.publish_survivors()
-    late = group.join("site-3")
+    late = group.join("site-4")
     assert (late.sent, late.dropped) == (KEYS_SENT, True)
-    assert (group.spent("site-3"), len(group.sent(MASKED))) == (0, 3)
+    assert (group.spent("site-4"), len(group.sent(MASKED))) == (0, 4)
 
 
 def test_a_masked_message_that_came_too_late_is_said_to_be_sent(group: Group):
@@ -120,12 +120,12 @@ def test_a_masked_message_that_came_too_late_is_said_to_be_sent(group: Group):
     group.publish_participants()
     group.join(*NAMES)
     participants = group.box.published(KEYS)
-    first = [one.read() for one in group.box.submissions(MASKED) if one.entity != "site-3"]
+    first = [one.read() for one in group.box.submissions(MASKED) if one.entity != "site-4"]
     group.box.publish(MASKED, group.server.survivors(first, participants))
-    late = group.join("site-3")
+    late = group.join("site-4")
     assert (late.sent, late.fresh, late.dropped) == (MASKED_SENT, (), True)
-    assert "site-3" not in decode_survivors(group.box.fetch(MASKED), group.plan).survivors
-    assert group.spent("site-3") == 1
+    assert "site-4" not in decode_survivors(group.box.fetch(MASKED), group.plan).survivors
+    assert group.spent("site-4") == 1
 
 
 def test_what_lies_there_and_is_not_taken_is_said(group: Group, tmp_path: Path):
@@ -153,7 +153,7 @@ def test_nothing_is_drawn_before_the_survivors_were_looked_for(group: Group):
     group.join(*NAMES)
     group.publish_participants()
     published = {StepId.KEYS: group.box.published(KEYS)}
-    assert act(group.entity("site-3"), published, {StepId.KEYS}) == Wait(step=MASKED)
-    assert group.spent("site-3") == 0
-    due = act(group.entity("site-3"), published | {StepId.MASKED: None}, {StepId.KEYS})
-    assert (due.step, group.spent("site-3")) == (MASKED, 1)
+    assert act(group.entity("site-4"), published, {StepId.KEYS}) == Wait(step=MASKED)
+    assert group.spent("site-4") == 0
+    due = act(group.entity("site-4"), published | {StepId.MASKED: None}, {StepId.KEYS})
+    assert (due.step, group.spent("site-4")) == (MASKED, 1)

@@ -26,7 +26,7 @@ from twofold.release.content import BilinearSums
 from twofold.secure_sum import Keys
 from twofold.server.secure import SecureServer
 
-NAMES = ("site-0", "site-1", "site-2", "site-3")
+NAMES = ("site-0", "site-1", "site-2", "site-3", "site-4")
 CATALOG = Catalog([f"item-{number}" for number in range(6)])
 
 
@@ -36,13 +36,13 @@ def ratings(seed: int) -> Ratings:
 
 
 class Group:
-    """Four entities with keys and ledgers on disk, in a real plan."""
+    """Five entities with keys and ledgers on disk, in a real plan."""
 
     def __init__(self, folder: Path, **changes: Any) -> None:
         self.folder = folder
         roster = Roster.joined(new_keys(folder / f"{name}.keys", name) for name in NAMES)
         given: dict[str, Any] = {"max_items": 3, "n_users": 10, "epsilon": 1} | changes
-        secure = SecureSum(survivors=3, present=3, roster=roster)
+        secure = SecureSum(survivors=4, present=4, roster=roster)
         self.plan = Plan(catalog=CATALOG, feedback="counts", bound=2, mechanism="gram", secure=secure, **given)
         self.server = SecureServer(self.plan)
 
@@ -71,13 +71,13 @@ def test_the_same_bytes_whenever_asked_and_paid_once(group: Group):
     assert group.entity("site-0").release(participants).data == first
     assert group.spent("site-0") == 1
     assert group.entity("site-0").share() == group.entity("site-0").share()
-    lists = encode_survivors(NAMES, NAMES[:3], group.plan)
+    lists = encode_survivors(NAMES, NAMES[:4], group.plan)
     assert group.entity("site-0").answer(lists, participants) == group.entity("site-0").answer(lists, participants)
 
 
 def test_a_second_list_of_survivors_is_refused_for_good(group: Group):
     participants = group.participants()
-    one, two = (encode_survivors(NAMES, names, group.plan) for names in (NAMES[:3], NAMES))
+    one, two = (encode_survivors(NAMES, names, group.plan) for names in (NAMES[:4], NAMES))
     group.entity("site-0").answer(one, participants)
     for _ in range(2):
         with refused(PrivacyError, "already"):
@@ -86,14 +86,14 @@ def test_a_second_list_of_survivors_is_refused_for_good(group: Group):
 
 
 def test_a_second_roll_is_refused_before_anything_is_drawn(group: Group):
-    whole, fewer = group.participants(), group.participants(NAMES[:3])
+    whole, fewer = group.participants(), group.participants(NAMES[:4])
     group.entity("site-0").release(whole)
     with refused(PlanMismatch, "roll"):
         group.entity("site-0").release(fewer)
     with refused(PlanMismatch, "roll"):
-        group.entity("site-0").answer(encode_survivors(NAMES[:3], NAMES[:3], group.plan), fewer)
+        group.entity("site-0").answer(encode_survivors(NAMES[:4], NAMES[:4], group.plan), fewer)
     with refused(PlanMismatch, "survivors"):
-        group.entity("site-0").answer(encode_survivors(NAMES[:3], NAMES[:3], group.plan), whole)
+        group.entity("site-0").answer(encode_survivors(NAMES[:4], NAMES[:4], group.plan), whole)
     assert group.spent("site-0") == 1
 
 
@@ -129,19 +129,19 @@ def test_lists_of_another_plan_are_refused(group: Group, tmp_path: Path):
 
 def test_a_roll_without_ones_own_shares_or_with_others_draws_nothing(group: Group):
     with refused(PlanMismatch, "participants"):
-        group.entity("site-3").release(group.participants(NAMES[:3]))
+        group.entity("site-4").release(group.participants(NAMES[:4]))
     listed = dict(decode_participants(group.participants(), group.plan).shares)
     object.__setattr__(listed["site-0"], "commitment", bytes(32))
     with refused(PlanMismatch, "participants"):
         group.entity("site-0").release(encode_participants(listed, group.plan))
     with refused(NotReady, "participants"):
         group.entity("site-0").release()
-    assert group.spent("site-0") + group.spent("site-3") == 0
+    assert group.spent("site-0") + group.spent("site-4") == 0
 
 
 def test_whoever_is_not_a_survivor_does_not_answer(group: Group):
     with refused(PrivacyError, "survivors"):
-        group.entity("site-3").answer(encode_survivors(NAMES, NAMES[:3], group.plan), group.participants())
+        group.entity("site-4").answer(encode_survivors(NAMES, NAMES[:4], group.plan), group.participants())
 
 
 def test_swapped_missing_and_forgetful_keys(group: Group):
@@ -162,16 +162,12 @@ def test_no_seed_and_no_missing_ledger_in_a_real_plan(group: Group):
         group.entity("site-0", ledger=None).release(participants)
 
 
-def test_numbers_that_would_leave_the_modulus_are_not_masked(group: Group):
+def test_numbers_that_leave_the_modulus_are_masked_like_all_others(group: Group):
+    """Audit M1: the refusal was seen as a drop-out, and only one share of the noise was in the numbers by then."""
     part = SecurePart("site-0", group.plan, group.folder / "site-0.keys")
     masks, length = part.masks(group.participants()), group.plan.spec.sum.length
-    for number, fits in ((part.terms.limit, True), (part.terms.limit + 1, False), (-part.terms.limit - 1, False)):
+    for number in (part.terms.limit, part.terms.limit + 1, -part.terms.limit - 1, np.iinfo(np.int64).min):
         numbers = np.zeros(length, dtype=np.int64)
         numbers[5] = number
         content = BilinearSums(mechanism="gram", numbers=numbers, deviation=1.0, law="gaussian", seeded=False)
-        if fits:
-            assert masks.hide(content).packed.shape == (length + 2, part.terms.bits // 8)
-            continue
-        with refused(PlanMismatch, "n_users") as error:
-            masks.hide(content)
-        assert str(number) not in str(error.value)
+        assert masks.hide(content).packed.shape == (length + 2, part.terms.bits // 8)

@@ -30,7 +30,7 @@ from twofold.identity.roster import Roster
 from twofold.secure_sum import Keys, answer, share_secrets
 from twofold.storage.container import open_container, pack_sealed
 
-KEYS = {f"site-{number}": Keys.new() for number in range(4)}
+KEYS = {f"site-{number}": Keys.new() for number in range(5)}
 NAMES = tuple(KEYS)
 PLAN = Plan(
     catalog=CatalogKey(hash="0" * 64, n_items=12),
@@ -38,15 +38,15 @@ PLAN = Plan(
     bound=5,
     max_items=4,
     mechanism="gram",
-    secure=SecureSum(survivors=3, roster=Roster({name: one.public for name, one in KEYS.items()})),
+    secure=SecureSum(survivors=4, roster=Roster({name: one.public for name, one in KEYS.items()})),
 )
 OTHER = PLAN.with_(name="other")
 SENT = {name: share_secrets(one, name, secure_terms(PLAN)) for name, one in KEYS.items()}
-ANSWER = answer(KEYS["site-0"], "site-0", secure_terms(PLAN), SENT, NAMES, NAMES[:3])
+ANSWER = answer(KEYS["site-0"], "site-0", secure_terms(PLAN), SENT, NAMES, NAMES[:4])
 EVERY = {
     "shares": (encode_shares(SENT["site-0"], PLAN), decode_shares),
     "roll": (encode_participants(SENT, PLAN), decode_participants),
-    "survivors": (encode_survivors(NAMES, NAMES[:3], PLAN), decode_survivors),
+    "survivors": (encode_survivors(NAMES, NAMES[:4], PLAN), decode_survivors),
     "answer": (encode_answer(ANSWER, PLAN), decode_answer),
 }
 
@@ -60,13 +60,13 @@ def test_round_trips():
     assert decode_shares(EVERY["shares"][0], PLAN).content == SENT["site-0"]
     assert decode_participants(EVERY["roll"][0], PLAN).shares == SENT
     assert decode_participants(EVERY["roll"][0], PLAN).present == NAMES
-    assert decode_survivors(EVERY["survivors"][0], PLAN).survivors == NAMES[:3]
+    assert decode_survivors(EVERY["survivors"][0], PLAN).survivors == NAMES[:4]
     assert decode_answer(EVERY["answer"][0], PLAN).content == ANSWER
 
 
 def test_equal_content_gives_equal_bytes():
     assert encode_participants(dict(reversed(SENT.items())), PLAN) == EVERY["roll"][0]
-    assert encode_survivors(NAMES[::-1], NAMES[2::-1], PLAN) == EVERY["survivors"][0]
+    assert encode_survivors(NAMES[::-1], NAMES[3::-1], PLAN) == EVERY["survivors"][0]
 
 
 @pytest.mark.parametrize("kind", EVERY)
@@ -112,10 +112,10 @@ def test_hostile_lists(content: Any, parameter: str, found: str | None, expected
 
 
 def test_below_the_floor_nothing_decodes():
-    with refused(TooFewMessages, "survivors", found="2", expected="3"):
-        decode_survivors(encode_survivors(NAMES, NAMES[:2], PLAN), PLAN)
-    with refused(TooFewMessages, "present", found="3", expected="4"):
-        decode_participants(encode_participants({name: SENT[name] for name in NAMES[:3]}, PLAN), PLAN)
+    with refused(TooFewMessages, "survivors", found="3", expected="4"):
+        decode_survivors(encode_survivors(NAMES, NAMES[:3], PLAN), PLAN)
+    with refused(TooFewMessages, "present", found="4", expected="5"):
+        decode_participants(encode_participants({name: SENT[name] for name in NAMES[:4]}, PLAN), PLAN)
 
 
 def test_a_sender_has_one_name():

@@ -110,13 +110,13 @@ def test_every_field_is_in_the_hash():
         "lower": -1,
         "regularization": 1,
         "features": FeaturesKey(hash="1" * 64, n_features=3),
-        "secure": SecureSum(survivors=2),
+        "secure": SecureSum(survivors=3),
     }
     for name in Plan.model_fields:
         value = others.get(name)
         if value is None:
             value = getattr(PLAN, name) + 1
-        changes = {name: value} | ({"n_entities": 2} if name in ("quorum", "secure") else {})
+        changes = {name: value} | ({"n_entities": 3} if name in ("quorum", "secure") else {})
         changed = PLAN.with_(**changes)
         assert changed.hash != PLAN.hash, name
         assert name in PLAN.differences(changed)

@@ -14,8 +14,8 @@ PLAN = Plan(
     bound=5,
     max_items=4,
     mechanism="gram",
-    n_entities=4,
-    secure=SecureSum(survivors=3),
+    n_entities=5,
+    secure=SecureSum(survivors=4),
 )
 
 

@@ -18,7 +18,7 @@ from twofold.release.bilinear.layout import BilinearLayout
 from twofold.release.bilinear.mechanism import BilinearNoise
 from twofold.secure_sum import Keys
 
-ROSTER = Roster({f"site-{number}": Keys.new().public for number in range(4)})
+ROSTER = Roster({f"site-{number}": Keys.new().public for number in range(5)})
 
 
 def plan(**changes: Any) -> Plan:
@@ -28,7 +28,7 @@ def plan(**changes: Any) -> Plan:
         "bound": 5,
         "max_items": 4,
         "mechanism": "gram",
-        "secure": SecureSum(survivors=3, roster=ROSTER),
+        "secure": SecureSum(survivors=4, roster=ROSTER),
     }
     return Plan(**(given | changes))
 
@@ -39,14 +39,14 @@ def test_every_field_of_the_plan_is_in_the_terms():
         for one in (
             plan(),
             plan(rank=3),
-            plan(secure=SecureSum(survivors=4, roster=ROSTER)),
+            plan(secure=SecureSum(survivors=5, roster=ROSTER)),
             plan(name="other"),
         )
     }
     assert len(digests) == 4
     assert secure_terms(plan()).digest == secure_terms(plan()).digest
-    assert secure_terms(plan()).least_survivors == 3
-    assert secure_terms(plan()).least_present == 4
+    assert secure_terms(plan()).least_survivors == 4
+    assert secure_terms(plan()).least_present == 5
 
 
 def test_without_a_sum_or_its_keys():
@@ -72,7 +72,7 @@ def test_the_largest_promised_sum_and_far_noise_fit(delta: Any, kind: str):
 
 def test_laplace_shares_have_room_for_their_whole_tail():
     """A share's own deviation says little of its tail: that is as long as the tail of all shares together."""
-    gaussian, laplace = (plan(delta=delta, n_users=1, epsilon="0.001", n_entities=4) for delta in ("1/1000000", 0))
+    gaussian, laplace = (plan(delta=delta, n_users=1, epsilon="0.001", n_entities=5) for delta in ("1/1000000", 0))
     scale = float(
         BilinearNoise(public=laplace.parameters, layout=BilinearLayout.of(laplace.parameters, "gram")).mechanism.scale
     )

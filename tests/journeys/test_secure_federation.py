@@ -38,7 +38,7 @@ from twofold.server.state import FolderState
 from twofold.storage.container import open_container, pack_sealed
 
 ROOT = Path(__file__).parents[2]
-NAMES = tuple(f"site-{number}" for number in range(6))
+NAMES = tuple(f"site-{number}" for number in range(7))
 CATALOG = Catalog([f"item-{number:02d}" for number in range(12)])
 START = datetime(2027, 1, 1, tzinfo=UTC)
 
@@ -53,7 +53,7 @@ def people(seed: int) -> Ratings:
 
 
 class Federation:
-    """Six entities and a server around one folder. Everybody is a new object every time: killed in between."""
+    """Seven entities and a server around one folder. Everybody is a new object every time: killed in between."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.box = folder, folder / "box"
@@ -68,10 +68,10 @@ class Federation:
             mechanism="gram",
             epsilon=30,
             n_users=30,
-            n_entities=6,
+            n_entities=7,
             deadline="2027-01-03T00:00:00Z",
             simulation=True,
-            secure=SecureSum(survivors=4, present=4, roster=roster, share_deadline="2027-01-02T00:00:00Z"),
+            secure=SecureSum(survivors=5, present=6, roster=roster, share_deadline="2027-01-02T00:00:00Z"),
         )
 
     def entity(self, name: str) -> Entity:
@@ -130,7 +130,7 @@ def federation(tmp_path: Path) -> Federation:
         (NAMES[1:], NAMES[1:], NAMES[1:]),
         (NAMES, NAMES[1:], NAMES[1:]),
         (NAMES, NAMES, NAMES[2:]),
-        (NAMES[:5], NAMES[:4], NAMES[:4]),
+        (NAMES[:6], NAMES[:5], NAMES[:5]),
     ],
     ids=["nobody", "before sharing", "before masking", "two after masking", "one before sharing, one before masking"],
 )
@@ -229,9 +229,9 @@ def test_below_the_floor_nothing_is_unmasked(federation: Federation) -> None:
     standing = federation.join(NAMES[:1])[0]
     assert (standing.waits, standing.factors) == (StepId.MASKED, None)
     # Late ones still count.
-    federation.join(NAMES[:4])
+    federation.join(NAMES[:5])
     federation.serve(9)
-    assert decode_survivors(federation.published(MASKED), federation.plan).survivors == NAMES[:4]
+    assert decode_survivors(federation.published(MASKED), federation.plan).survivors == NAMES[:5]
 
 
 def test_a_second_list_of_survivors_is_refused(federation: Federation) -> None:
@@ -240,7 +240,7 @@ def test_a_second_list_of_survivors_is_refused(federation: Federation) -> None:
     federation.join(NAMES)
     federation.serve()
     federation.join(NAMES[:1])
-    other = encode_survivors(NAMES, NAMES[:4], federation.plan)
+    other = encode_survivors(NAMES, NAMES[:5], federation.plan)
     with refused(PrivacyError, "already"):
         federation.entity("site-0").answer(other, federation.published(KEYS))
 
@@ -265,12 +265,12 @@ from twofold.federation.secure import SecureSum
 from twofold.server.secure import SecureServer
 from twofold.federation.folder import EntityFolder, ServerFolder
 
-home, names = Path(sys.argv[1]), ("a", "b", "c", "d")
+home, names = Path(sys.argv[1]), ("a", "b", "c", "d", "e")
 base = home / "base"
 (base / "box").mkdir(parents=True)
 roster = Roster.joined(new_keys(base / f"{name}.keys", name) for name in names)
 plan = Plan(catalog=CATALOG, feedback="counts", bound=5, max_items=4, rank=2, mechanism="gram", n_users=30,
-            secure=SecureSum(survivors=3, roster=roster))
+            secure=SecureSum(survivors=4, roster=roster))
 server, rows = SecureServer(plan), people(1)
 for name in names:
     Ledger.create(base / f"{name}.ledger", dataset=name, ceiling=plan.budget, unit=plan.unit)
@@ -322,7 +322,7 @@ def torture(stage):
 def other_list(place):
     '''Whether the entity answers another list after the kill, and then refuses the first.'''
     participants = ServerFolder(place / "box", place / "box", plan).published(KEYS)
-    lists = encode_survivors(names, ("a", "b", "c"), plan)
+    lists = encode_survivors(names, ("a", "b", "c", "d"), plan)
     try:
         entity("a", place).answer(lists, participants)
     except PrivacyError:

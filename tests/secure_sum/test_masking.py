@@ -54,14 +54,14 @@ def test_only_a_row_of_int64_is_taken(federation, values) -> None:
 
 
 @pytest.mark.parametrize("bits", range(16, 65, 8))
-def test_the_limit_is_sharp(federation, bits: int) -> None:
+def test_no_number_is_refused_for_its_size_it_wraps_around(federation, bits: int) -> None:
+    """Audit M1: a refusal depends on the numbers and on one share of the noise, and is seen as a drop-out."""
     group = federation(3, bits=bits)
-    limit, names = group.terms.limit, list(group.names)
-    lowest = np.iinfo(np.int64).min
-    group.mask("e000", np.array([limit, -limit]), names)
-    for bad in (limit + 1, -limit - 1, lowest):
-        with refused(BadParameter, "values"):
-            group.mask("e000", np.array([bad]), names)
+    names, lowest = list(group.names), np.iinfo(np.int64).min
+    zero = group.mask("e000", np.zeros(1, dtype=np.int64), names).numbers[0]
+    for number in (group.terms.limit + 1, -group.terms.limit - 1, lowest, -lowest - 1):
+        made = group.mask("e000", np.array([number]), names)
+        assert (int(made.numbers[0]) - int(zero) - number) % 2**bits == 0
 
 
 def test_who_did_not_share_does_not_mask(federation) -> None:

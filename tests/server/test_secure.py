@@ -44,7 +44,7 @@ class Group:
             "n_users": 40,
             "n_entities": 6,
             "simulation": True,
-            "secure": SecureSum(survivors=survivors, present=5, roster=roster),
+            "secure": SecureSum(survivors=survivors, present=5, colluders=0, roster=roster),
         }
         self.plan = Plan(**(given | changes))
         self.server = SecureServer(self.plan)

@@ -54,7 +54,7 @@ def plan(**changes: Any) -> Plan:
         "epsilon": 30,
         "n_users": 24,
         "n_entities": 4,
-        "secure": SecureSum(survivors=3),
+        "secure": SecureSum(survivors=4),
     }
     return Plan(**(given | changes))
 
@@ -123,7 +123,7 @@ def test_keys_beside_the_ledgers_and_nothing_spent_twice(tmp_path: Path):
 def test_a_plan_with_a_list_of_keys_needs_those_keys(tmp_path: Path):
     paths = {name: tmp_path / f"{name}.ledger" for name in NAMES}
     roster = Roster.joined(new_keys(tmp_path / f"{name}.keys", name) for name in NAMES)
-    given = plan(secure=SecureSum(survivors=3, roster=roster))
+    given = plan(secure=SecureSum(survivors=4, roster=roster))
     keyed, keys = keyed_plan(given, paths)
     assert (keyed.hash, keys["a"]) == (given.hash, tmp_path / "a.keys")
     (tmp_path / "a.keys").unlink()

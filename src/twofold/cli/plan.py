@@ -26,7 +26,7 @@ from twofold.errors import BadPlan, Set
 from twofold.federation.fields import FieldNote
 from twofold.federation.plan import Plan
 from twofold.federation.plan_file import read_plan
-from twofold.federation.secure import SecureSum
+from twofold.federation.secure import SecureSum, usual_survivors
 from twofold.privacy.unit import Unit
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def new_plan_file(
         check_names(roster, entity or (), counted)
     number = counted or len((roster.entities if roster else entity) or ()) or 1
     if secure or secured:
-        usual = {"survivors": number - number // 10}
+        usual = {"survivors": usual_survivors(number)}
         chosen["secure"] = SecureSum(**usual | secured)
     made = Plan(
         catalog=items,

@@ -183,6 +183,7 @@ def release_lines(plan: Plan) -> list[str]:
     lines.append(f"  {brief(cost_of(plan.budget.replace_one()))} when one is replaced by another.")
     if honest and spec.sum is not None:
         lines.append(f"Secure sum: the server sees only the sum; the noise is shared among {honest} honest entities.")
+        lines.append(f"  {_colluders_sentence(plan.secure.colluders if plan.secure else 0)}")
         alone = spec.sum.alone_epsilon
         said = f"ε = {rounded_up(Fraction(str(alone)))}." if math.isfinite(alone) else "nothing is promised."
         lines.append(f"  One message alone, if all others collude with the server: {said}")
@@ -191,6 +192,13 @@ def release_lines(plan: Plan) -> list[str]:
     if plan.simulation:
         lines.append("Simulation: seeds are allowed and everything is marked not private.")
     return lines
+
+
+def _colluders_sentence(colluders: int) -> str:
+    who = {0: "the server", 1: "the server together with 1 dishonest participant"}.get(
+        colluders, f"the server together with {colluders} dishonest participants"
+    )
+    return f"The price holds against {who}, whatever they do, and against any other who only reads."
 
 
 def release_record(plan: Plan) -> dict[str, Any]:
@@ -215,6 +223,7 @@ def release_record(plan: Plan) -> dict[str, Any]:
         record[name] = {"epsilon": float(price.epsilon), "delta": delta} if spec.private else None
     alone = spec.sum.alone_epsilon if honest and spec.sum else None
     record |= {"alone": "infinite" if alone == math.inf else alone, "honest": honest}
+    record["colluders"] = None if plan.secure is None else plan.secure.colluders
     return record | {"units": asdict(spec.units), "noise": asdict(spec.noise)}
 
 

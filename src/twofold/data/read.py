@@ -21,7 +21,6 @@ from twofold.errors import (
     CatalogError,
     DataError,
     DuplicateEntries,
-    EmptyTable,
     Set,
     UnknownItems,
 )
@@ -53,7 +52,8 @@ def read_ratings(
 
     Privacy
     -------
-    Nothing leaves. Errors name columns and rules, never a value or an id.
+    Nothing leaves. Errors name columns and rules, never a value or an id. A table without rows is one without users.
+    Every row is matched with the catalog by itself: what one person's row holds changes no other row.
 
     Parameters
     ----------
@@ -102,8 +102,9 @@ def read_ratings(
         )
     table = open_table(source, ids=(user, item), value=value, query=query, separator=separator)
     n_rows = len(table[user])
-    if n_rows == 0:
-        raise EmptyTable("the table has no rows.", expected="at least one row per user", parameter="source")
+    if n_rows == 0:  # an entity without users is one like any other: a refusal would tell that it has none
+        nobody = sparse.csr_array((0, len(catalog)), dtype=np.dtype(dtype))
+        return Ratings(nobody, Identifiers(pl.Series([], dtype=pl.String)), catalog, feedback, Notes(rows=0))
     values = _values(table, value, n_rows, feedback, value_range, np.dtype(dtype))
     with ThreadPoolExecutor(max_workers=2) as pool:  # polars and NumPy release the interpreter's lock
         items = pool.submit(_item_columns, table.pop(item), catalog, item, unknown_items)
@@ -181,7 +182,7 @@ def _check_range(
 
 def _item_columns(column: pl.Series, catalog: Catalog, name: str, rule: UnknownRule) -> npt.NDArray[np.int32]:
     check_ids(column, name)
-    codes = catalog.items.encode(column)
+    codes = _matched(column, catalog)
     if rule == "error" and codes.min() < 0:
         probe = Identifiers(column.head(1))
         if probe.kind != catalog.items.kind:
@@ -199,6 +200,23 @@ def _item_columns(column: pl.Series, catalog: Catalog, name: str, rule: UnknownR
             parameter="unknown_items",
         )
     return codes
+
+
+def _matched(column: pl.Series, catalog: Catalog) -> npt.NDArray[np.int32]:
+    """Position of every row's item, by its text where one side has integers and the other text.
+
+    Privacy
+    -------
+    The type of a CSV column depends on all its rows: one id that is no integer makes all of them text. Matched by type,
+    one person's row could make everybody's items unknown, and ``unknown_items="drop"`` would then drop them.
+    """
+    if column.dtype.is_integer() and catalog.items.kind == "text":
+        return catalog.items.encode(column.cast(pl.String))
+    if column.dtype == pl.String and catalog.items.kind == "integer":
+        numbers = column.cast(pl.Int64, strict=False)
+        plain = (numbers.cast(pl.String) == column).fill_null(value=False).to_numpy()
+        return np.where(plain, catalog.items.encode(numbers.fill_null(0)), np.int32(-1))
+    return catalog.items.encode(column)
 
 
 def _user_rows(column: pl.Series, name: str) -> tuple[npt.NDArray[np.int32], Identifiers]:

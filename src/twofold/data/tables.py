@@ -87,7 +87,7 @@ def _to_polars(column: nw.Series[Any], *, is_value: bool) -> pl.Series:
     """Take ids that pandas keeps as objects one by one: a conversion could change or refuse them."""
     if column.dtype != nw.Object:
         return column.to_polars()
-    if is_value:
+    if is_value and len(column):
         raise text_in_values(column.name)
     native = [None if _is_missing(value) else value for value in column.to_list()]
     return id_column(native, column.name)

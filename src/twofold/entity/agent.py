@@ -128,10 +128,12 @@ def describe(plan: Plan) -> dict[str, Any]:
     >>> describe(plan)["what"]
     '1 prototype over 457 items: noisy sums of counts and a noisy number of users each (popularity, plan federation)'
     """
-    marked = {"simulation": True} if plan.simulation else {}
+    marked: dict[str, Any] = {"simulation": True} if plan.simulation else {}
     spec, hidden = plan.spec, ""
     if plan.secure is not None:
         hidden = f", masked: the server sees only the sum of at least {plan.secure.survivors} such messages"
+        marked |= {name: getattr(plan.secure, name) for name in ("colluders", "survivors")}
+        marked |= {"entities": plan.expected_entities}
     about: dict[str, Any] = {"what": f"{spec.what} ({spec.mechanism}, plan {plan.name}){hidden}"} | marked
     if spec.sum is not None:
         return about

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
 from twofold.data.bounds import Bounds
 from twofold.data.ratings import Ratings
-from twofold.entity.adapt import Local, Strength, adapted
+from twofold.entity.adapt import Adapted, Local, Strength, adapted
 from twofold.entity.candidates import FitSettings
 from twofold.entity.model import Model
 from twofold.errors import NotForRealUse, PlanMismatch, ProtocolError
@@ -187,7 +188,10 @@ def _fitted(
     local: Local,
     strength: Strength = "auto",
 ) -> Model:
-    found = adapted(history.matrix, shared, settings, local=local, strength=strength)
+    if history.n_entries == 0 and (local, strength) == ("auto", "auto"):
+        found = _unjudged(history, shared, settings)
+    else:
+        found = adapted(history.matrix, shared, settings, local=local, strength=strength)
     return Model(
         entity=name,
         catalog=history.catalog,
@@ -202,3 +206,12 @@ def _fitted(
         lower=settings.lower,
         bound=settings.bound,
     )
+
+
+def _unjudged(history: Ratings, shared: ItemFactors | None, settings: FitSettings) -> Adapted:
+    """Take the shared model where there is nothing to hold out; for the entity only."""
+    if shared is None:
+        note = "this entity has no entries and nothing was shared: every item scores the same."
+        return replace(adapted(history.matrix, None, settings), table=(), note=note)
+    note = "this entity has no entries of its own to judge by: the shared model as it came."
+    return replace(adapted(history.matrix, shared, settings, local="factors", strength="shared"), table=(), note=note)

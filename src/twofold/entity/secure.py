@@ -8,10 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from twofold.errors import BadParameter, NotForRealUse, NotReady, PlanMismatch, Run
+from twofold.errors import NotForRealUse, NotReady, PlanMismatch, Run
 from twofold.federation.bodies import body_limit
 from twofold.federation.key_messages import (
-    ROOM,
     Participants,
     Survivors,
     decode_answer,
@@ -45,15 +44,7 @@ class Masks:
 
     def hide(self, content: BilinearSums) -> Masked:
         """Mask noisy numbers; the same noise under the same masks gives the same bytes."""
-        try:
-            hidden = mask(content.numbers, self.keys, self.name, self.terms, self.participants.present)
-        except BadParameter:
-            raise PlanMismatch(
-                "the numbers of this entity are too large for the plan's modulus; nothing is sent.",
-                expected=f"far fewer than {ROOM:,} times the users that the plan promises (n_users)",
-                fix="a plan with a larger n_users, and new keys",
-                parameter="n_users",
-            ) from None
+        hidden = mask(content.numbers, self.keys, self.name, self.terms, self.participants.present)
         packed = np.frombuffer(pack(hidden.numbers, hidden.bits), dtype=np.uint8)
         return Masked(
             mechanism=content.mechanism,

@@ -14,12 +14,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from twofold.errors import BadMessage, BadPlan, PlanMismatch
 from twofold.federation.bodies import decode_body, encode_body
 from twofold.federation.messages import ANSWER, ROLL, SHARES, SURVIVORS, check_entity, roster_of
 from twofold.federation.plan import Plan
+from twofold.release.clamp import ROOM
 from twofold.secure_sum import SharesMessage, UnmaskMessage, check_shares
 from twofold.secure_sum.terms import Terms
 
@@ -154,13 +155,9 @@ def _same(entity: str, sender: str) -> str:
     return entity
 
 
-#: An entity may have this many times the promised users; beyond that its numbers could exceed the modulus.
-ROOM: Final = 1_000
-
-
 @lru_cache(maxsize=16)
 def modulus_bits(plan: Plan) -> int:
-    """Bits of the modulus: the fewest whole bytes in which no sum of the plan can wrap around.
+    """Bits of the modulus: the fewest whole bytes in which sums, cut to their limit, and far noise do not wrap around.
 
     Examples
     --------

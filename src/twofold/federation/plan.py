@@ -33,6 +33,7 @@ from twofold.federation.tables import CatalogKey, FeaturesKey, RosterKey
 from twofold.privacy.budget import ApproxDP, PureDP
 from twofold.privacy.unit import Unit
 from twofold.release.choose import NOT_PRIVATE, Choice, resolve
+from twofold.release.clamp import LARGEST_NUMBER
 from twofold.release.contract import Mechanism, ReleaseParameters, ReleaseSpec
 from twofold.storage.container import canonical_json, printable
 
@@ -43,8 +44,6 @@ __all__ = ["LARGEST_NUMBER", "SCHEMA", "CatalogKey", "Plan"]
 
 #: A new major number means that an older program must not read it.
 SCHEMA: Final = "twofold.plan/1"
-#: Of a whole number in a message: 10,000 entities add up without overflow of 64 bits.
-LARGEST_NUMBER: Final = (2**63 - 1) // 10_000
 # Noise exceeds this many standard deviations about once in 10^20 draws (Laplace; a Gaussian never).
 _FAR: Final = 32
 #: Characters of the plan's record; it must fit into the header of a message.
@@ -501,7 +500,7 @@ def _check_together(plan: Plan) -> None:
         raise BadPlan("{parameter} is out of range.", expected="at least 0", parameter="regularization")
     _check_roster(plan)
     if plan.secure is not None:
-        plan.secure.check(plan.expected_entities)
+        plan.secure.check(plan.expected_entities, simulation=plan.simulation)
         _check_order(plan.secure.share_deadline, plan.deadline)
     try:
         plan.parameters  # noqa: B018 - checks feedback, bounds, caps and centre together

@@ -12,7 +12,7 @@ from twofold.errors import BadPlan, Set
 from twofold.federation.fields import FieldTable, Time, described
 from twofold.privacy.budget import positive
 
-__all__ = ["SecureSum"]
+__all__ = ["SecureSum", "usual_survivors"]
 
 _Few = Annotated[int, Field(ge=0, le=10_000)]
 
@@ -29,8 +29,8 @@ class SecureSum(FieldTable):
     Examples
     --------
     >>> secure = SecureSum(survivors=185)
-    >>> secure.honest(205), SecureSum.from_dict(secure.as_dict()) == secure
-    (183, True)
+    >>> secure.colluders, secure.honest(205), SecureSum.from_dict(secure.as_dict()) == secure
+    (1, 181, True)
     """
 
     prefix: ClassVar[str] = "secure."
@@ -44,7 +44,9 @@ class SecureSum(FieldTable):
         "Fewest entities that share their keys before anyone sends a message; 0 for all of them.", default=0
     )
     colluders: _Few = described(
-        "Entities that may work together with the server; the noise of the others alone keeps the promise.", default=0
+        "Entities that may work together with the server and deviate in any way. One more, who only reads, is always "
+        "counted; the noise of the others alone keeps the promise.",
+        default=1,
     )
     threshold: _Few = described(
         "Answers needed to remove the masks; 0 for as many as survivors, which is the safest.", default=0
@@ -87,20 +89,19 @@ class SecureSum(FieldTable):
 
         Privacy
         -------
-        See `twofold.secure_sum.terms.honest_in_any_sum`, which has the proof. Every participant receives what
-        is published, and knows its own numbers and noise: so even if nobody colludes with the server, one of the
-        survivors does not count. The noise is shared among that many.
+        See `twofold.secure_sum.terms.honest_in_any_sum`, which has the proof. Every participant reads what is
+        published, on a shared drive every message, and knows its own numbers, its own noise and the shares it
+        holds. So one participant more is counted than the plan's colluders. The noise is shared among the rest.
         """
         from twofold.secure_sum.terms import honest_in_any_sum  # loads the library of ciphers
 
-        before_the_server = honest_in_any_sum(
+        return honest_in_any_sum(
             entities=entities,
             threshold=self.answers,
             least_survivors=self.survivors,
             least_present=self.least_present(entities),
-            colluders=self.colluders,
+            colluders=self.colluders + 1,
         )
-        return min(before_the_server, self.survivors - max(self.colluders, 1))
 
     def with_(self, **changes: Any) -> SecureSum:
         """Return the same with some fields changed."""
@@ -125,8 +126,8 @@ class SecureSum(FieldTable):
     def __hash__(self) -> int:
         return hash(tuple(self.as_dict().values()))
 
-    def check(self, entities: int) -> None:
-        """Refuse numbers that do not fit the number of entities."""
+    def check(self, entities: int, *, simulation: bool = False) -> None:
+        """Refuse numbers that do not fit the number of entities, or that cannot keep the promise."""
         if self.survivors > entities:
             raise BadPlan(
                 "the plan asks for more survivors than entities.",
@@ -135,31 +136,59 @@ class SecureSum(FieldTable):
                 fix=Set("secure.survivors", entities),
             )
         self._check_numbers(entities)
+        if self.colluders == 0 and not simulation:
+            raise BadPlan(
+                "a real plan must withstand at least one dishonest participant.",
+                parameter="secure.colluders",
+                found="0 colluders",
+                expected="at least 1",
+                fix=(Set("secure.colluders", 1), Set("simulation", True)),
+            )
 
     def _check_numbers(self, entities: int) -> None:
-        from twofold.secure_sum.terms import least_threshold
+        from twofold.secure_sum.terms import least_floor, least_threshold
 
-        if self.colluders > entities - 2:
+        counted, present = self.colluders + 1, self.least_present(entities)
+        floor = least_floor(entities, counted)
+        if floor is None:
             raise BadPlan(
-                "too few honest entities would remain.",
+                "too few entities: no numbers of a secure sum can keep the promise.",
                 parameter="secure.colluders",
                 found=f"{self.colluders} colluders of {entities} entities",
-                expected=f"at most {max(0, entities - 2)} colluders, and at least two entities",
+                expected=f"at least {counted + 1} entities, or at most {max(0, entities - 2)} colluders",
+                fix="more entities, or a plan without a secure sum, in which every entity adds the whole noise",
             )
-        least, present = least_threshold(entities, self.colluders), self.least_present(entities)
+        least = least_threshold(entities, counted)
+        enough = max(floor, min(self.survivors, entities))
+        fix = (
+            f"survivors = {enough}, and leave threshold and present out"
+            if self.threshold or self.present
+            else Set("secure.survivors", enough)
+        )
         if not least <= self.answers <= self.survivors <= present <= entities:
             raise BadPlan(
                 "the numbers of the secure sum are not safe, or cannot be reached.",
                 parameter="secure.survivors",
                 found=f"threshold {self.answers}, survivors {self.survivors}, present {present}",
                 expected=f"{least} <= threshold <= survivors <= present <= {entities}",
-                fix=(Set("secure.survivors", max(least, self.answers)), "fewer colluders"),
+                fix=fix,
             )
         if self.honest(entities) < 1:
             raise BadPlan(
                 "a dishonest server could reveal sums without noise.",
                 parameter="secure.threshold",
                 found=f"threshold {self.answers}, survivors {self.survivors}, present {present} of {entities}",
-                expected="numbers closer to the number of entities",
-                fix="set threshold and present to 0, and ask for more survivors",
+                expected=f"at least {floor} survivors, with threshold and present left out",
+                fix=fix,
             )
+
+
+def usual_survivors(entities: int) -> int:
+    """All but a tenth of the entities: what `twofold plan new` writes.
+
+    Examples
+    --------
+    >>> [usual_survivors(entities) for entities in (3, 10, 205)]
+    [3, 9, 185]
+    """
+    return entities - entities // 10

@@ -23,6 +23,7 @@ from twofold.privacy.events import DiscreteGaussianEvent, DiscreteLaplaceEvent, 
 from twofold.privacy.mechanisms.gaussian import DiscreteGaussian
 from twofold.privacy.mechanisms.laplace import DiscreteLaplace
 from twofold.privacy.rng import Source
+from twofold.release.clamp import held
 from twofold.release.content import Floats, Noise, Prototypes, Units
 from twofold.release.contract import ArraySpec, ReleaseParameters, ReleaseSpec
 from twofold.release.records import RecordPlan, Statistic, public_points
@@ -130,11 +131,11 @@ class CellNoise:
         return self.mechanism.event(self.cells * (tables * self.public.n_items + 1), seeded=seeded)
 
     def release(self, exact: Statistic, *, name: str, rng: Source, note: str = "") -> Released[Prototypes]:
-        """Add noise to exact sums and counts."""
+        """Add noise to exact sums and counts, which are held to `LARGEST_NUMBER` before and after."""
         parts = [exact.sums, exact.counts] + ([] if exact.observed is None else [exact.observed])
-        drawn = self.mechanism.release(np.concatenate([part.ravel() for part in parts]), rng=rng)
+        drawn = self.mechanism.release(held(np.concatenate([part.ravel() for part in parts])), rng=rng)
         edges = np.cumsum([part.size for part in parts])[:-1]
-        noisy = [one.reshape(part.shape) for one, part in zip(np.split(drawn.value, edges), parts, strict=True)]
+        noisy = [one.reshape(part.shape) for one, part in zip(np.split(held(drawn.value), edges), parts, strict=True)]
         message = Prototypes(
             mechanism=name,
             sums=noisy[0],

@@ -29,7 +29,7 @@ from twofold.release.contract import ReleaseParameters
 
 __all__ = ["MOST_MESSAGES", "MOST_TIMES", "MOST_USERS", "added_up", "joined", "plausible", "stacked", "weighted_rows"]
 
-#: So many messages of the largest numbers that decode add up in 64 bits (`twofold.federation.expected.LARGEST_NUMBER`).
+#: So many messages of the largest numbers that decode add up in 64 bits (`twofold.release.clamp.LARGEST_NUMBER`).
 MOST_MESSAGES: Final = 10_000
 
 

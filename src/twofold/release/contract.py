@@ -183,6 +183,8 @@ class SumSpec:
         How many numbers.
     largest : int
         Largest size of one number in one user's record.
+    limit : int
+        Size at which a number is cut before the noise is added, from public numbers.
     deviation : float
         Standard deviation of one entity's noise in each number.
     farthest_noise : int
@@ -193,6 +195,7 @@ class SumSpec:
 
     length: int
     largest: int
+    limit: int
     deviation: float
     farthest_noise: int
     alone_epsilon: float

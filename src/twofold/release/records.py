@@ -35,6 +35,7 @@ import scipy.sparse as sp
 from twofold.csr import csr_rows, with_data
 from twofold.privacy.budget import exact
 from twofold.privacy.grid import Grid, cap_l1, cap_l2
+from twofold.release.clamp import LARGEST_NUMBER, ExactSum
 from twofold.release.content import Floats, Integers, Units
 from twofold.release.contract import ReleaseParameters
 
@@ -152,18 +153,25 @@ def blocks(rows: sp.csr_array, public: ReleaseParameters, plan: RecordPlan) -> I
 def statistic(
     rows: sp.csr_array, public: ReleaseParameters, plan: RecordPlan, cell_of: Callable[[Block], Integers], *, cells: int
 ) -> Statistic:
-    """Add up records per cell; `cell_of` must look at each user's own record and public numbers only."""
-    sums = np.zeros((cells, public.n_items), dtype=np.int64)
-    observed = np.zeros_like(sums) if plan.observed_weight else None
-    counts = np.zeros(cells, dtype=np.int64)
+    """Add up records per cell; `cell_of` must look at each user's own record and public numbers only.
+
+    Sums beyond `LARGEST_NUMBER` are cut to it (`twofold.release.clamp`).
+    """
+    shape = (cells, public.n_items)
+    sums, counts = ExactSum(shape), ExactSum(cells)
+    observed = ExactSum(shape) if plan.observed_weight else None
     for block in blocks(rows, public, plan):
-        cell = cell_of(block)
-        counts += np.bincount(cell, minlength=cells) * plan.count_weight
+        cell, most = cell_of(block), block.n_users * plan.sensitivity
+        counts.add(np.bincount(cell, minlength=cells) * plan.count_weight, most=most)
         places = np.repeat(cell, np.diff(block.starts)) * public.n_items + block.columns
-        sums += _added(places, block.values, sums.shape)
+        sums.add(_added(places, block.values, shape), most=most)
         if observed is not None and block.observed is not None:
-            observed += _added(places, block.observed, sums.shape)
-    return Statistic(sums=sums, counts=counts, observed=observed)
+            observed.add(_added(places, block.observed, shape), most=most)
+    return Statistic(
+        sums=sums.held(LARGEST_NUMBER),
+        counts=counts.held(LARGEST_NUMBER),
+        observed=None if observed is None else observed.held(LARGEST_NUMBER),
+    )
 
 
 def _observed(plan: RecordPlan, entries: int, starts: Integers) -> Integers | None:

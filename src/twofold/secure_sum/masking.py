@@ -30,8 +30,8 @@ def mask(values: NDArray[np.int64], keys: Keys, name: str, terms: Terms, present
     Parameters
     ----------
     values : array of int64
-        At least one number, each of magnitude at most ``terms.limit``; a larger one is refused. Choose
-        `bits` so large that noise never gets there: cutting numbers after noise changes the law of the noise.
+        At least one number. Only sums within ``terms.limit`` per entity can be told from others; a larger number
+        wraps around modulo 2^bits and is never refused.
     keys, name
         The entity's own.
     terms : Terms
@@ -43,7 +43,8 @@ def mask(values: NDArray[np.int64], keys: Keys, name: str, terms: Terms, present
     -------
     The same keys, terms and list always give the same masks. **Mask once, store the message and send the stored one**:
     two messages over different values tell their difference. Without the secrets the message is as good as uniform.
-    Nothing is wiped from memory.
+    Nothing is wiped from memory. No number is refused for its size: with only a share of the noise in it, a refusal,
+    seen as a drop-out, would tell more than the noise of all shares allows.
 
     Paper
     -----
@@ -64,7 +65,7 @@ def mask(values: NDArray[np.int64], keys: Keys, name: str, terms: Terms, present
         raise BadParameter(
             "this entity is not among those who shared.", fix="send the shares first", parameter="present"
         )
-    hidden = _with_checks(_checked(values, terms), name, terms)
+    hidden = _with_checks(_checked(values), name, terms)
     bound = terms.present_digest(present)
     add_stream(hidden, self_stream(plan_seed(keys, terms), bound, hidden.size), bits=terms.bits)
     private = private_of(keys.mask)
@@ -118,18 +119,11 @@ def modulus_mask(bits: int) -> np.uint64:
     return np.uint64(2**bits - 1)
 
 
-def _checked(values: NDArray[np.int64], terms: Terms) -> NDArray[np.int64]:
+def _checked(values: NDArray[np.int64]) -> NDArray[np.int64]:
     if not isinstance(values, np.ndarray) or values.ndim != 1 or not values.size or values.dtype != np.int64:
         raise BadShape(
             "a secure sum takes one row of numbers.",
             expected="an array of int64 with one dimension",
-            parameter="values",
-        )
-    if int(values.max()) > terms.limit or int(values.min()) < -terms.limit:
-        raise BadParameter(
-            "a number is too large for a sum of all entities in the plan's modulus.",
-            expected=f"magnitudes up to {terms.limit}, half of 2^{terms.bits} divided by {len(terms.roster)} entities",
-            fix="more bits in the plan",
             parameter="values",
         )
     return values

@@ -11,7 +11,7 @@ from twofold.errors import BadMessage, BadPlan, PlanMismatch, TooFewMessages
 from twofold.secure_sum.derive import digest
 from twofold.secure_sum.keys import Keys, PublicKeys, check_roster
 
-__all__ = ["Terms", "honest_in_any_sum", "least_threshold"]
+__all__ = ["Terms", "honest_in_any_sum", "least_floor", "least_threshold"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +73,7 @@ class Terms:
 
     @property
     def limit(self) -> int:
-        """Largest magnitude of one entity's number, so that no sum can wrap around."""
+        """Largest magnitude of one entity's number for which no sum can wrap around."""
         return ((1 << (self.bits - 1)) - 1) // len(self.roster)
 
     @cached_property
@@ -244,3 +244,26 @@ def honest_in_any_sum(
     honest = entities - colluders
     opened = honest * (entities - least_survivors) // (threshold - colluders)
     return max(0, least_present - colluders - opened)
+
+
+def least_floor(entities: int, colluders: int = 0) -> int | None:
+    """Fewest survivors with which an honest entity is in every sum, if everybody shares keys and all survivors answer.
+
+    With ``threshold == least_survivors`` and the whole roster present, the bound of `honest_in_any_sum` grows with the
+    survivors, so every larger number will do as well.
+
+    Returns
+    -------
+    int or None
+        None if no number will do: there are fewer than ``colluders + 1`` entities.
+
+    Examples
+    --------
+    >>> [least_floor(entities, 2) for entities in (2, 3, 5, 10, 205)]
+    [None, 3, 4, 7, 104]
+    """
+    for floor in range(least_threshold(entities, colluders), entities + 1):
+        numbers = {"threshold": floor, "least_survivors": floor, "least_present": entities, "colluders": colluders}
+        if honest_in_any_sum(entities=entities, **numbers) >= 1:
+            return floor
+    return None

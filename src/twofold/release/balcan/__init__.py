@@ -21,6 +21,7 @@ from twofold.release.balcan.chain import (
 )
 from twofold.release.buckets import Buckets
 from twofold.release.cells import CellNoise, laplace_deviation, prototype_spec, spec_usefulness
+from twofold.release.clamp import held
 from twofold.release.combine import stacked
 from twofold.release.content import Noise, Prototypes, Units, WeightedRows
 from twofold.release.contract import ReleaseParameters, ReleaseSpec, check_rows
@@ -140,8 +141,8 @@ def _message(found: PrivateKMeansResult, config: PrivateKMeansConfig) -> Prototy
     units, noise = _units_and_noise(config, found.sums_scale, found.counts_scale)
     return Prototypes(
         mechanism="balcan",
-        sums=config.grid.put(found.sums),
-        counts=found.counts.astype("int64"),
+        sums=held(config.grid.put(found.sums)),
+        counts=held(found.counts.astype("int64")),
         units=units,
         noise=noise,
         seeded=found.seeded,

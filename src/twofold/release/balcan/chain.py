@@ -29,6 +29,7 @@ from twofold.release.balcan.projection import RowBounds, project, record_blocks
 from twofold.release.balcan.recovery import Recovery, counts_event, noisy_counts, sparse_recovery
 from twofold.release.balcan.swaps import localswap, localswap_event, nearest_centers, public_start
 from twofold.release.balcan.tree import candidate, candidate_event
+from twofold.release.clamp import LARGEST_NUMBER, ExactSum
 
 __all__ = [
     "Mode",
@@ -254,14 +255,14 @@ def _labels(X: Any, config: PrivateKMeansConfig, parts: Parts, bounds: RowBounds
 
 def _sums(X: Any, labels: Integers, n_clusters: int, bounds: RowBounds) -> Integers:
     """Exact sums of each cluster's records, in grid units."""
-    total = np.zeros((n_clusters, n_items_of(X)), dtype=np.int64)
+    total = ExactSum((n_clusters, n_items_of(X)))
     for span, block in record_blocks(X, bounds):
         size = block.shape[0]
         member = sp.csr_array(
             (np.ones(size, dtype=np.int64), (labels[span], np.arange(size))), shape=(n_clusters, size)
         )
-        total += (member @ block).toarray()
-    return total
+        total.add((member @ block).toarray(), most=size * bounds.l1_steps)
+    return total.held(LARGEST_NUMBER)
 
 
 def parts_of(config: PrivateKMeansConfig, n_items: int) -> Parts:

@@ -34,6 +34,7 @@ from twofold.privacy.rng import Source, source
 from twofold.release.bilinear.layout import KINDS, BilinearLayout
 from twofold.release.bilinear.records import exact_sums
 from twofold.release.cells import laplace_deviation
+from twofold.release.clamp import LARGEST_NUMBER, held, masked_limit
 from twofold.release.combine import MOST_TIMES, MOST_USERS
 from twofold.release.content import BilinearSums, Floats, Integers, Kind, Moments, Noise, Units
 from twofold.release.contract import ArraySpec, ReleaseParameters, ReleaseSpec, SumSpec, check_rows
@@ -284,6 +285,7 @@ class Bilinear:
             sum=SumSpec(
                 length=layout.length,
                 largest=layout.largest,
+                limit=noise.limit,
                 deviation=size,
                 farthest_noise=noise.farthest,
                 alone_epsilon=noise.alone_epsilon,
@@ -319,10 +321,11 @@ class Bilinear:
     ) -> Released[BilinearSums]:
         """Release the noisy sums of an entity's rows."""
         matrix, noise, words = check_rows(rows, public), self._noise(public), source(rng)
-        drawn = noise.release(exact_sums(matrix, public, noise.layout), rng=words)
+        drawn = noise.release(exact_sums(matrix, public, noise.layout, limit=noise.limit), rng=words)
+        numbers = drawn.value if public.honest else held(drawn.value)  # under masks, numbers wrap around instead
         message = BilinearSums(
             mechanism=self.kind,
-            numbers=drawn.value,
+            numbers=numbers,
             deviation=noise.deviation,
             law=public.law,
             seeded=words.seeded,
@@ -443,6 +446,13 @@ class BilinearNoise:
             return math.sqrt(sampler.share_variance)
         whole = laplace_deviation(float(sampler.scale))
         return whole / math.sqrt(sampler.parties) if isinstance(sampler, DiscreteLaplaceShare) else whole
+
+    @property
+    def limit(self) -> int:
+        """Size at which a sum is cut before the noise; from public numbers (`twofold.release.clamp`)."""
+        if not self.public.honest:
+            return LARGEST_NUMBER
+        return masked_limit(n_users=self.public.n_users, largest=self.layout.largest)
 
     @property
     def farthest(self) -> int:

@@ -45,6 +45,7 @@ import scipy.sparse as sp
 from twofold.csr import csr_rows
 from twofold.privacy.grid import Grid, cap_l1, cap_l2
 from twofold.release.bilinear.layout import BilinearLayout
+from twofold.release.clamp import LARGEST_NUMBER, ExactSum
 from twofold.release.content import Floats, Integers
 from twofold.release.contract import ReleaseParameters
 
@@ -54,7 +55,9 @@ __all__ = ["OWN_RATINGS", "RowBlock", "exact_sums", "profiles", "public_map", "r
 _DENSE: Final = 0.0015
 
 
-def exact_sums(rows: sp.csr_array, public: ReleaseParameters, layout: BilinearLayout) -> Integers:
+def exact_sums(
+    rows: sp.csr_array, public: ReleaseParameters, layout: BilinearLayout, *, limit: int = LARGEST_NUMBER
+) -> Integers:
     """Sum of the records of all users, in the places of the layout. Private until noise is added.
 
     Parameters
@@ -65,11 +68,13 @@ def exact_sums(rows: sp.csr_array, public: ReleaseParameters, layout: BilinearLa
         The release.
     layout : BilinearLayout
         Places and limits.
+    limit : int
+        Public; a larger sum is cut to it.
 
     Privacy
     -------
     Adding a user to the rows adds that user's record, ``exact_sums`` of the one row, exactly; its norm is at most
-    ``layout.sensitivity``.
+    ``layout.sensitivity``. The cut only brings neighbours closer (`twofold.release.clamp`).
 
     Examples
     --------
@@ -79,17 +84,21 @@ def exact_sums(rows: sp.csr_array, public: ReleaseParameters, layout: BilinearLa
     >>> (both == one + other).all(), int((one**2).sum()) <= layout.sensitivity
     (np.True_, True)
     """
-    total = np.zeros(layout.length, dtype=np.int64)
-    pairs = np.zeros((layout.n_items, layout.columns), dtype=np.int64)
+    base, pairs = ExactSum(layout.pairs.start), ExactSum((layout.n_items, layout.columns))
     mapping = None if layout.gram else public_map(public, layout)
+    one = max(layout.largest, layout.base_weight * layout.base_limit)
     for block in row_blocks(rows, public, layout):
-        total[layout.sums] += _by_item(block, block.base) * layout.base_weight
-        if block.marks is not None:
-            total[layout.observed] += _by_item(block, block.marks) * layout.base_weight
-        total[layout.count] += block.n_users * layout.count_weight
-        pairs += _gram(block) if mapping is None else _products(block, mapping, layout)
-    total[layout.pairs] = pairs[np.triu_indices(layout.n_items)] if layout.gram else pairs.ravel()
-    return total
+        most = block.n_users * one
+        base.add(_base_sums(block, layout), most=most)
+        pairs.add(_gram(block) if mapping is None else _products(block, mapping, layout), most=most)
+    squares = pairs.held(limit)
+    upper = squares[np.triu_indices(layout.n_items)] if layout.gram else squares.ravel()
+    return np.concatenate([base.held(limit), upper])
+
+
+def _base_sums(block: RowBlock, layout: BilinearLayout) -> Integers:
+    parts = [_by_item(block, part) * layout.base_weight for part in (block.base, block.marks) if part is not None]
+    return np.concatenate([*parts, np.array([block.n_users * layout.count_weight], dtype=np.int64)])
 
 
 def _by_item(block: RowBlock, amounts: Integers) -> Integers:
