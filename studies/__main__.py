@@ -20,6 +20,7 @@ COMMANDS: Final = {
     "adaptation": ("studies.adaptation:main", "measure what joining adds to staying alone, without noise"),
     "mechanisms": ("studies.mechanisms:main", "compare all release mechanisms on clustered data in one table"),
     "calibration": ("studies.data.calibration:main", "compare simulated hospitals with eICU"),
+    "hostile": ("studies.hostile.run:main", "feed hostile files to every parser and count what happens"),
     "torture": ("studies.torture:main", "kill writers of a ledger and check that nothing is lost"),
     "shape": ("studies.shape:main", "count the files and lines of the code"),
     "same": ("studies.same_numbers:main", "record every number of this version, or compare with a record"),
