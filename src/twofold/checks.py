@@ -5,7 +5,6 @@ A float is taken by its shortest decimal text, so that ``0.1`` means exactly 1/1
 
 from __future__ import annotations
 
-import math
 import re
 from decimal import Decimal
 from fractions import Fraction
@@ -13,12 +12,17 @@ from numbers import Integral, Rational
 
 from twofold.errors import BadPlan, BadPrivacyParameter, TwofoldError
 
-__all__ = ["Number", "check_entity_name", "exact", "is_hash", "number", "positive", "read_delta", "whole"]
+__all__ = ["Number", "check_entity_name", "exact", "is_hash", "number", "positive", "read_delta", "shown", "whole"]
 
 Number = Fraction | int | float | str | Decimal
-_DIGITS = 5000
-#: Also a file name on every system, and safe to print.
+#: Of a number as text, and of its digits: more than any fraction of ours, and read at once.
+_LONGEST = 2_000
+#: Powers of ten of a number as text; a finite float has no more.
+_POWERS = 330
+#: Also a file name, and safe to print.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+#: Names of devices on Windows, also with an ending: con.keys opens the console.
+_DEVICE = re.compile(r"(?:con|prn|aux|nul|conin|conout|clock|(?:com|lpt)[0-9])(?:\..*)?", re.IGNORECASE)
 _HASH = re.compile("[0-9a-f]{64}")
 #: Size of any other number: its square is still a finite one.
 LARGEST = 1e100
@@ -37,7 +41,7 @@ def exact(number: Number, *, name: str = "number") -> Fraction:
     except (ValueError, TypeError, ArithmeticError):
         raise BadPrivacyParameter(
             "{parameter} is not a finite number.",
-            found=f"{type(number).__name__}: {number!s:.40}",
+            found=f"{type(number).__name__}: {shown(number)}",
             expected="a finite number, or text such as '0.1', '1/10' or '1e-6'",
             parameter=name,
         ) from None
@@ -74,21 +78,44 @@ def read_delta(number: Number) -> Fraction:
 
 
 def _read(number: Number) -> Fraction:
+    """Read a number; its length and its powers of ten are checked before anything is computed from it."""
     if isinstance(number, bool):
         raise ValueError
     if isinstance(number, float):  # numpy.float64 included; its own repr would name its type
         return Fraction(float.__repr__(number))
+    if isinstance(number, str) and len(number) > _LONGEST:
+        raise ValueError
     if isinstance(number, str) and "/" not in number:
         number = Decimal(number.strip())
-    if isinstance(number, Decimal) and abs(number.adjusted()) > _DIGITS:
+    if isinstance(number, Decimal) and (abs(number.adjusted()) > _POWERS or len(number.as_tuple().digits) > _LONGEST):
         raise ValueError  # "1e999999999" would be written out in full
     if isinstance(number, Rational):  # numpy.int64 is one, and would wrap around inside a fraction
-        return Fraction(int(number.numerator), int(number.denominator))
-    return Fraction(number)
+        value = Fraction(int(number.numerator), int(number.denominator))
+        if isinstance(number, Fraction):  # computed here, or bounded by those who read it
+            return value
+    else:
+        value = Fraction(number)
+    if value and not float(value):  # one that is too large raises OverflowError
+        raise ValueError
+    return value
+
+
+def shown(value: object, most: int = 40) -> str:
+    """Show a foreign value in an error: the beginning of its repr, or its type where it has none.
+
+    Examples
+    --------
+    >>> shown("abc"), shown(10**5000)
+    ("'abc'", 'int')
+    """
+    try:
+        return f"{value!r:.{most}}"
+    except (ValueError, RecursionError):  # a whole number of more digits than Python prints, a table without an end
+        return type(value).__name__
 
 
 def check_entity_name(name: object, *, error: type[TwofoldError] = BadPlan) -> str:
-    """Refuse a name that is not a plain file name, since names appear in headers and paths.
+    """Refuse a name that is not a plain file name on every system, since names appear in headers and paths.
 
     Examples
     --------
@@ -98,10 +125,19 @@ def check_entity_name(name: object, *, error: type[TwofoldError] = BadPlan) -> s
     Traceback (most recent call last):
     twofold.errors.BadPlan: an entity's name is not valid...
     """
-    if not isinstance(name, str) or not NAME.fullmatch(name):
+    # Windows leaves a dot at the end out of file names: a. and a would be one file.
+    if not isinstance(name, str) or not NAME.fullmatch(name) or name.endswith("."):
         raise error(
             "an entity's name is not valid.",
-            expected="1 to 64 letters, digits, '-', '_' or '.', the first a letter or digit",
+            expected="1 to 64 letters, digits, '-', '_' or '.', the first a letter or digit, the last not a '.'",
+            parameter="entity",
+        )
+    if _DEVICE.fullmatch(name):
+        raise error(
+            "an entity's name is the name of a device on Windows.",
+            found=name,
+            expected="a name that every system takes as a file name",
+            fix=f"another name, as {name.partition('.')[0]}-clinic",
             parameter="entity",
         )
     return name
@@ -143,16 +179,14 @@ def whole(
     if fits and (least is None or value >= least) and (most is None or value <= most):  # type: ignore[operator]
         return int(value)  # type: ignore[call-overload,no-any-return]
     limits = "a whole number" + (f" from {least}" if least is not None else "") + (f" to {most:,}" if most else "")
-    raise error("{parameter} is out of range.", found=f"{value!r:.40}", expected=limits, parameter=name)
+    raise error("{parameter} is out of range.", found=shown(value), expected=limits, parameter=name)
 
 
 def number(name: str, value: object) -> float:
     """Refuse a value that is not a finite number."""
-    fits = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if not fits or abs(value) > LARGEST:  # type: ignore[arg-type]
-        raise BadPlan(
-            "{parameter} is not a number.", found=f"{value!r:.40}", expected="a finite number", parameter=name
-        )
+    fits = isinstance(value, int | float) and not isinstance(value, bool)
+    if not fits or not abs(value) <= LARGEST:  # type: ignore[arg-type]  # NaN and infinity included
+        raise BadPlan("{parameter} is not a number.", found=shown(value), expected="a finite number", parameter=name)
     return float(value) + 0.0  # type: ignore[arg-type]  # -0.0 becomes 0.0: equal plans have equal hashes
 
 

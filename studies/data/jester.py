@@ -12,8 +12,9 @@ from scipy import sparse
 
 from twofold.csr import csr_rows
 from twofold.data.catalog import Catalog, Identifiers
+from twofold.data.columns import require_columns
 from twofold.data.federation import Federation
-from twofold.data.files import read_file, require_columns
+from twofold.data.files import read_file
 from twofold.data.ratings import Ratings
 from twofold.data.sources.published import Published, find_folder, need_table
 from twofold.data.split import Seed

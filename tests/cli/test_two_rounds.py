@@ -189,7 +189,8 @@ def test_simulate(folder: Path) -> None:
     line = "simulate --data all.csv --entity hospital --plan"
     refused(f"{line} plan.toml", NotForRealUse)
     record = json.loads(call(f"{line} sim.toml --seed 3 --json -o out"))
-    assert not record["private"]
+    assert not record["messages_protected"]
+    assert "private" not in record
     assert {one["entity"] for one in record["entities"]} == {"anna", "benno"}
     assert (folder / "out" / "anna.model").exists()
     assert "NOT PRIVATE" in call(f"{line} sim.toml --seed 3")

@@ -272,3 +272,55 @@ def test_arrays_mutated_at_random_and_sealed_give_our_error_or_a_model(kind: str
         else:
             assert len(model.catalog) == 30
     assert refused > 0
+
+
+@pytest.mark.parametrize(
+    "validation",
+    [
+        5,
+        None,
+        {"loss": 1},
+        [5],
+        [{"loss": [1]}],
+        [{"loss": "many"}],
+        [{"strength": {"a": 1}}],
+        [{"kind": [], "taken": True}],
+        [{"error": None, "loss": 1.0}],
+        [{"\x1b[2J": 1}],
+        [{"kind": "\x1b[2J"}],
+        [{"loss": 1.0}] * 2_000,
+    ],
+)
+def test_a_hostile_validation_is_refused(validation: Any, make_model: MakeModel) -> None:
+    """Audit L1: it was read, and `summary` raised TypeError."""
+    data = rewritten(encode_model(make_model()), lambda record, _: record["content"].update(validation=validation))
+    with refused(BadModel):
+        decode_model(data)
+
+
+def test_texts_that_a_terminal_would_act_on_are_refused(make_model: MakeModel) -> None:
+    for name in ("entity", "note"):
+        data = rewritten(
+            encode_model(make_model()), lambda record, _, name=name: record["content"].update({name: "\x1b[2J"})
+        )
+        with refused(BadModel):
+            decode_model(data)
+
+
+def test_one_wide_row_does_not_make_a_huge_table(make_model: MakeModel) -> None:
+    """Scores need a table of rank by rank: 100,000 factors of few items would take 80 GB."""
+
+    def widen(_: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+        arrays["scorer.factors"] = np.ones((len(arrays["scorer.factors"]), 100_000), np.float32)
+
+    with refused(BadModel, None, expected="a rank of at most"):
+        decode_model(rewritten(encode_model(make_model("factors")), widen))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
+def test_a_pipe_or_a_device_is_not_waited_for(tmp_path: Path) -> None:
+    """Audit L1: `Model.load` of a FIFO hung."""
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero"), Path("/dev/stdin")):
+        with refused(TransportError, None, found="plain file"):
+            Model.load(path)

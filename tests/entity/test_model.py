@@ -201,7 +201,7 @@ def test_the_repr_is_public_and_the_summary_says_what_was_chosen(make_model: Mak
     table = tuple({"kind": "factors", "strength": one, "loss": 0.5, "error": 0.25} for one in (0.0, 300.0, np.inf))
     table[1]["taken"] = True
     model = make_model(strength=300.0, validation=table)
-    assert repr(model) == "Model('st-anna', 30 items, factors, private)"
+    assert repr(model) == "Model('st-anna', 30 items, factors, from protected messages)"
     text = model.summary()
     for words in ("st-anna", "30 items", "weigh as much as 300 own users.", "Private:", "3% better", "as it came"):
         assert words in text
@@ -268,3 +268,14 @@ def test_an_adapted_model_serves_and_comes_back(local: str, make_model: MakeMode
     back = decode_model(encode_model(model))
     assert back.recommend_all(n=5).equals(model.recommend_all(n=5))
     assert back.summary() == model.summary()
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_a_file_of_histories_is_never_called_private(private: bool, make_model: MakeModel) -> None:
+    """Audit L3: "Private: every message ..." was said of a file that holds raw histories."""
+    model = make_model(private=private)
+    told = model.summary() + repr(model)
+    assert "Private" not in told
+    assert private == ("private" not in told.replace("NOT private", "private"))
+    assert "histories as they are" in told
+    assert ("was protected" in told) is private

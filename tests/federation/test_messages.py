@@ -228,7 +228,11 @@ numbers = st.integers(-LARGEST_NUMBER, LARGEST_NUMBER)
 
 
 @settings(max_examples=60)
-@given(data=st.data(), ratings=st.booleans(), entity=st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", fullmatch=True))
+@given(
+    data=st.data(),
+    ratings=st.booleans(),
+    entity=st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}[A-Za-z0-9_-]", fullmatch=True),
+)
 def test_any_sound_content_comes_through(data, ratings, entity):
     plan = (RATINGS if ratings else PLAN).with_(simulation=True)
     wanted = plan.spec

@@ -33,7 +33,7 @@ def plans(draw: st.DrawFn) -> Plan:
     n_items = draw(st.integers(1, 10**6))
     lower = draw(st.floats(-100, 0))
     bound = draw(st.floats(0.5, 1e6))
-    names = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,20}", fullmatch=True)
+    names = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,20}[A-Za-z0-9_-]", fullmatch=True)
     entities = draw(st.lists(names, unique=True, max_size=5))
     n_entities = draw(st.integers(1, 1000))
     feedback = draw(st.sampled_from(["counts", "ratings"]))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
 import random
+import time
 
 import numpy as np
 import pytest
 
 from tests.refused import refused
-from twofold.errors import BadPlan, UnreadableSource
+from twofold.errors import BadPlan, TransportError, UnreadableSource
 from twofold.features import Features
 from twofold.federation.plan import CatalogKey, Plan
 from twofold.federation.plan_file import catalog_path, read_plan, write_plan
@@ -172,3 +175,92 @@ def test_tables_that_lie_elsewhere_are_only_named(tmp_path):
     write_plan(plan, tmp_path / "w.toml", keys_file=tmp_path / "lists" / "all.roster")
     assert not (tmp_path / "w.roster").exists()
     assert Plan.read(tmp_path / "w.toml").secure.keys == plan.secure.keys
+
+
+@pytest.mark.parametrize(
+    "name", ["bound", "epsilon", "delta", "max_items", "rank", "n_users", "seed", "lower", "centre"]
+)
+@pytest.mark.parametrize(
+    "value",
+    ["9" * 400, "9" * 5_000, "0x" + "f" * 9_000, '"1e400"', '"1e999999999"', "1e400", "nan", "[[[1]]]"],
+    ids=lambda _: "case",
+)
+def test_numbers_of_any_size_are_refused_in_our_words(file, name, value):
+    """Audit L1: a `bound` of 400 digits was an OverflowError, one of 5,000 a ValueError."""
+    lines = file.read_text().splitlines()
+    changed = [f"{name} = {value}" if line.lstrip("# ").startswith(f"{name} = ") else line for line in lines]
+    file.write_text("\n".join(changed))
+    with pytest.raises((BadPlan, UnreadableSource)):
+        read_plan(file)
+
+
+@pytest.mark.parametrize("value", ['"1e400"', '"1e-400"', "9" * 400, '"1e999999999"'], ids=lambda _: "case")
+def test_the_largest_epsilon_alone_is_bounded(file, value):
+    """Audit L1: `most_alone = "1e400"` was an OverflowError."""
+    write_plan(PLAN.with_(mechanism="gram", n_entities=5, secure=SecureSum(survivors=4)), file)
+    file.write_text(file.read_text().replace("# most_alone = 30", f"most_alone = {value}"))
+    with pytest.raises((BadPlan, UnreadableSource)):
+        read_plan(file)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a." * 200_000 + "a = 1",
+        "x = " + "[" * 100_000,
+        '"a".' * 100_000 + "b = 1",
+        "[" + "a." * 200_000 + "b]",
+        "x = {a = {a = {a = {a = {a = 1}}}}}",
+    ],
+    ids=lambda _: "case",
+)
+def test_depth_without_end_is_refused_at_once(file, text):
+    """A key of 200,000 parts kept tomllib busy for minutes."""
+    file.write_text(f"{text}\n{file.read_text()}")
+    started = time.monotonic()
+    with pytest.raises((BadPlan, UnreadableSource)):
+        read_plan(file)
+    assert time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/dev/stdin",
+        "/etc/passwd",
+        "C:/items.csv",
+        "C:items.csv",
+        "//server/share/x",
+        "\\\\server\\share\\x",
+        "\\x",
+        "a\u0000b",
+    ],
+)
+def test_a_plan_names_only_files_seen_from_its_folder(file, path):
+    """Audit L1: `[catalog] file = "/dev/stdin"` in a stranger's plan made `join` wait without end."""
+    write_plan(PLAN, file, catalog_file=file.with_name("items.csv"))
+    file.write_text(file.read_text().replace('file = "items.csv"', f"file = {json.dumps(path)}"))
+    with refused(BadPlan, "catalog.file"):
+        catalog_path(file)
+
+
+def test_a_path_too_long_for_any_system_is_no_foreign_error(file):
+    write_plan(PLAN.with_(features=Features(matrix=np.ones((40, 2), np.int64), names=("a", "b"))), file)
+    text = file.read_text()
+    assert 'file = "plan.features"' in text
+    file.write_text(text.replace('file = "plan.features"', f'file = "{"x" * 900}"'))
+    assert read_plan(file).features_table is None
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
+def test_a_pipe_is_no_plan_and_no_table(tmp_path, file):
+    """Audit L1: a FIFO was waited for without end."""
+    os.mkfifo(tmp_path / "pipe")
+    with refused(UnreadableSource, "path", found="plain file"):
+        read_plan(tmp_path / "pipe")
+    with pytest.raises(UnreadableSource):
+        read_plan("/dev/zero")
+    write_plan(PLAN.with_(features=Features(matrix=np.ones((40, 2), np.int64), names=("a", "b"))), file)
+    file.write_text(file.read_text().replace('file = "plan.features"', 'file = "pipe"'))
+    with pytest.raises(TransportError):
+        read_plan(file)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.refused import refused
 from twofold.errors import BadPrivacyParameter
-from twofold.privacy.budget import ZCDP, ApproxDP, NotPrivate, PureDP, Split, exact, guarantee_from_dict
+from twofold.privacy.budget import ZCDP, ApproxDP, NotPrivate, PureDP, Split, exact, guarantee_from_dict, weak_promise
 
 
 @pytest.mark.parametrize(
@@ -163,5 +163,37 @@ def test_records_round_trip(value):
     [{}, {"kind": "magic"}, {"kind": "pure-dp"}, {"kind": "pure-dp", "epsilon": "1", "delta": "0"}],
 )
 def test_other_records_are_refused(record):
+    with pytest.raises(BadPrivacyParameter):
+        guarantee_from_dict(record)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "n_users", "reasons"),
+    [
+        (1, 1e-6, 1_000, 0),
+        (20, "1/1000", 1_000, 0),
+        (20.001, 0, 1_000, 1),
+        (1, "0.0010001", 1_000, 1),
+        (1, 0.9, 1_000, 1),
+        (1, 0.5, 1, 1),
+        (1, 0.4, 1, 0),
+        (1e300, 0.9, 10**15, 2),
+    ],
+)
+def test_weak_promises_are_told_with_their_reasons(epsilon, delta, n_users, reasons):
+    """Audit L4: δ = 0.9 was accepted without a word."""
+    assert len(weak_promise(epsilon, delta, n_users)) == reasons
+
+
+def test_a_weak_promise_of_bad_numbers_is_refused():
+    for bad in ((0, 0, 1), (1, 1, 1), (1, 0, 0), (1, 0, True), (math.inf, 0, 1)):
+        with pytest.raises(BadPrivacyParameter):
+            weak_promise(*bad)
+
+
+@pytest.mark.parametrize(
+    "record", [{}, [], None, {"kind": []}, {"kind": {}}, {"kind": "pure-dp", "epsilon": []}, "x", 5]
+)
+def test_records_of_any_form_are_refused_in_our_words(record):
     with pytest.raises(BadPrivacyParameter):
         guarantee_from_dict(record)

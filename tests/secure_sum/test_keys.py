@@ -107,3 +107,14 @@ def test_both_sides_agree_and_the_public_half_follows_from_the_secret() -> None:
     one, two = Keys.new(), Keys.new()
     assert agree(private_of(one.seal), two.public.seal) == agree(private_of(two.seal), one.public.seal)
     assert public_of(one.mask) == one.public.mask
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"[" * 100_000, b'{"a":' * 100_000, b"9" * 10_000, b"\xff", b"", b"null", b'"' + b"x" * 10_000 + b'"', b"NaN"],
+    ids=lambda _: "case",
+)
+def test_bytes_made_to_break_a_parser_are_no_keys(data):
+    """Audit L1: a keys file of brackets was a RecursionError."""
+    with refused(BadMessage, "record"):
+        Keys.from_bytes(data)

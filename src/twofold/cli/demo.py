@@ -115,7 +115,7 @@ def _record(run: FederationRun) -> dict[str, Any]:
     return {
         "verdict": first,
         "details": more,
-        "private": run.private,
+        "messages_protected": run.private,
         "plan": run.plan.hash,
         "epsilon": float(run.plan.epsilon),
         "delta": float(run.plan.delta),

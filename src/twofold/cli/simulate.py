@@ -131,7 +131,8 @@ def _save_plan(plan: Plan, folder: Path, catalog: Path | None) -> None:
 
 def _record(done: Simulated) -> dict[str, Any]:
     return {
-        "private": done.private,
+        "messages_protected": done.private,
+        "keep_here": "numbers of users are exact, and model files hold histories; only the messages were protected",
         "plan": done.plan.hash,
         "note": done.factors.note,
         "rank": done.factors.rank,
@@ -167,8 +168,11 @@ def _show(done: Simulated, output: Path | None) -> None:
         console.print(Text(done.factors.note))
     if not done.private:
         console.print("NOT PRIVATE: a simulation; do not publish any of it as private", highlight=False)
+    else:
+        console.print("Only the messages were protected; numbers of users are exact: keep them here", highlight=False)
     if output is not None:
         console.print(f"written to {output}: items.round2 and a model per entity", highlight=False)
+        console.print("A model holds its users' histories: keep it where the data are", highlight=False)
 
 
 def _strength(text: str) -> str:

@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from twofold.data.files import read_file, require_columns, write_file
+from twofold.data.columns import require_columns
+from twofold.data.files import read_file, write_file
 from twofold.errors import BadIdentifier, CatalogError, Set, UnknownUser
 
 __all__ = ["Catalog", "Identifiers", "check_ids", "factorize", "id_column", "kind_of", "lookup", "same_catalog"]
@@ -27,6 +28,8 @@ Codes = npt.NDArray[np.int32]
 NESTED: Final = (pl.List, pl.Array, pl.Struct)
 #: Cells per row a table of positions may have before hashing is the better use of memory.
 TABLE_SLACK: Final = 8
+#: Ids whose texts are held at once.
+_BLOCK: Final = 100_000
 
 
 class Identifiers(Sequence[Any]):
@@ -124,16 +127,21 @@ class Identifiers(Sequence[Any]):
     def digest(self) -> str:
         """SHA-256 over the ordered ids by their text, so that storage types do not matter."""
         state = hashlib.sha256(b"twofold ids 1\n")
-        for text in self.texts():
-            raw = text.encode()
-            state.update(len(raw).to_bytes(8, "big") + raw)
+        for start in range(0, len(self), _BLOCK):  # texts of ten million ids at once would fill the memory
+            for text in _texts(self._series[start : start + _BLOCK]):
+                raw = text.encode()
+                state.update(len(raw).to_bytes(8, "big") + raw)
         return state.hexdigest()
 
     def texts(self) -> list[str]:
         """Every id as text, the form in which a CSV file holds it."""
-        if self._series.dtype.is_integer() or self._series.dtype == pl.String:
-            return self._series.cast(pl.String).to_list()
-        return [value.hex() if isinstance(value, bytes) else str(value) for value in self]
+        return _texts(self._series)
+
+
+def _texts(column: pl.Series) -> list[str]:
+    if column.dtype.is_integer() or column.dtype == pl.String:
+        return column.cast(pl.String).to_list()
+    return [value.hex() if isinstance(value, bytes) else str(value) for value in column.to_list()]
 
 
 def id_column(values: list[Any], name: str = "id") -> pl.Series:
@@ -401,7 +409,7 @@ class Catalog:
             raise CatalogError(
                 "not a path.", found=f"a {type(path).__name__}", fix='Catalog.read("items.csv")', parameter="path"
             )
-        frame = read_file(Path(path), None, separator=separator, text=(item or "item",))
+        frame = read_file(Path(path), None, separator=separator, text=(item or "item",), public=True)
         name = item or "item"
         require_columns(frame.columns, [name], Set("item", "COLUMN"))
         rest = frame.drop(name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,13 +10,16 @@ import numpy.typing as npt
 import polars as pl
 
 from twofold.data.catalog import Catalog, check_ids
-from twofold.data.files import read_file, require_columns
+from twofold.data.columns import listing, plain_name, require_columns
+from twofold.data.files import read_file
 from twofold.errors import BadValue, DataError, DuplicateEntries, MissingColumn, Set, UnknownItems
 from twofold.features import LARGEST_FEATURE, MOST_FEATURES, Features
 
 __all__ = ["class_features", "read_features"]
 
 SEPARATOR = "|"
+#: Items times features; eight bytes each.
+_MOST_CELLS = 32_000_000
 _COLUMNS = (
     "call the column of the item ids item, beside one column of classes (as Comedy|Drama) or columns of whole numbers"
 )
@@ -62,7 +65,7 @@ def read_features(
     >>> genres.names, genres.matrix.tolist(), genres.described
     (('Comedy', 'Drama'), [[1, 1], [0, 0], [0, 1]], 2)
     """
-    frame = read_file(Path(path), None, separator=separator, text=(item, *([classes] if classes else [])))
+    frame = read_file(Path(path), None, separator=separator, text=(item, *([classes] if classes else [])), public=True)
     wanted = [item] if classes is None else [item, classes]
     require_columns(frame.columns, wanted, _COLUMNS)
     rows = _rows(frame[item], catalog)
@@ -81,9 +84,12 @@ def read_features(
     if texts:
         raise BadValue(
             "a feature is not a number.",
-            found=f"text in the columns {', '.join(texts[:6])}",
+            found=f"text in the {listing(texts)}",
             expected="whole numbers, or one column of classes separated by |",
-            fix=("leave one column of classes beside the ids", Set("classes", texts[-1])),
+            fix=(
+                "leave one column of classes beside the ids",
+                Set("classes", texts[-1] if plain_name(texts[-1]) else "COLUMN"),
+            ),
             parameter="classes",
         )
     return _of_numbers(facts, rows, len(catalog))
@@ -97,7 +103,7 @@ def class_features(words: Iterable[Iterable[str]]) -> Features:
     >>> class_features([["b", "a"], []]).matrix.tolist()
     [[1, 1], [0, 0]]
     """
-    own = [{word.strip() for word in each if word.strip()} for each in words]
+    own = [tuple({word.strip() for word in each if word.strip()}) for each in words]
     names = sorted(set().union(*own))
     if not 1 <= len(names) <= MOST_FEATURES:
         raise BadValue(
@@ -106,6 +112,7 @@ def class_features(words: Iterable[Iterable[str]]) -> Features:
             expected=f"from 1 to {MOST_FEATURES}",
             parameter="classes",
         )
+    _check_room(len(own), len(names))
     matrix = np.zeros((len(own), len(names)), dtype=np.int64)
     place = {name: at for at, name in enumerate(names)}
     for row, each in enumerate(own):
@@ -140,30 +147,37 @@ def _of_classes(column: pl.Series, rows: npt.NDArray[np.int64], n_items: int) ->
             expected=f"names separated by {SEPARATOR}",
             parameter="classes",
         )
-    words: list[list[str]] = [[] for _ in range(n_items)]
+    words: list[Sequence[str]] = [()] * n_items
     for row, text in zip(rows.tolist(), column.to_list(), strict=True):
         words[row] = (text or "").split(SEPARATOR)
     return class_features(words)
 
 
 def _of_numbers(facts: pl.DataFrame, rows: npt.NDArray[np.int64], n_items: int) -> Features:
+    _check_room(n_items, facts.width)
     numbers = facts.cast(pl.Float64).to_numpy()
-    for name, column in zip(facts.columns, numbers.T, strict=True):
-        if not np.isfinite(column).all() or (column != np.rint(column)).any() or np.abs(column).max() > LARGEST_FEATURE:
-            raise BadValue(
-                f"the feature {name!r} is not a whole number everywhere.",
-                found="a missing number, a fraction, or one that is too large",
-                expected=f"whole numbers from -{LARGEST_FEATURE:,} to {LARGEST_FEATURE:,} in every line",
-                fix="fill gaps with 0, and multiply fractions (by 100, say) and round them",
-                parameter=name,
-            )
-    if facts.width > MOST_FEATURES:
-        raise DataError(
-            "too many features.",
-            found=f"{facts.width:,}",
-            expected=f"at most {MOST_FEATURES}",
-            parameter="path",
+    sound = np.isfinite(numbers) & (numbers == np.rint(numbers)) & (np.abs(numbers) <= LARGEST_FEATURE)
+    if not sound.all():
+        at = int(np.argmin(sound.all(axis=0)))
+        name = facts.columns[at] if plain_name(facts.columns[at]) else f"feature {at + 1}"
+        raise BadValue(
+            f"the feature {name!r} is not a whole number everywhere.",
+            found="a missing number, a fraction, or one that is too large",
+            expected=f"whole numbers from -{LARGEST_FEATURE:,} to {LARGEST_FEATURE:,} in every line",
+            fix="fill gaps with 0, and multiply fractions (by 100, say) and round them",
+            parameter=name,
         )
     matrix = np.zeros((n_items, facts.width), dtype=np.int64)
     matrix[rows] = numbers
     return Features(matrix=matrix, names=tuple(facts.columns))
+
+
+def _check_room(n_items: int, width: int) -> None:
+    """Refuse a table that would fill the memory, before it is made."""
+    if width > MOST_FEATURES or n_items * width > _MOST_CELLS:
+        raise DataError(
+            "too many features.",
+            found=f"{width:,} for {n_items:,} items",
+            expected=f"at most {min(MOST_FEATURES, _MOST_CELLS // max(n_items, 1)):,}",
+            parameter="path",
+        )

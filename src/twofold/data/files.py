@@ -7,23 +7,34 @@ A CSV file has no types. Ids are read as text and become integers only if that l
 from __future__ import annotations
 
 import os
-import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from twofold.errors import BadValue, DataError, EmptyTable, Fix, MissingColumn, Set, TwofoldError, UnreadableSource
+from twofold.data.columns import require_columns
+from twofold.data.sizes import check_cells, check_parquet, check_texts, unpacked
+from twofold.errors import BadValue, DataError, EmptyTable, TwofoldError, UnreadableSource
+from twofold.storage.files import open_plain
 
 __all__ = ["FileFormat", "file_format", "lossless_integers", "read_file", "write_file"]
 
 FileFormat = Literal["csv", "csv.gz", "parquet"]
+
+
+class Source(NamedTuple):
+    """A CSV file's name, for errors, and where to read it: its path, or its unpacked bytes."""
+
+    name: str
+    content: Path | bytes
+
+
 PARQUET_MAGIC: Final = b"PAR1"
 GZIP_MAGIC: Final = b"\x1f\x8b"
 ZIP_MAGIC: Final = b"PK\x03\x04"
@@ -36,6 +47,7 @@ def read_file(
     separator: str = ",",
     text: Sequence[str] = (),
     numbers: Sequence[str] = (),
+    public: bool = False,
 ) -> pl.DataFrame:
     """Read the named columns of a file, all of them if `columns` is None.
 
@@ -49,27 +61,35 @@ def read_file(
         Field separator of a CSV file.
     text, numbers : sequence of str
         CSV columns that hold ids, and values.
+    public : bool
+        Whether others made the file: a small one that unpacks to a huge table is then refused.
     """
     kind = file_format(path)
     if kind == "parquet":
-        return _read_parquet(path, columns)
+        return _read_parquet(path, columns, public=public)
     mark = {"tab": "\t", "\\t": "\t"}.get(separator, separator)  # a shell hands on a backslash and a t
     if len(mark.encode()) != 1:
         raise DataError(
             "the separator is wrong.", found=repr(separator), expected="one character, or tab", parameter="separator"
         )
-    return _read_csv(path, columns, separator=mark, text=text, numbers=numbers)
+    source = Source(name=path.name, content=path)
+    if public:
+        with _our_errors(path.name):
+            content = unpacked(path, gzipped=kind == "csv.gz")
+            check_cells(content, mark, path.name)
+            source = Source(name=path.name, content=content)
+    return _read_csv(source, columns, separator=mark, text=text, numbers=numbers)
 
 
 def file_format(path: Path) -> FileFormat:
     """Check the first bytes; refuse a path that is missing, a folder, empty, or not Parquet despite its name."""
     try:
-        with path.open("rb") as file:
+        with os.fdopen(open_plain(path, links=True), "rb") as file:
             head = file.read(512)
-    except OSError as error:
+    except (OSError, ValueError) as error:  # a name that no file can have
         raise UnreadableSource(
             f"cannot open {path.name}.",
-            found=error.strerror or type(error).__name__,
+            found="Is a directory" if path.is_dir() else getattr(error, "strerror", None) or type(error).__name__,
             expected="a readable file",
             parameter="source",
         ) from None
@@ -140,28 +160,34 @@ def _text_length(numbers: npt.NDArray[np.int64]) -> int:
     return length
 
 
-def _read_parquet(path: Path, columns: Sequence[str] | None) -> pl.DataFrame:
+def _read_parquet(path: Path, columns: Sequence[str] | None, *, public: bool) -> pl.DataFrame:
     with _our_errors(path.name):
+        if public:
+            check_parquet(path)
         present = list(pl.read_parquet_schema(path))
         require_columns(present, columns)
-        return pl.read_parquet(path, columns=None if columns is None else list(dict.fromkeys(columns)))
+        frame = pl.read_parquet(path, columns=None if columns is None else list(dict.fromkeys(columns)))
+        if public:
+            texts = [name for name, kind in frame.schema.items() if kind == pl.String]
+            check_texts({name: int(frame[name].str.len_bytes().sum() or 0) for name in texts}, path.name)
+        return frame
 
 
 def _read_csv(
-    path: Path, columns: Sequence[str] | None, *, separator: str, text: Sequence[str], numbers: Sequence[str]
+    source: Source, columns: Sequence[str] | None, *, separator: str, text: Sequence[str], numbers: Sequence[str]
 ) -> pl.DataFrame:
     overrides: dict[str, type[pl.DataType]] = dict.fromkeys(text, pl.String)
     try:
-        frame = _scan(path, separator, overrides, columns)  # polars guesses, and reads whole numbers faster
+        frame = _scan(source, separator, overrides, columns)  # polars guesses, and reads whole numbers faster
     except UnreadableSource:
-        frame = _read_floats(path, columns, separator, overrides, numbers)
+        frame = _read_floats(source, columns, separator, overrides, numbers)
     ids = [frame[name] for name in dict.fromkeys(text) if name in frame.columns]
     with ThreadPoolExecutor(max_workers=2) as pool:  # the casts release the interpreter's lock
         return frame.with_columns(pool.map(lossless_integers, ids))
 
 
 def _read_floats(
-    path: Path,
+    source: Source,
     columns: Sequence[str] | None,
     separator: str,
     overrides: Mapping[str, type[pl.DataType]],
@@ -169,33 +195,33 @@ def _read_floats(
 ) -> pl.DataFrame:
     """Handle a failed type guess: fractions below whole numbers, text among the values, or real damage."""
     try:
-        return _scan(path, separator, {**overrides, **dict.fromkeys(numbers, pl.Float64)}, columns)
+        return _scan(source, separator, {**overrides, **dict.fromkeys(numbers, pl.Float64)}, columns)
     except UnreadableSource:
-        _explain_csv(path, separator, columns, numbers)
+        _explain_csv(source, separator, columns, numbers)
         raise
 
 
 def _scan(
-    path: Path, separator: str, overrides: Mapping[str, type[pl.DataType]], columns: Sequence[str] | None
+    source: Source, separator: str, overrides: Mapping[str, type[pl.DataType]], columns: Sequence[str] | None
 ) -> pl.DataFrame:
-    with _our_errors(path.name):
+    with _our_errors(source.name):
         # The header is checked by hand: asked for a missing column, polars reads the whole file first.
-        present = _header(path, separator)
+        present = _header(source, separator)
         require_columns(present, columns)
         known = {name: kind for name, kind in overrides.items() if name in present}
         chosen = None if columns is None else list(dict.fromkeys(columns))
-        return pl.read_csv(path, separator=separator, schema_overrides=known, columns=chosen)
+        return pl.read_csv(source.content, separator=separator, schema_overrides=known, columns=chosen)
 
 
-def _header(path: Path, separator: str) -> list[str]:
-    return pl.read_csv(path, separator=separator, n_rows=0, infer_schema=False).columns
+def _header(source: Source, separator: str) -> list[str]:
+    return pl.read_csv(source.content, separator=separator, n_rows=0, infer_schema=False).columns
 
 
-def _explain_csv(path: Path, separator: str, columns: Sequence[str] | None, numbers: Sequence[str]) -> None:
+def _explain_csv(source: Source, separator: str, columns: Sequence[str] | None, numbers: Sequence[str]) -> None:
     """After a failed parse, check whether the reason is text in a column of numbers."""
     try:
         frame = pl.read_csv(
-            path, separator=separator, infer_schema=False, columns=None if columns is None else list(columns)
+            source.content, separator=separator, infer_schema=False, columns=None if columns is None else list(columns)
         )
     except Exception:
         return
@@ -215,38 +241,6 @@ def text_in_values(name: str) -> BadValue:
         fix="check that this is the right column, and the decimal mark (a point)",
         parameter="value",
     )
-
-
-_NAME_COLUMNS: Final = (Set("user", "COLUMN"), Set("item", "COLUMN"), Set("value", "COLUMN"))
-
-
-def require_columns(
-    present: Sequence[str],
-    wanted: Sequence[str] | None,
-    fix: Fix = _NAME_COLUMNS,
-) -> None:
-    """Refuse missing columns; column names are schema and may be shown, unless they look like a row of data."""
-    missing = [name for name in wanted or () if name not in present]
-    if not missing:
-        return
-    if len(present) == 1 and (other := next((mark for mark in ";\t|" if mark in present[0]), None)):
-        name = "tab" if other == "\t" else other
-        fix = Set("separator", name)
-    raise MissingColumn(
-        "the table does not have this column.",
-        found=_listing(present),
-        expected="columns " + ", ".join(missing),
-        fix=fix,
-        parameter=missing[0],
-    )
-
-
-def _listing(columns: Sequence[str]) -> str:
-    """Column names for an error; none for a file without a header, whose first row is private data."""
-    if any(re.fullmatch(r"[-+]?[0-9.,]+", name.strip()) for name in columns):
-        return "a first line that looks like data, not like names (not shown)"
-    shown = [name if name.isprintable() and len(name) <= 40 else "..." for name in columns[:20]]
-    return "columns " + ", ".join(shown) + (f" and {len(columns) - 20} more" if len(columns) > 20 else "")
 
 
 @contextmanager

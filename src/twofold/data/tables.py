@@ -14,7 +14,8 @@ import numpy as np
 import polars as pl
 
 from twofold.data.catalog import id_column
-from twofold.data.files import read_file, require_columns, text_in_values
+from twofold.data.columns import require_columns
+from twofold.data.files import read_file, text_in_values
 from twofold.errors import DataError, MissingExtra, Set, TwofoldError, UnreadableSource
 
 __all__ = ["open_table"]

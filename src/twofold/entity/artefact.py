@@ -13,6 +13,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import math
+import os
 import uuid
 from collections.abc import Mapping
 from itertools import pairwise
@@ -46,7 +47,7 @@ from twofold.storage.container import (
     printable,
     unpack,
 )
-from twofold.storage.files import write_whole
+from twofold.storage.files import open_plain, write_whole
 
 __all__ = [
     "SCHEMA",
@@ -74,6 +75,10 @@ _INTEGERS: Final = {str(kind): kind for kind in (pl.Int8, pl.Int16, pl.Int32, pl
 _UNSIGNED: Final = {str(kind): kind for kind in (pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64)}
 _KINDS: Final = ("integer", "text", "bytes", "date", "uuid")
 _NOT_FINITE: Final = ("inf", "-inf", "nan")  # figures that JSON has no number for
+#: Figures of the validation that are always numbers.
+_NUMBERS: Final = ("loss", "error", "strength")
+_MOST_LINES: Final = 1_000
+_MOST_RANK: Final = 4_096
 _FIX: Final = "copy the file again, or make it again: twofold personalize ... -o FILE"
 
 
@@ -95,10 +100,10 @@ def load_model(path: str | PathLike[str]) -> Model:
     """Read a file of `save_model`; raises BadModel for other content, TransportError for an unreadable file."""
     source = Path(path)
     try:
-        with source.open("rb") as file:
+        with os.fdopen(open_plain(source, links=True), "rb") as file:
             head = file.read(8 + LARGEST_HEADER)
             size = _header(head, source.name).size
-            found = source.stat().st_size
+            found = os.fstat(file.fileno()).st_size
             if found != size:
                 problem = "is cut off" if found < size else "has bytes after its end"
                 raise _bad(f"{source.name} {problem}.", f"{found:,} bytes", f"{size:,} bytes")
@@ -242,7 +247,7 @@ def _model(content: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
         private=content["private"] is True,
         strength=float(_text(content, "strength")),
         note=_text(content, "note"),
-        validation=tuple(_figures(line) for line in content["validation"]),
+        validation=_validation(content["validation"]),
         lower=finite(values, "lower"),
         bound=finite(values, "bound"),
     )
@@ -257,14 +262,37 @@ def _plan(content: dict[str, Any]) -> Plan | None:
     return Plan.from_dict(record)
 
 
-def _figures(line: dict[str, Any]) -> dict[str, Any]:
-    return {key: float(one) if one in _NOT_FINITE else one for key, one in line.items()}
+def _validation(lines: object) -> tuple[dict[str, Any], ...]:
+    """Read the table of candidates, of which `summary` prints every figure."""
+    if not isinstance(lines, list) or len(lines) > _MOST_LINES or not all(isinstance(line, dict) for line in lines):
+        raise _bad("the validation of the model is not a table.", None, f"at most {_MOST_LINES:,} lines of figures")
+    return tuple({_shown(key, 40): _figure(key, one) for key, one in line.items()} for line in lines)
+
+
+def _figure(key: str, one: object) -> float | int | bool | str | None:
+    value = float(one) if isinstance(one, str) and one in _NOT_FINITE else one
+    plain_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not (plain_number or (key not in _NUMBERS and (value is None or isinstance(value, bool | str)))):
+        raise _bad("the validation of the model holds something that is not a figure.", None, "numbers and words")
+    if isinstance(value, str):
+        return _shown(value, 200)
+    return value  # type: ignore[return-value]
+
+
+def _shown(text: str, most: int = 2_000) -> str:
+    """Refuse text that a terminal would act on."""
+    if len(text) > most or not text.isprintable():
+        raise _bad("a text of the model cannot be shown.", None, f"at most {most:,} printable characters")
+    return text
 
 
 def _scorer(record: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Scorer:
     kind = record["kind"]
-    if kind not in SCORERS:
+    if not isinstance(kind, str) or kind not in SCORERS:
         raise _bad(f"the model is of an unknown kind: {printable(kind, 20)}.", None, ", ".join(SCORERS))
+    # Scores need a table of rank by rank, which a file of one wide row would make as large as it likes.
+    if any(arrays[name].shape[-1] > _MOST_RANK for name in ("factors", "loadings") if name in arrays):
+        raise _bad("the model has too many factors.", None, f"a rank of at most {_MOST_RANK:,}")
     with np.errstate(all="ignore"):
         scorer = SCORERS[kind].rebuild(arrays, record["settings"])
         if isinstance(scorer, FactorScorer):
@@ -281,7 +309,7 @@ def _group(arrays: dict[str, NDArray[Any]], name: str) -> dict[str, NDArray[Any]
 def _text(content: dict[str, Any], name: str) -> str:
     if not isinstance(content[name], str):
         raise _bad(f"the field {name} of the model is not text.", None, None)
-    return str(content[name])
+    return _shown(content[name])
 
 
 def _bad(summary: str, found: str | None, expected: str | None) -> BadModel:

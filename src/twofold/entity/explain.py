@@ -27,6 +27,7 @@ DRAWN = {
     "features": f"{KINDS['item-item']}, the weights pulled to public features of the items",
     "mixed": f"{KINDS['item-item']}, the weights pulled to public features of the items and the shared model",
 }
+_STAYS = "This model holds its users' histories as they are: keep it where the data are."
 _ERROR = (
     "  (± is the standard error of that one loss. It does not decide: the choice uses the error of the difference",
     "  between two models on the same entries, which is usually smaller.)",
@@ -156,11 +157,11 @@ def strength_text(strength: float) -> str:
 
 def _privacy(model: Model) -> tuple[str, ...]:
     if model.alone:
-        return (f"Nothing was shared and nothing left the entity: {_shared_text(model)}.",)
+        return f"Nothing was shared and nothing left the entity: {_shared_text(model)}.", _STAYS
     used = f"The shared item factors {model.factors_hash[:12]}: {_shared_text(model)}."
     if model.private:
-        return used, "Private: every message behind the shared factors was protected by a proof and by real noise."
-    return used, "NOT private: made in a simulation, with seeded noise, or by a mechanism without a proof."
+        return used, "What left was protected: every message behind them had a proof and real noise.", _STAYS
+    return used, "NOT private: made in a simulation, with seeded noise, or by a mechanism without a proof.", _STAYS
 
 
 def chosen_kind(model: Model) -> str:

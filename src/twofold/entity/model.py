@@ -59,7 +59,8 @@ class Model:
     factors_hash : str
         Hash of the shared item factors it was pulled towards; empty if nothing was shared.
     private : bool
-        Whether every message behind those factors was made with a proof and real noise.
+        Whether every message behind those factors was made with a proof and real noise. The model itself holds
+        histories as they are, and is never private in this sense.
     strength : float
         How far it was pulled towards them.
     note : str
@@ -132,7 +133,7 @@ class Model:
             object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
-        privacy = "alone" if self.alone else "private" if self.private else "not private"
+        privacy = "alone" if self.alone else "from protected messages" if self.private else "not private"
         return f"Model({self.entity!r}, {len(self.catalog):,} items, {self.scorer.kind}, {privacy})"
 
     @property

@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, get_args, get_origi
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, ValidationError
 from pydantic.fields import FieldInfo
 
-from twofold.checks import LARGEST
+from twofold.checks import LARGEST, shown
 from twofold.errors import BadPlan, TwofoldError
 from twofold.privacy.budget import positive, read_delta
 from twofold.storage.container import printable
@@ -170,7 +170,7 @@ def check_time(text: object) -> str:
             return when.astimezone(UTC).isoformat().replace("+00:00", "Z")
     except (ValueError, OverflowError):
         pass
-    raise BadPlan("{parameter} is not a time.", found=f"{text!r:.40}", expected="as 2027-01-31T12:00:00Z")
+    raise BadPlan("{parameter} is not a time.", found=shown(text), expected="as 2027-01-31T12:00:00Z")
 
 
 def reference(table: type[FieldTable]) -> str:
@@ -276,7 +276,7 @@ def _refusal(table: type[FieldTable], error: ValidationError) -> TwofoldError:
         return inner.as_(BadPlan) if own else BadPlan(**{**inner.parts, "parameter": table.prefix + name})
     return BadPlan(
         "{parameter} is out of range.",
-        found=re.sub(r"\s+", " ", f"{first['input']!r:.40}"),
+        found=re.sub(r"\s+", " ", shown(first["input"])),
         expected=table.note(name).expected,
         parameter=table.prefix + name,
     )

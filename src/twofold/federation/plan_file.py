@@ -11,22 +11,25 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from datetime import datetime
 from fractions import Fraction
 from os import PathLike
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Any, Final
 
-from twofold.errors import BadPlan, PlanMismatch, TwofoldError, UnreadableSource
+from twofold.checks import shown
+from twofold.errors import BadMessage, BadPlan, PlanMismatch, TransportError, TwofoldError, UnreadableSource
 from twofold.features import Features
 from twofold.federation.fields import FieldNote, check_names
 from twofold.federation.plan import SCHEMA, Plan
 from twofold.federation.secure import SecureSum
 from twofold.federation.tables import load_features, save_features
 from twofold.privacy.unit import ADJACENCY
-from twofold.storage.files import write_whole
+from twofold.storage.container import printable
+from twofold.storage.files import read_limited, write_whole
 
 if TYPE_CHECKING:
     from twofold.identity.roster import Roster
@@ -34,6 +37,14 @@ if TYPE_CHECKING:
 __all__ = ["catalog_path", "parse_plan", "plan_text", "read_plan", "read_toml", "with_tables", "write_plan"]
 
 _LARGEST: Final = 1_000_000
+_LONGEST_PATH: Final = 1_000
+_DEEPEST: Final = 4
+#: Numbers of a plan are far smaller, and each field says its own range.
+_LARGEST_INTEGER: Final = 10**30
+#: Dotted keys of more parts than a name has characters.
+_LONG_KEY: Final = re.compile(
+    rb"""(?:\.[ \t]*(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')[ \t]*){64}""",
+)
 #: Files beside a plan: what they hold and how they end. Not .keys, which is how secret ones are called.
 _TABLES: Final = {"features": "table of features", "roster": "roster"}
 _ENDINGS: Final = {"features": ".features", "roster": ".roster"}
@@ -148,10 +159,10 @@ def with_tables(plan: Plan, record: Mapping[str, Any], folder: Path) -> Plan:
     """Attach the public tables that the plan file names: features and keys, if present and of the plan's hashes."""
     changes: dict[str, Any] = {}
     table, keys = _named(record, "features", folder), _named(record, "roster", folder)
-    if plan.features is not None and table is not None and table.exists():
+    if plan.features is not None and table is not None and os.path.lexists(table):
         changes["features"] = _read_table("features", table)
         _check_hash(_TABLES["features"], table, changes["features"].hash, plan.features.hash)
-    if plan.roster is not None and keys is not None and keys.exists():
+    if plan.roster is not None and keys is not None and os.path.lexists(keys):
         changes["roster"] = _read_table("roster", keys)
         _check_hash(_TABLES["roster"], keys, changes["roster"].hash, plan.roster.hash)
     return plan.with_(**changes) if changes else plan
@@ -169,36 +180,76 @@ def _check_hash(what: str, path: Path, found: str, due: str) -> None:
 
 
 def _named(record: Mapping[str, Any], table: str, folder: Path) -> Path | None:
+    """Path of a file that the plan names; only one seen from the plan's folder, since a stranger may have written it.
+
+    An absolute path would lead to a device or, on Windows, to another machine, which is then told who asks.
+    """
     given = record.get(table)
     named = given.get("file") if isinstance(given, dict) else None
-    return folder / named if isinstance(named, str) and named else None
+    if named is None or named == "":
+        return None
+    if not isinstance(named, str) or len(named) > _LONGEST_PATH or not named.isprintable() or _is_absolute(named):
+        raise BadPlan(
+            "the plan names a file that is not seen from its folder.",
+            found=f"{table}.file = {printable(shown(named))}",
+            expected="a relative path, as items.csv or ../lists/items.csv",
+            fix="write it as seen from the plan's folder, or leave it out and name the file in the command",
+            parameter=f"{table}.file",
+        )
+    return folder / named
+
+
+def _is_absolute(named: str) -> bool:
+    """Whether a path begins at a root, a drive or another machine, on any system."""
+    return PurePosixPath(named).is_absolute() or bool(PureWindowsPath(named).anchor)
 
 
 def read_toml(path: str | PathLike[str]) -> dict[str, Any]:
-    """Read a TOML file; an error gives the line."""
+    """Read a TOML file; an error gives the line.
+
+    Numbers of very many digits, deep tables and keys of very many parts are refused before anything uses them.
+    """
     file = Path(path)
     try:
-        with file.open("rb") as opened:
-            content = opened.read(_LARGEST + 1)
-    except OSError as error:
+        content = read_limited(file, _LARGEST)
+    except TransportError as error:
         raise UnreadableSource(
             "the plan could not be read.",
-            found=f"{file.name}: {error.strerror}",
+            found=error.found,
             fix="twofold plan new writes one",
             parameter="path",
         ) from None
-    if len(content) > _LARGEST:
-        raise UnreadableSource("the plan is too large.", found=file.name, expected=f"at most {_LARGEST:,} bytes")
+    except BadMessage:
+        raise UnreadableSource(
+            "the plan is too large.", found=file.name, expected=f"at most {_LARGEST:,} bytes", parameter="path"
+        ) from None
     try:
-        return tomllib.loads(content.decode("utf-8-sig"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        reason = str(error)[:120] if isinstance(error, tomllib.TOMLDecodeError) else "not UTF-8, or nested too deeply"
+        if _LONG_KEY.search(content):  # the time that tomllib takes grows with the square of its parts
+            raise RecursionError
+        record = tomllib.loads(content.decode("utf-8-sig"))
+        _check_sizes(record)
+        return record
+    except (ValueError, RecursionError) as error:
+        told = isinstance(error, tomllib.TOMLDecodeError)
+        reason = printable(error, 120) if told else "not UTF-8, nested too deeply, or a number of too many digits"
         raise UnreadableSource(
             "the plan is not TOML.",
             found=f"{file.name}: {reason}",
             expected="lines such as max_items = 60",
             parameter="path",
         ) from None
+
+
+def _check_sizes(record: dict[str, Any]) -> None:
+    """Refuse whole numbers and depths that no plan has, level by level."""
+    level: list[Any] = [record]
+    for _ in range(_DEEPEST):
+        level = [inner for one in level for inner in (one.values() if isinstance(one, dict) else one)]
+        if any(isinstance(one, int) and abs(one) > _LARGEST_INTEGER for one in level):
+            raise ValueError("digits")
+        level = [one for one in level if isinstance(one, dict | list)]
+    if level:
+        raise RecursionError
 
 
 def parse_plan(record: Mapping[str, Any]) -> Plan:
@@ -294,7 +345,7 @@ def _check_table(
         raise BadPlan(
             f"{name} must be a table of the plan.",
             parameter=name,
-            found=f"{name} = {table!r:.40}",
+            found=f"{name} = {shown(table)}",
             expected=f"[{name}] {', '.join(known)}",
         )
     dotted = [f"{name}.{one}" for one in (*known, *optional)]

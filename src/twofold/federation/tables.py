@@ -21,7 +21,8 @@ __all__ = ["CatalogKey", "FeaturesKey", "RosterKey", "load_features", "save_feat
 #: No catalog of ours is longer; a header that says so is refused before anything is allocated.
 _MOST_ITEMS: Final = 10_000_000
 _SCHEMA: Final = "twofold.features/1"
-_LARGEST: Final = 2 * 1024**3
+#: Bytes of a table of features: a million items of thirty classes.
+_LARGEST: Final = 256 * 1024**2
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,7 +27,7 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
-from twofold.checks import Number, exact, positive, read_delta
+from twofold.checks import Number, exact, positive, read_delta, shown, whole
 from twofold.errors import BadPrivacyParameter
 
 __all__ = [
@@ -42,7 +42,11 @@ __all__ = [
     "guarantee_from_dict",
     "positive",
     "read_delta",
+    "weak_promise",
 ]
+
+#: Above it, a guess about one person is right all but twice in a billion times.
+LARGEST_EPSILON = 20
 
 _ALMOST_ONE = 1 - Fraction(1, 2**64)
 
@@ -61,10 +65,10 @@ class _Serialised:
     def from_dict(cls, record: Mapping[str, str]) -> Self:
         """Read a record of `as_dict`; anything else is refused."""
         expected = {"kind", *(field.name for field in fields(cls))}  # type: ignore[arg-type]
-        if set(record) != expected or record["kind"] != cls.kind:
+        if not isinstance(record, Mapping) or set(record) != expected or record["kind"] != cls.kind:
             raise BadPrivacyParameter(
                 f"this is not a {cls.kind} record.",
-                found=f"fields {sorted(record)}",
+                found=f"fields {shown(sorted(map(str, record)), 80)}" if isinstance(record, Mapping) else "no record",
                 expected=f"kind {cls.kind!r} with fields {sorted(expected)}",
             )
         return cls(**{key: value for key, value in record.items() if key != "kind"})
@@ -285,10 +289,10 @@ def guarantee_from_dict(record: Mapping[str, str]) -> Guarantee:
     kinds: dict[str, type[PureDP] | type[ApproxDP] | type[ZCDP] | type[NotPrivate]] = {
         cls.kind: cls for cls in (PureDP, ApproxDP, ZCDP, NotPrivate)
     }
-    found = record.get("kind")
-    if found not in kinds:
+    found = record.get("kind") if isinstance(record, Mapping) else None
+    if not isinstance(found, str) or found not in kinds:
         raise BadPrivacyParameter(
-            "unknown kind of guarantee.", found=repr(found), expected=", ".join(kinds), parameter="kind"
+            "unknown kind of guarantee.", found=shown(found), expected=", ".join(kinds), parameter="kind"
         )
     return kinds[found].from_dict(record)
 
@@ -340,10 +344,10 @@ class Split(Generic[G]):
 
 def _proportions(total: G, weights: Mapping[str, Number]) -> tuple[tuple[str, G], ...]:
     shares = {name: positive(weight, name=f"weight of {name}") for name, weight in weights.items()}
-    whole = sum(shares.values(), Fraction(0))
+    added = sum(shares.values(), Fraction(0))
     numbers: dict[str, Any] = {field.name: getattr(total, field.name) for field in fields(total)}
     return tuple(
-        (name, type(total)(**{key: value * share / whole for key, value in numbers.items()}))
+        (name, type(total)(**{key: value * share / added for key, value in numbers.items()}))
         for name, share in shares.items()
     )
 
@@ -399,3 +403,48 @@ def best_guess(epsilon: float, delta: float = 0.0) -> float:
             "these numbers imply no guess.", expected="epsilon >= 0 and delta in [0, 1]", parameter="epsilon"
         )
     return 1.0 - (1.0 - delta) * math.exp(-epsilon) / (1.0 + math.exp(-epsilon))
+
+
+def weak_promise(epsilon: Number, delta: Number, n_users: int) -> tuple[str, ...]:
+    """Say in plain words why a promise protects hardly anybody; nothing for a promise of the usual size.
+
+    Parameters
+    ----------
+    epsilon, delta : number
+        The promise.
+    n_users : int
+        Users that an entity promises to have: a public number, never a count.
+
+    Returns
+    -------
+    tuple of str
+        One sentence for each reason.
+
+    Privacy
+    -------
+    Above δ = 1/n, handing out the whole row of a random person keeps the promise (Dwork and Roth 2014, section 2.3).
+    From δ = 1/2, doing so for every other person does. At ε = 20 the odds of a guess may change by a factor of e²⁰.
+
+    Examples
+    --------
+    >>> weak_promise(1, 1e-6, 1_000)
+    ()
+    >>> for reason in weak_promise(25, "1/100", 1_000):
+    ...     print(reason)
+    ε = 25 is above 20: a guess about one person may be right almost always.
+    δ = 0.01 is above 1/1,000: the whole row of one person in 1,000 may come out.
+    """
+    price, failure = positive(epsilon, name="epsilon"), read_delta(delta)
+    people = whole("n_users", n_users, error=BadPrivacyParameter)
+    reasons = []
+    if price > LARGEST_EPSILON:
+        reasons.append(
+            f"ε = {float(price):g} is above {LARGEST_EPSILON}: a guess about one person may be right almost always."
+        )
+    if failure >= Fraction(1, 2):
+        reasons.append(f"δ = {float(failure):g}: the whole row of every other person may come out.")
+    elif failure * people > 1:
+        reasons.append(
+            f"δ = {float(failure):g} is above 1/{people:,}: the whole row of one person in {people:,} may come out."
+        )
+    return tuple(reasons)

@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from twofold.checks import check_entity_name
 from twofold.errors import BadMessage, BadParameter, BadPlan
 from twofold.secure_sum.derive import SECRET_BYTES
+from twofold.storage.container import parse_json
 
 __all__ = [
     "Keys",
@@ -138,8 +139,8 @@ class Keys:
     def from_bytes(cls, data: bytes) -> Keys:
         """Read bytes of `to_bytes`; errors never show their content."""
         try:
-            record = json.loads(data)
-        except ValueError:
+            record: object = parse_json(data.decode())
+        except (BadMessage, UnicodeDecodeError):
             record = None
         fields = exact_fields(record, ("version", *_PARTS), what="a file of secret keys")
         if type(fields["version"]) is not int or fields["version"] != _VERSION:
