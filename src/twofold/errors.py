@@ -10,7 +10,7 @@
     │                    BadPrivacyParameter · NotForRealUse · SilentSpending
     ├── NumericError     BadShape · BadNumber · BadParameter
     ├── ProtocolError    BadPlan · PlanMismatch · BadMessage · ConflictingMessage · TooFewMessages · FactorsChanged
-    │                    BadModel
+    │                    BadModel · BadCard
     ├── TransportError   NotReady · RoundClosed
     └── NotFitted
 
@@ -26,6 +26,7 @@ from typing import Any, Final, TypeVar
 
 __all__ = [
     "BadBound",
+    "BadCard",
     "BadIdentifier",
     "BadMessage",
     "BadModel",
@@ -364,6 +365,10 @@ class TooFewMessages(ProtocolError):
 
 class FactorsChanged(ProtocolError):
     """The shared item factors are not what arrived."""
+
+
+class BadCard(ProtocolError, ValueError):
+    """A privacy card that is not what its signer signed."""
 
 
 class BadModel(ProtocolError, ValueError):

@@ -205,6 +205,7 @@ def test_the_page_has_every_section_once(card):
         "section-2-what-could-weaken-it",
         "section-3-what-it-rests-on",
         "section-what-is-not-promised",
+        "section-who-decided",
         "section-where-it-is-recorded",
     ]
 

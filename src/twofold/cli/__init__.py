@@ -8,7 +8,21 @@ import warnings
 import typer
 
 from twofold import __version__
-from twofold.cli import audit, check, coordinate, demo, errors, join, keys, ledger, plan, recommend, rounds, simulate
+from twofold.cli import (
+    audit,
+    card,
+    check,
+    coordinate,
+    demo,
+    errors,
+    join,
+    keys,
+    ledger,
+    plan,
+    recommend,
+    rounds,
+    simulate,
+)
 from twofold.cli.render import all_verbs
 from twofold.errors import TwofoldError
 
@@ -44,6 +58,7 @@ app.command("join")(join.join)
 app.command("recommend")(recommend.recommend)
 app.command("simulate")(simulate.simulate)
 app.add_typer(ledger.app, name="ledger")
+app.add_typer(card.app, name="card")
 app.command("audit")(audit.audit)
 app.command("errors")(errors.errors)
 all_verbs(app)

@@ -13,12 +13,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from twofold.errors import DataError, LedgerBroken, Set
+from twofold.cli.card import Format, card_text, refuse_ledger, write_card
+from twofold.errors import LedgerBroken
 from twofold.privacy.budget import ApproxDP, PureDP
 from twofold.privacy.card import card_from_ledger
 from twofold.privacy.ledger import Entry, Ledger, LedgerState, cost_text
 from twofold.privacy.unit import Unit
-from twofold.report.card import to_html, to_markdown
 
 __all__ = ["app"]
 
@@ -35,14 +35,6 @@ class Holder(StrEnum):
 
     person = "person"
     visit = "visit"
-
-
-class Format(StrEnum):
-    """How a card is written."""
-
-    markdown = "markdown"
-    html = "html"
-    json = "json"
 
 
 @app.command()
@@ -114,24 +106,10 @@ def card(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="A file; standard output by default.")] = None,
     json: Json = False,
 ) -> None:
-    """Print the privacy card of a release, made from the ledger alone."""
+    """Print the privacy card of a release, not signed. `twofold card show` adds the site's words and a signature."""
     ledger = Ledger(path)
-    if output is not None and ledger.owns(output):
-        raise DataError(
-            "that file belongs to the ledger.", found=output.name, fix=Set("output", "card.html"), parameter="output"
-        )
-    made = card_from_ledger(ledger, record=record)
-    writers = {Format.markdown: to_markdown, Format.html: to_html, Format.json: type(made).to_json}
-    content = writers[Format.json if json else form](made)
-    if output is None:
-        typer.echo(content, nl=False)
-        return
-    try:
-        output.write_text(content, encoding="utf-8")
-    except OSError as error:
-        raise DataError(
-            "the card could not be written.", found=f"{output.name}: {error.strerror}", parameter="output"
-        ) from None
+    refuse_ledger(output, ledger)
+    write_card(card_text(card_from_ledger(ledger, record=record), Format.json if json else form), output)
 
 
 def _ceiling(epsilon: str, delta: str) -> PureDP | ApproxDP:

@@ -42,6 +42,7 @@ __all__ = [
     "guarantee_from_dict",
     "positive",
     "read_delta",
+    "weak_promise",
 ]
 
 _ALMOST_ONE = 1 - Fraction(1, 2**64)
@@ -399,3 +400,36 @@ def best_guess(epsilon: float, delta: float = 0.0) -> float:
             "these numbers imply no guess.", expected="epsilon >= 0 and delta in [0, 1]", parameter="epsilon"
         )
     return 1.0 - (1.0 - delta) * math.exp(-epsilon) / (1.0 + math.exp(-epsilon))
+
+
+#: Above this ε the best guess is right all but twice in a thousand million times: hardly a limit.
+WEAK_EPSILON = 20
+
+
+def weak_promise(epsilon: Number, delta: Number, n_users: int | None) -> tuple[str, ...]:
+    """Say in plain sentences why a promise is weak; nothing if it is not.
+
+    Parameters
+    ----------
+    epsilon, delta : number
+        What is promised; ε may be infinite.
+    n_users : int, optional
+        Promised number of people; without it, δ is not judged.
+
+    Privacy
+    -------
+    (ε, δ)-DP with δ above 1/n allows publishing the full record of one person chosen at random.
+
+    Examples
+    --------
+    >>> weak_promise(1, "1e-6", 900), len(weak_promise(25, "1/100", 900))
+    ((), 2)
+    """
+    weak = []
+    if epsilon == math.inf or exact(epsilon) > WEAK_EPSILON:
+        weak.append(f"ε is above {WEAK_EPSILON}: it hardly limits what can be learned about one person.")
+    if n_users is not None and exact(delta) * n_users > 1:
+        weak.append(
+            f"δ is above one in the {n_users:,} promised people: revealing somebody completely would be within it."
+        )
+    return tuple(weak)
