@@ -263,7 +263,9 @@ def card_of(state: LedgerState, entry: Entry, *, statement: Statement, audit: Au
         bytes=entry.size,
         digest=entry.digest,
         protects=protects(unit) if private else "nobody",
-        against=str(about.get("against", against(parties(events)))) if private else "nobody",
+        against=str(about.get("against", against(parties(events), _whole(about.get("colluders")))))
+        if private
+        else "nobody",
         parties=parties(events),
         unit=unit.as_dict(),
         adjacency=unit.adjacency,
@@ -290,7 +292,7 @@ def card_of(state: LedgerState, entry: Entry, *, statement: Statement, audit: Au
         ledger_records=state.length,
         statement=statement,
         audit=audit,
-        **_accounting(guarantee, events, releases, numbers or {}, unit),
+        **_accounting(guarantee if private else NotPrivate(reason=""), events, releases, numbers or {}, unit),
         **_trust(about, events, alone, private=private),
     )
 
@@ -440,19 +442,27 @@ _AGAINST = (
 )
 
 
-def against(parties: int = 1) -> str:
+def against(parties: int = 1, colluders: int | None = None) -> str:
     """Say against whom the guarantee holds, and in a secure sum under which condition.
 
     Examples
     --------
     >>> against(205).split(", ")[-1][:39], against() in against(205)
     ('as long as at least 205 entities in the', True)
+    >>> against(182, 1).split(", ")[-1][:55]
+    'as long as at most 1 works with the server and at least'
     """
     if parties == 1:
         return _AGAINST
+    few = (
+        ""
+        if colluders is None
+        else f"at most {colluders:,} {'works' if colluders == 1 else 'work'} with the server and "
+    )
+    others = "entities" if colluders is None else "others"
     return (
-        f"{_AGAINST}, as long as at least {parties} entities in the sum draw their share of the noise as agreed and "
-        "keep it secret; the masks hold as long as X25519 does"
+        f"{_AGAINST}, as long as {few}at least {parties:,} {others} in the sum draw their share of the noise as agreed "
+        "and keep it secret; the masks hold as long as X25519 does"
     )
 
 

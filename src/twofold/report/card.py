@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Final
 
+from twofold.privacy.budget import exact
 from twofold.privacy.card import Card, percent, rounded_up
 from twofold.privacy.signed_card import SignedCard
 from twofold.privacy.trust import NOT_RECORDED
@@ -106,7 +106,8 @@ def _left(card: Card) -> Section:
         ("Against", card.against),
         ("Curator", site.said("curator") + kind),
         ("Intended use", site.said("use")),
-        ("Region; sector", f"{site.said('region')}; {site.said('sector')}"),
+        ("Region", site.said("region")),
+        ("Sector", site.said("sector")),
     )
     return Section("What left, and whom it protects", (Facts(rows=rows),))
 
@@ -129,12 +130,13 @@ def _guarantee(card: Card) -> Section:
 def _account(card: Card) -> tuple[tuple[str, str], ...]:
     noise = ""
     if card.rho is not None:
-        noise = f"; the noise has ρ = {rounded_up(Fraction(card.rho))} of zero-concentrated differential privacy"
+        noise = f"; the noise has ρ = {rounded_up(exact(card.rho))} of zero-concentrated differential privacy"
     return (
         ("Variant", f"{card.variant}{noise}"),
         ("Composition", card.composition),
         ("Budget", f"spent {card.spent} of {card.ceiling}; renews: {card.renews}"),
-        ("Releases; data", f"{card.release_type}; {card.data_source}"),
+        ("Releases", card.release_type),
+        ("Data", card.data_source),
     )
 
 
@@ -200,8 +202,8 @@ def _decided(card: Card) -> Section:
     rows = (
         ("Why this ε", site.said("why_epsilon")),
         ("Decided by", site.said("decided_by")),
-        ("Impact assessment", site.said("dpia")),
-        ("Protection officer", f"{site.said('officer')}; advice: {site.said('advice')}"),
+        ("DPIA", site.said("dpia")),
+        ("DP officer", f"{site.said('officer')}; advice: {site.said('advice')}"),
     )
     return Section("Who decided", (Facts(rows=rows),))
 
@@ -213,7 +215,7 @@ def _record(card: Card, signed: SignedCard | None) -> Section:
         ("Ledger head", card.ledger_head),
         ("Release SHA-256", card.digest),
         ("Plan SHA-256", card.plan),
-        ("Version of the data", card.version),
+        ("Data version", card.version),
         ("Signed", "not signed: a draft" if signed is None else _signer(signed)),
     )
     command = "twofold ledger verify LEDGER --head RECORD-HASH"

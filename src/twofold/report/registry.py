@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from fractions import Fraction
 from typing import Any, Final
 
 from twofold.errors import DataError, NotForRealUse, Set
+from twofold.privacy.budget import exact
 from twofold.privacy.card import Card, rounded_up
 from twofold.privacy.statement import CURATOR_TYPES
 
@@ -122,7 +122,7 @@ def _loss(card: Card) -> dict[str, Any]:
     number = {"number_of_privacy_units": people} if type(people) is int else {}
     others = "; ".join(f"{one.meaning}: {one.cost}" for one in card.figures)
     weak = "".join(f" Weak: {text}" for text in card.weak)
-    noise = "" if card.rho is None else f" The noise is ρ = {rounded_up(Fraction(card.rho))} zero-concentrated DP."
+    noise = "" if card.rho is None else f" The noise is ρ = {rounded_up(exact(card.rho))} zero-concentrated DP."
     promised = " The number of units is the promised one, never counted." if number else ""
     return {
         "privacy_unit": f"{_capital(card.unit['holder'])}-level",
