@@ -197,5 +197,5 @@ def test_an_edited_card_is_not_exported(card, tmp_path):
 
 def test_keys_that_cannot_sign_are_refused(tmp_path, monkeypatch):
     """Keys of a secure sum alone, as older versions made them."""
-    monkeypatch.setattr("twofold.identity.keystore.KeyStore", lambda path: object())
+    monkeypatch.setattr("twofold.identity.keystore.KeyStore", lambda _path: object())
     fails(DataError, "keys", "show", book(tmp_path), "--keys", tmp_path / "old.keys", found="old.keys")

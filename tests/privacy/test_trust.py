@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from pathlib import Path
 
 import pytest
 
@@ -76,3 +77,15 @@ def test_unknown_limits_are_not_invented():
 def test_a_weak_promise_is_marked_from_its_numbers(epsilon, delta, users, marks):
     """Audit L4: δ = 0.9 passed without a word."""
     assert len(weak_promise(epsilon, delta, users)) == marks
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        trust_paragraph(),
+        trust_paragraph(sharing="peers", entities=20, honest=16, colluders=1, alone="4.54"),
+    ],
+)
+def test_the_promise_page_says_what_the_card_says(said):
+    page = (Path(__file__).parents[2] / "docs" / "explanation" / "promise.md").read_text(encoding="utf-8")
+    assert said in " ".join(page.split())
