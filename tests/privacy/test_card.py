@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from scipy import stats
 
-from twofold.errors import PrivacyError
+from tests.refused import refused
+from twofold.errors import LedgerBroken, PrivacyError
 from twofold.privacy.budget import ApproxDP, NotPrivate, PureDP
 from twofold.privacy.card import Card, alone_cost, card_from_ledger, percent
 from twofold.privacy.events import (
@@ -438,3 +439,17 @@ def test_several_releases_are_many(tmp_path):
     event = DiscreteLaplaceEvent(unit=Unit.person(), sensitivity=1, scale=2, coordinates=1)
     ledger.release(plan=digest(b"2"), data=DATA, events=[event], unit=Unit.person(), draw=lambda: b"more")
     assert rows(card_from_ledger(ledger))["Releases"].startswith("many releases: 2")
+
+
+@pytest.mark.parametrize(
+    "numbers", [{"n_users": 900}, {**NUMBERS, "n_prototypes": 0}, {**NUMBERS, "bound": "x"}, [1, 2], "text", 7]
+)
+def test_a_record_with_impossible_facts_is_refused(tmp_path, numbers):
+    """Audit L1: foreign exceptions from ledger files."""
+    with refused(LedgerBroken, "about", found="record 1"):
+        card_from_ledger(make(tmp_path, public_numbers=numbers))
+
+
+def test_limits_of_a_sum_are_shown_where_they_are_recorded(tmp_path):
+    made = share(tmp_path, n_users=40, bound=5, max_items=4)
+    assert "at most 4 items" in made.preprocessing

@@ -12,9 +12,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, cast, get_args
+from typing import Any, ClassVar, get_args
 
-from twofold.errors import BadCard, BadPrivacyParameter, PrivacyError, TwofoldError
+from twofold.errors import BadCard, BadPrivacyParameter, LedgerBroken, PrivacyError, TwofoldError
 from twofold.privacy import trust
 from twofold.privacy.accountant import price
 from twofold.privacy.budget import (
@@ -242,7 +242,27 @@ def _chosen(state: LedgerState, record: int | None) -> Entry:
 
 
 def card_of(state: LedgerState, entry: Entry, *, statement: Statement, audit: AuditResult | None) -> Card:
-    """Make the card of an entry of an account."""
+    """Make the card of an entry of an account.
+
+    Raises
+    ------
+    LedgerBroken
+        The record holds something that no card can say.
+    """
+    try:
+        return _card(state, entry, statement, audit)
+    except TwofoldError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
+        raise LedgerBroken(
+            "the record of this release does not hold what a card says.",
+            found=f"record {entry.number}",
+            expected="public facts as twofold records them",
+            parameter="about",
+        ) from None
+
+
+def _card(state: LedgerState, entry: Entry, statement: Statement, audit: AuditResult | None) -> Card:
     asked, unit = entry.request, Unit.from_dict(entry.request["unit"])
     about = dict(asked["about"])
     events = [event_from_dict(event) for event in asked["events"]]
@@ -292,7 +312,7 @@ def card_of(state: LedgerState, entry: Entry, *, statement: Statement, audit: Au
         ledger_records=state.length,
         statement=statement,
         audit=audit,
-        **_accounting(guarantee if private else NotPrivate(reason=""), events, releases, numbers or {}, unit),
+        **_accounting(guarantee if private else NotPrivate(reason=""), events, releases, numbers or about, unit),
         **_trust(about, events, alone, private=private),
     )
 
@@ -331,7 +351,7 @@ def _rho(events: list[Event]) -> Fraction | None:
 
 def _trust(about: Mapping[str, Any], events: list[Event], alone: Figure | None, *, private: bool) -> dict[str, Any]:
     honest = parties(events)
-    sharing = cast("trust.Sharing", about.get("sharing", "plain" if honest == 1 else "peers"))
+    sharing: trust.Sharing = "plain" if honest == 1 else "operators" if about.get("sharing") == "operators" else "peers"
     sums = {name: _whole(about.get(name)) if honest > 1 else None for name in ("entities", "survivors", "colluders")}
     model, noise_by = trust.deployment(sharing)
     larger = (
