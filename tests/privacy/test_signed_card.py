@@ -106,6 +106,12 @@ def test_a_card_signed_again_by_another_key_is_another_signer(signed):
         lambda card: card.update(card=3),
         lambda card: card.update(sharing="magic"),
         lambda card: card.update(unit={}),
+        lambda card: card["unit"].update(entities="2"),
+        lambda card: card.update(signal={"low": 1.0}),
+        lambda card: card.update(noise=0.0),
+        lambda card: card.update(dataset="\x1b[2J"),
+        lambda card: card.update(what_left="\u202eturned"),
+        lambda card: card.update(trust="x" * 5000),
         lambda card: card.update(bytes="37"),
         lambda card: card["statement"].update(curator="x" * 1000),
         lambda card: card["statement"].update(curator="two\nlines"),
@@ -215,3 +221,8 @@ def test_a_card_is_read_from_its_own_record_only(signed):
     assert Card.from_dict(signed.card.as_dict()) == signed.card
     with refused(BadCard, "card"):
         Card.from_dict({})
+
+
+def test_what_could_not_be_read_back_is_not_signed(tmp_path):
+    with refused(BadCard, "card"):
+        sign_card(card_from_ledger(make(tmp_path, dataset="two\nlines")), KEY)

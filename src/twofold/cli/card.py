@@ -67,10 +67,7 @@ def show(
 
     What the site does not say is printed as "not stated".
 
-    Examples
-    --------
-      twofold card show st-anna.ledger
-      twofold card show st-anna.ledger --keys st-anna.keys --site site.toml --audit audit.json -o card.html
+    Example: twofold card show st-anna.ledger --keys st-anna.keys --site site.toml -o card.html
     """
     said = (Statement() if site is None else read_statement(site)).with_(
         curator=curator,
@@ -106,9 +103,7 @@ def verify(
 
     Without --key, compare the printed fingerprint with the institution's. Exit code 2 if anything does not fit.
 
-    Examples
-    --------
-      twofold card verify card.html --key st-anna.pub
+    Example: twofold card verify card.html --key st-anna.pub
     """
     found = read_card_file(file)
     signed = found.signed
@@ -144,9 +139,7 @@ def export(
 
     The card must state curator, curator type, use and region.
 
-    Examples
-    --------
-      twofold card export card.json --registry --author "A. Officer" -o visits_2020.yaml
+    Example: twofold card export card.json --registry --author "A. Officer" -o visits_2020.yaml
     """
     if not registry:
         raise DataError("say which form to write.", fix=Set("registry", True), parameter="registry")

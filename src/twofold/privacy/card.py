@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, get_args
@@ -53,6 +53,8 @@ __all__ = [
 Priced = PureDP | ApproxDP | NotPrivate
 #: Beginning of the figure for a secure sum that was broken.
 ALONE = "this message alone"
+#: Most characters of one text on a card that is read.
+_LONGEST = 4_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,17 +177,29 @@ class Card:
 
     @property
     def is_sane(self) -> bool:
-        """Whether the figures are possible ones, and follow from each other."""
+        """Whether the figures are possible and follow from each other, and every text can be shown safely."""
         return (
             any(one.headline for one in self.figures)
             and all(one.guess == best_guess(one.epsilon, one.delta) for one in self.figures)
             and self.sharing in get_args(trust.Sharing)
-            and self.unit.get("holder") in ("person", "visit")
+            and Unit.from_dict(self.unit).as_dict() == self.unit
+            and (self.signal is None or set(self.signal) == {"low", "high"})
+            and (self.noise is None or self.noise > 0)
+            and all(len(text) <= _LONGEST and text.isprintable() for text in _texts(asdict(self)))
         )
 
     def to_json(self) -> str:
         """Give indented JSON, keys in the order of the page."""
         return json.dumps(self.as_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _texts(value: object) -> Iterator[str]:
+    """All texts in plain JSON."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list | tuple):
+        for one in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(one)
 
 
 def card_from_ledger(

@@ -103,7 +103,13 @@ def sign_card(card: Card, key: SigningKey, *, at: str | None = None) -> SignedCa
         The entity's.
     at : str, optional
         Time in UTC, such as 2027-01-15T12:00:00Z; now by default.
+
+    Raises
+    ------
+    BadCard
+        A text on it, such as the name of the data set, has characters that cannot be shown; nothing was signed.
     """
+    Card.from_dict(card.as_dict())  # what cannot be read back is not signed
     written, software = at or now(), f"twofold {__version__}"
     content = _content(card, key.public.hex(), written, software)
     signature = key.sign(Purpose.CARD, canonical_json(content).encode())
