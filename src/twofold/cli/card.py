@@ -116,6 +116,8 @@ def verify(
         return
     typer.echo(f"sound: {found.form} card of {signed.card.dataset}, release of {signed.card.at}")
     typer.echo(f"  {headline(signed.card)}")
+    for text in signed.card.weak:
+        typer.echo(f"  WEAK: {text}")
     for figure in signed.card.figures:
         typer.echo(f"  {figure.cost}: {figure.meaning}")
     typer.echo(f"  signed {signed.at} by the key with fingerprint {signed.fingerprint}")
