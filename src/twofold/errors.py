@@ -11,7 +11,7 @@
     │                    NotApproved · LogBroken
     ├── NumericError     BadShape · BadNumber · BadParameter
     ├── ProtocolError    BadPlan · PlanMismatch · BadMessage · ConflictingMessage · TooFewMessages · FactorsChanged
-    │                    BadModel
+    │                    BadModel · BadCard
     ├── TransportError   NotReady · RoundClosed
     └── NotFitted
 
@@ -27,6 +27,7 @@ from typing import Any, Final, TypeVar
 
 __all__ = [
     "BadBound",
+    "BadCard",
     "BadIdentifier",
     "BadMessage",
     "BadModel",
@@ -385,6 +386,10 @@ class TooFewMessages(ProtocolError):
 
 class FactorsChanged(ProtocolError):
     """The shared item factors are not what arrived."""
+
+
+class BadCard(ProtocolError, ValueError):
+    """A privacy card that is not what its signer signed."""
 
 
 class BadModel(ProtocolError, ValueError):

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
+from twofold import __version__
 from twofold.cli import audit as module
 from twofold.privacy.audit.suite import Finding, Report
+from twofold.privacy.site_words import read_audit
 
 SOUND = Finding(mechanism="m", method="x", claimed_epsilon=1.0, claimed_delta=0.0, lower_bound=0.9)
 ROW = {"mechanism": "m", "adjacency": "replace", "claimed": 2.0, "found": 2.0, "tight": True}
@@ -65,3 +68,19 @@ def test_a_failure_is_loud(run, change, verdict):
 
 def test_no_progress_bar_outside_a_terminal(run):
     assert run([SOUND], "--json").stderr == ""
+
+
+def test_the_result_is_written_for_a_card(run, tmp_path):
+    broken = Finding(
+        mechanism="b", method="x", claimed_epsilon=1.0, claimed_delta=0.0, lower_bound=math.inf, broken=True
+    )
+    assert run([SOUND, broken], "--output", str(tmp_path / "audit.json")).exit_code == 0
+    found = read_audit(tmp_path / "audit.json")
+    assert (found.passed, found.sound, found.broken) == (True, 1, 1)
+    assert found.software == f"twofold {__version__}"
+
+
+def test_a_failed_audit_is_written_too(run, tmp_path):
+    wrong = Finding(mechanism="m", method="x", claimed_epsilon=1.0, claimed_delta=0.0, lower_bound=1.2)
+    assert run([wrong], "-o", str(tmp_path / "audit.json")).exit_code == 1
+    assert not read_audit(tmp_path / "audit.json").passed

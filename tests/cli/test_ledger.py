@@ -11,11 +11,13 @@ from typer.testing import CliRunner
 from tests.refused import check_refusal, refused
 from twofold.cli.ledger import app
 from twofold.errors import BadPrivacyParameter, DataError, LedgerBroken
+from twofold.identity.keys import Secrets
 from twofold.privacy.budget import PureDP
 from twofold.privacy.events import DiscreteLaplaceEvent
 from twofold.privacy.ledger import Ledger, digest
 from twofold.privacy.mechanisms import DiscreteLaplace
 from twofold.privacy.unit import Unit
+from twofold.secure_sum.keys import Keys
 from twofold.storage.signing import SigningKey
 
 DATA = digest(b"raw")
@@ -155,7 +157,7 @@ def test_what_cannot_be_drawn_costs_nothing(tmp_path):
 def public(tmp_path: Path) -> Path:
     """The public part of the entity's keys."""
     path = tmp_path / "st-anna.pub"
-    path.write_text(json.dumps({"schema": "twofold.keys/2", "name": "st-anna", "sign": KEY.public.hex()}))
+    Secrets(name="st-anna", sign=KEY, sum=Keys.new()).identity.write(path)
     return path
 
 

@@ -186,7 +186,7 @@ def test_weak_promises_are_told_with_their_reasons(epsilon, delta, n_users, reas
 
 
 def test_a_weak_promise_of_bad_numbers_is_refused():
-    for bad in ((0, 0, 1), (1, 1, 1), (1, 0, 0), (1, 0, True), (math.inf, 0, 1)):
+    for bad in ((0, 0, 1), (1, 1, 1), (1, 0, 0), (1, 0, True), (math.nan, 0, 1)):
         with pytest.raises(BadPrivacyParameter):
             weak_promise(*bad)
 

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from scipy import stats
 
-from twofold.errors import PrivacyError
+from tests.refused import refused
+from twofold.errors import LedgerBroken, PrivacyError
 from twofold.privacy.budget import ApproxDP, NotPrivate, PureDP
 from twofold.privacy.card import Card, alone_cost, card_from_ledger, percent
 from twofold.privacy.events import (
@@ -23,6 +24,7 @@ from twofold.privacy.events import (
     NonPrivateEvent,
 )
 from twofold.privacy.ledger import Ledger, digest
+from twofold.privacy.site_words import AuditResult, SiteWords
 from twofold.privacy.unit import Unit
 from twofold.release.bilinear.mechanism import Bilinear
 from twofold.release.contract import ReleaseParameters
@@ -205,6 +207,7 @@ def test_the_page_has_every_section_once(card):
         "section-2-what-could-weaken-it",
         "section-3-what-it-rests-on",
         "section-what-is-not-promised",
+        "section-who-decided",
         "section-where-it-is-recorded",
     ]
 
@@ -332,3 +335,121 @@ def test_a_person_in_several_entities_of_one_sum(tmp_path, entities):
 def _exact_delta(distance: float, epsilon: float) -> float:
     inside, outside = distance / 2 - epsilon / distance, -distance / 2 - epsilon / distance
     return float(stats.norm.cdf(inside) - math.exp(epsilon + stats.norm.logcdf(outside)))
+
+
+def rows(card: Card) -> dict[str, str]:
+    """All rows of facts on the page."""
+    blocks = [block for section in card_page(card).sections for block in section.blocks]
+    return {name: text for block in blocks if isinstance(block, Facts) for name, text in block.rows}
+
+
+def test_every_row_that_an_officer_or_a_registry_asks_for(card):
+    assert set(rows(card)) >= {
+        *("Curator", "Intended use", "Region", "Sector"),
+        *("Variant", "Composition", "Budget", "Releases", "Data"),
+        *("Preprocessing", "Tuning", "Post-processing", "Timing", "Attack tests", "Software", "Randomness"),
+        *("Model", "Access", "Collection", "Neighbours", "Shown without noise"),
+        *("Why this ε", "Decided by", "DPIA", "DP officer"),
+        *("Record", "Record hash", "Ledger head", "Release SHA-256", "Plan SHA-256", "Data version", "Signed"),
+    }
+
+
+def test_what_the_site_does_not_say_is_not_stated(card):
+    said = rows(card)
+    for name in ("Curator", "Intended use", "Region", "Sector", "Why this ε", "Decided by", "DPIA"):
+        assert said[name] == "not stated"
+    assert "not run here" in said["Attack tests"]
+    assert "not signed" in said["Signed"]
+
+
+def test_the_site_s_words_are_on_the_card(tmp_path):
+    site = SiteWords(curator="St. Anna", curator_type="Nonprofit", use="tests", dpia="DPIA-14", tuning="on open data")
+    ran = AuditResult(at="2026-05-03T10:00:00Z", software="twofold 1", passed=True, sound=9, broken=4)
+    said = rows(card_from_ledger(make(tmp_path), statement=site, audit=ran))
+    assert (said["Curator"], said["Intended use"], said["DPIA"]) == ("St. Anna (Nonprofit)", "tests", "DPIA-14")
+    assert "on open data" in said["Tuning"]
+    assert "passed on 2026-05-03" in said["Attack tests"]
+
+
+def test_the_variant_and_rho_are_named(tmp_path, card):
+    assert card.rho is None
+    assert "pure" in rows(card)["Variant"]
+    (tmp_path / "g").mkdir()
+    gauss = DiscreteGaussianEvent(unit=Unit.person(), sensitivity_squared=1, variance=50, coordinates=9)
+    made = card_from_ledger(make(tmp_path / "g", [gauss], cost=ApproxDP(epsilon=1, delta=1e-6)))
+    assert made.rho == pytest.approx(0.01)
+    assert "approximate" in rows(made)["Variant"]
+    assert "ρ = 0.01 " in rows(made)["Variant"]
+
+
+def test_a_simulation_has_no_variant(tmp_path):
+    made = card_from_ledger(make(tmp_path, simulation=True))
+    assert made.variant == "none"
+    assert made.weak == ()
+
+
+def share(tmp_path: Path, **about: Any) -> Card:
+    public = ReleaseParameters(n_items=12, n_users=40, max_items=4, bound=5, epsilon=1, delta=1e-6, honest=17)
+    event = Bilinear(kind="gram").spec(public).event
+    return card_from_ledger(make(tmp_path, [event], cost=ApproxDP(epsilon=1, delta=1e-6), **about))
+
+
+def test_a_secure_sum_says_how_many_may_collude(tmp_path):
+    """Audit H1: `colluders` stood neither on the card nor anywhere else."""
+    made = share(tmp_path, entities=20, survivors=18, colluders=1)
+    assert (made.entities, made.survivors, made.colluders, made.parties) == (20, 18, 1, 17)
+    assert rows(made)["Secure sum"] == "entities: 20, survivors: 18, colluders: 1, honest: 17"
+    assert "at most 1 works with the server and at least 17 others" in made.against
+    for text in (to_markdown(made), to_html(made)):
+        assert "colluders: 1" in text
+        assert "20 names are 20 institutions" in text
+
+
+@pytest.mark.parametrize("colluders", [None, "1", -1, True, 1.5])
+def test_an_older_ledger_records_no_colluders(tmp_path, colluders):
+    made = share(tmp_path, **({} if colluders is None else {"colluders": colluders}))
+    assert made.colluders is None
+    assert "colluders: not recorded" in rows(made)["Secure sum"]
+    assert "colluders: not recorded" in made.trust
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "marks"), [(25, 0.01, 2), (25, 1e-6, 1), (2, 0.01, 1), (2, 1e-6, 0)])
+def test_a_weak_promise_is_marked_first(tmp_path, epsilon, delta, marks):
+    """Audit L4: ε above 20 and δ above one in the number of people."""
+    gauss = DiscreteGaussianEvent(unit=Unit.person(), sensitivity_squared=1, variance=18, coordinates=9)
+    ledger = Ledger.create(
+        tmp_path / "w.ledger", dataset="v", ceiling=ApproxDP(epsilon=30, delta=0.2), unit=Unit.person()
+    )
+    asked = {"plan": digest(b"plan"), "data": DATA, "events": [gauss], "unit": Unit.person()}
+    cost = ApproxDP(epsilon=epsilon, delta=delta)
+    ledger.release(**asked, cost=cost, about={"public_numbers": NUMBERS}, draw=lambda: b"x")
+    made = card_from_ledger(ledger)
+    assert len(made.weak) == marks
+    assert to_markdown(made).partition("##")[0].count("WEAK") == marks
+    assert to_html(made).partition("<section")[0].count("WEAK") == marks
+
+
+def test_the_limits_are_the_plan_s(card):
+    assert "at most 66 items" in rows(card)["Preprocessing"]
+
+
+def test_several_releases_are_many(tmp_path):
+    ledger = make(tmp_path)
+    assert rows(card_from_ledger(ledger))["Releases"].startswith("one release")
+    event = DiscreteLaplaceEvent(unit=Unit.person(), sensitivity=1, scale=2, coordinates=1)
+    ledger.release(plan=digest(b"2"), data=DATA, events=[event], unit=Unit.person(), draw=lambda: b"more")
+    assert rows(card_from_ledger(ledger))["Releases"].startswith("many releases: 2")
+
+
+@pytest.mark.parametrize(
+    "numbers", [{"n_users": 900}, {**NUMBERS, "n_prototypes": 0}, {**NUMBERS, "bound": "x"}, [1, 2], "text", 7]
+)
+def test_a_record_with_impossible_facts_is_refused(tmp_path, numbers):
+    """Audit L1: foreign exceptions from ledger files."""
+    with refused(LedgerBroken, "about", found="record 1"):
+        card_from_ledger(make(tmp_path, public_numbers=numbers))
+
+
+def test_limits_of_a_sum_are_shown_where_they_are_recorded(tmp_path):
+    made = share(tmp_path, n_users=40, bound=5, max_items=4)
+    assert "at most 4 items" in made.preprocessing

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from twofold.errors import BadPrivacyParameter
 from twofold.privacy.budget import best_guess
-from twofold.privacy.card import brief, describe, percent, spread
+from twofold.privacy.card import brief, percent
+from twofold.privacy.event_words import describe, spread
 from twofold.privacy.events import DiscreteGaussianShareEvent, DiscreteLaplaceEvent, ParallelEvent, SelectionEvent
 from twofold.privacy.ledger import Cost
 from twofold.privacy.unit import Unit

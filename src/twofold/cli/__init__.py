@@ -9,7 +9,21 @@ import typer
 
 from twofold import __version__
 from twofold.cli import approve as approving
-from twofold.cli import audit, check, coordinate, demo, errors, join, keys, ledger, plan, recommend, rounds, simulate
+from twofold.cli import (
+    audit,
+    card,
+    check,
+    coordinate,
+    demo,
+    errors,
+    join,
+    keys,
+    ledger,
+    plan,
+    recommend,
+    rounds,
+    simulate,
+)
 from twofold.cli import log as security_log
 from twofold.cli import policy as site_policy
 from twofold.cli.render import all_verbs
@@ -50,6 +64,7 @@ app.add_typer(ledger.app, name="ledger")
 app.add_typer(site_policy.app, name="policy")
 app.command("approve")(approving.approve)
 app.add_typer(security_log.app, name="log")
+app.add_typer(card.app, name="card")
 app.command("audit")(audit.audit)
 app.command("errors")(errors.errors)
 all_verbs(app)

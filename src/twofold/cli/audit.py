@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json as json_module
+import math
 from itertools import count
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from twofold import __version__
 from twofold.cli.options import phases
 from twofold.privacy.audit.suite import Finding, Report, run_audit, steps
+from twofold.privacy.ledger.writer import now
 from twofold.release.audit import prototype_subjects
+from twofold.storage.files import write_whole
 
 __all__ = ["audit"]
 
@@ -19,6 +25,7 @@ __all__ = ["audit"]
 def audit(
     json: bool = typer.Option(False, "--json", help="Print one JSON record and nothing else."),
     seed: int | None = typer.Option(None, "--seed", help="Repeat the same attempts; fresh randomness by default."),
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Also write it as JSON, for a card.")] = None,
 ) -> None:
     """Try to falsify every mechanism, alone and end to end, and check that broken ones are caught.
 
@@ -29,12 +36,22 @@ def audit(
     done, total = count(), len(steps(more))
     with phases(keep=False) as tell:
         report = run_audit(more=more, rng=seed, announce=lambda name: tell(name, next(done), total))
+    if output is not None:
+        write_whole(output, json_module.dumps(_dated(report), indent=2, allow_nan=False).encode())
     if json:
         typer.echo(json_module.dumps(report.as_dict(), indent=2))
     else:
         _show(report)
     if not report.passed:
         raise typer.Exit(1)
+
+
+def _dated(report: Report) -> dict[str, Any]:
+    """The result with what a card says of it: when, and which software was tested."""
+    plain = report.as_dict()
+    for row in (*plain["findings"], *plain["enumeration"]):
+        row.update({name: "infinite" for name, value in row.items() if value == math.inf})
+    return {"schema": "twofold.audit/1", "at": now(), "software": f"twofold {__version__}", **plain}
 
 
 def _show(report: Report) -> None:

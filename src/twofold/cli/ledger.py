@@ -14,14 +14,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from twofold.checks import is_hash
-from twofold.errors import BadMessage, DataError, LedgerBroken, Set, TransportError
+from twofold.cli.approve import public_of
+from twofold.cli.card import Format, card_text, write_card
+from twofold.errors import BadMessage, BadPlan, DataError, LedgerBroken, Set, TransportError
 from twofold.privacy.budget import ApproxDP, PureDP
 from twofold.privacy.card import card_from_ledger
 from twofold.privacy.ledger import Entry, Ledger, LedgerState, Statement, cost_text, is_statement
 from twofold.privacy.unit import Unit
-from twofold.report.card import to_html, to_markdown
-from twofold.storage.container import parse_json
-from twofold.storage.files import read_limited, write_whole
+from twofold.storage.files import write_whole
 from twofold.storage.signing import check_public_key
 
 __all__ = ["app"]
@@ -42,14 +42,6 @@ class Holder(StrEnum):
 
     person = "person"
     visit = "visit"
-
-
-class Format(StrEnum):
-    """How a card is written."""
-
-    markdown = "markdown"
-    html = "html"
-    json = "json"
 
 
 @app.command()
@@ -143,22 +135,11 @@ def card(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="A file; standard output by default.")] = None,
     json: Json = False,
 ) -> None:
-    """Print the privacy card of a release, made from the ledger alone."""
+    """Print the privacy card of a release, not signed. `twofold card show` adds the site's words and a signature."""
     ledger = _account(path)
     if output is not None:
         _refuse_own(ledger, output, "card.html")
-    made = card_from_ledger(ledger, record=record)
-    writers = {Format.markdown: to_markdown, Format.html: to_html, Format.json: type(made).to_json}
-    content = writers[Format.json if json else form](made)
-    if output is None:
-        typer.echo(content, nl=False)
-        return
-    try:
-        output.write_text(content, encoding="utf-8")
-    except OSError as error:
-        raise DataError(
-            "the card could not be written.", found=f"{output.name}: {error.strerror}", parameter="output"
-        ) from None
+    write_card(card_text(card_from_ledger(ledger, record=record), Format.json if json else form), output)
 
 
 def _account(path: Path) -> Ledger | Statement:
@@ -173,22 +154,17 @@ def _refuse_own(ledger: Ledger | Statement, output: Path, instead: str) -> None:
 
 
 def _public_key(text: str) -> bytes:
-    """Read a public key: hexadecimal digits, or the "sign" field of a file of public keys."""
+    """Read a public key: hexadecimal digits, or a public part."""
     try:
-        if is_hash(text):
-            return check_public_key(bytes.fromhex(text))
-        sign = parse_json(read_limited(text, _KEY_FILE).decode()).get("sign")
-        if is_hash(sign):
-            return check_public_key(bytes.fromhex(str(sign)))
-    except (BadMessage, TransportError, UnicodeDecodeError, ValueError):
-        pass
-    raise DataError(
-        "{parameter} is not a public key.",
-        found=f"{Path(text).name:.80}",
-        expected="64 hexadecimal digits, or the public file that twofold keys new writes",
-        fix=Set("key", "st-anna.pub"),
-        parameter="key",
-    )
+        return check_public_key(bytes.fromhex(text)) if is_hash(text) else public_of(Path(text))[1]
+    except (BadMessage, BadPlan, TransportError):
+        raise DataError(
+            "{parameter} is not a public key.",
+            found=f"{Path(text).name:.80}",
+            expected="64 hexadecimal digits, or the public file that twofold keys new writes",
+            fix=Set("key", "st-anna.pub"),
+            parameter="key",
+        ) from None
 
 
 def _ceiling(epsilon: str, delta: str) -> PureDP | ApproxDP:

@@ -92,7 +92,7 @@ class Identity:
     @property
     def words(self) -> str:
         """The signing key as twelve words, to be compared over the phone."""
-        return fingerprint(self.name.encode() + b"\0" + self.sign)
+        return fingerprint(self.sign)
 
     @property
     def text(self) -> str:

@@ -405,15 +405,15 @@ def best_guess(epsilon: float, delta: float = 0.0) -> float:
     return 1.0 - (1.0 - delta) * math.exp(-epsilon) / (1.0 + math.exp(-epsilon))
 
 
-def weak_promise(epsilon: Number, delta: Number, n_users: int) -> tuple[str, ...]:
+def weak_promise(epsilon: Number, delta: Number, n_users: int | None) -> tuple[str, ...]:
     """Say in plain words why a promise protects hardly anybody; nothing for a promise of the usual size.
 
     Parameters
     ----------
     epsilon, delta : number
-        The promise.
-    n_users : int
-        Users that an entity promises to have: a public number, never a count.
+        The promise; ε may be infinite.
+    n_users : int, optional
+        Users that an entity promises to have: a public number, never a count. Without it, only a δ of one half is weak.
 
     Returns
     -------
@@ -434,8 +434,9 @@ def weak_promise(epsilon: Number, delta: Number, n_users: int) -> tuple[str, ...
     ε = 25 is above 20: a guess about one person may be right almost always.
     δ = 0.01 is above 1/1,000: the whole row of one person in 1,000 may come out.
     """
-    price, failure = positive(epsilon, name="epsilon"), read_delta(delta)
-    people = whole("n_users", n_users, error=BadPrivacyParameter)
+    price = math.inf if epsilon == math.inf else positive(epsilon, name="epsilon")
+    failure = read_delta(delta)
+    people = 0 if n_users is None else whole("n_users", n_users, error=BadPrivacyParameter)
     reasons = []
     if price > LARGEST_EPSILON:
         reasons.append(

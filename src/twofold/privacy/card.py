@@ -9,27 +9,31 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar, get_args
 
-from twofold.errors import PrivacyError
-from twofold.privacy.budget import ZCDP, ApproxDP, Guarantee, NotPrivate, PureDP, best_guess, guarantee_from_dict
-from twofold.privacy.events import (
-    DiscreteGaussianEvent,
-    DiscreteGaussianShareEvent,
-    DiscreteLaplaceEvent,
-    DiscreteLaplaceShareEvent,
-    Event,
-    NonPrivateEvent,
-    SelectionEvent,
-    ThresholdEvent,
-    flatten,
+from twofold.errors import BadCard, BadPrivacyParameter, LedgerBroken, PrivacyError, TwofoldError
+from twofold.privacy import trust
+from twofold.privacy.accountant import price
+from twofold.privacy.budget import (
+    ZCDP,
+    ApproxDP,
+    Guarantee,
+    NotPrivate,
+    PureDP,
+    best_guess,
+    guarantee_from_dict,
+    weak_promise,
 )
+from twofold.privacy.event_words import describe, main_noise, parties
+from twofold.privacy.events import DiscreteGaussianShareEvent, Event, SequentialEvent, flatten
 from twofold.privacy.ledger import Cost, Entry, Ledger, LedgerState, Statement, cost_of, events_of, readable
 from twofold.privacy.mechanisms.gaussian import rho_of_sum
+from twofold.privacy.site_words import AuditResult, SiteWords
 from twofold.privacy.unit import Unit
+from twofold.storage.container import canonical_json
 
 __all__ = [
     "ALONE",
@@ -39,18 +43,18 @@ __all__ = [
     "alone_cost",
     "brief",
     "card_from_ledger",
-    "describe",
+    "card_of",
     "not_promised",
-    "parties",
     "percent",
     "protects",
     "rounded_up",
-    "spread",
 ]
 
 Priced = PureDP | ApproxDP | NotPrivate
 #: Beginning of the figure for a secure sum that was broken.
 ALONE = "this message alone"
+#: Most characters of one text on a card that is read.
+_LONGEST = 4_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +64,8 @@ class Figure:
     `headline` is false if the figure answers another question than the card's first sentence: one person replaced by
     another, or a secure sum that was broken.
     """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
 
     meaning: str
     epsilon: float
@@ -71,7 +77,13 @@ class Figure:
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """The content of the page. Only public facts: no data digest, no nonce, no count of people."""
+    """The content of the page. Only public facts: no data digest, no nonce, no count of people.
+
+    All comes from the ledger but `statement`, which is the site's, and `audit`, the result of the attack tests.
+    `entities`, `survivors` and `colluders` are None without a secure sum, and in ledgers that do not record them.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
 
     dataset: str
     at: str
@@ -100,6 +112,28 @@ class Card:
     ceiling: str
     spent: str
     releases: int
+    variant: str
+    rho: float | None
+    weak: tuple[str, ...]
+    sharing: str
+    model: str
+    noise_by: str
+    entities: int | None
+    survivors: int | None
+    colluders: int | None
+    trust: str
+    composition: str
+    post_processing: str
+    preprocessing: str
+    timing: str
+    unprotected: tuple[str, ...]
+    release_type: str
+    data_source: str
+    renews: str
+    ledger_head: str
+    ledger_records: int
+    statement: SiteWords
+    audit: AuditResult | None
 
     @property
     def guess(self) -> float:
@@ -116,14 +150,65 @@ class Card:
         plain = asdict(self)
         for figure in plain["figures"]:
             figure["epsilon"] = figure["epsilon"] if math.isfinite(figure["epsilon"]) else "infinite"
-        return {"card": 1, **plain}
+        return {"card": 2, **plain}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Card:
+        """Read a record of `as_dict`; refuse anything that it would not have written."""
+        from pydantic import TypeAdapter, ValidationError  # loaded by those who read a card, not by those who make one
+
+        given = {name: value for name, value in record.items() if name != "card"}
+        try:
+            figures = [
+                {**one, "epsilon": math.inf if one["epsilon"] == "infinite" else one["epsilon"]}
+                for one in given["figures"]
+            ]
+            made = TypeAdapter(cls).validate_python({**given, "figures": figures})
+            same = canonical_json(made.as_dict()) == canonical_json(dict(record)) and made.is_sane
+        except (ValidationError, TwofoldError, ValueError, TypeError, KeyError, AttributeError, OverflowError):
+            same = False
+        if not same:
+            raise BadCard(
+                "the file does not hold a privacy card of this version.",
+                expected="a card as twofold card show wrote it",
+                parameter="card",
+            )
+        return made
+
+    @property
+    def is_sane(self) -> bool:
+        """Whether the figures are possible and follow from each other, and every text can be shown safely."""
+        return (
+            any(one.headline for one in self.figures)
+            and all(one.guess == best_guess(one.epsilon, one.delta) for one in self.figures)
+            and self.sharing in get_args(trust.Sharing)
+            and Unit.from_dict(self.unit).as_dict() == self.unit
+            and (self.signal is None or set(self.signal) == {"low", "high"})
+            and (self.noise is None or self.noise > 0)
+            and all(len(text) <= _LONGEST and text.isprintable() for text in _texts(asdict(self)))
+        )
 
     def to_json(self) -> str:
         """Give indented JSON, keys in the order of the page."""
         return json.dumps(self.as_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def card_from_ledger(ledger: Ledger | Statement, *, record: int | None = None) -> Card:
+def _texts(value: object) -> Iterator[str]:
+    """All texts in plain JSON."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list | tuple):
+        for one in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(one)
+
+
+def card_from_ledger(
+    ledger: Ledger | Statement,
+    *,
+    record: int | None = None,
+    statement: SiteWords | None = None,
+    audit: AuditResult | None = None,
+) -> Card:
     """Make the card of a release from its ledger.
 
     Parameters
@@ -132,6 +217,10 @@ def card_from_ledger(ledger: Ledger | Statement, *, record: int | None = None) -
         Read, never written.
     record : int, optional
         Number of the reserve record; the latest release by default.
+    statement : SiteWords, optional
+        The site's own words; what is missing is printed as "not stated".
+    audit : AuditResult, optional
+        Result of the attack tests; "not run here" without it.
 
     Examples
     --------
@@ -153,7 +242,7 @@ def card_from_ledger(ledger: Ledger | Statement, *, record: int | None = None) -
     state = ledger.state()
     entry = _chosen(state, record)
     with readable(entry):
-        return _card(state, entry)
+        return card_of(state, entry, statement=statement or SiteWords(), audit=audit)
 
 
 def _chosen(state: LedgerState, record: int | None) -> Entry:
@@ -168,15 +257,39 @@ def _chosen(state: LedgerState, record: int | None) -> Entry:
     return released[-1]
 
 
-def _card(state: LedgerState, entry: Entry) -> Card:
+def card_of(state: LedgerState, entry: Entry, *, statement: SiteWords, audit: AuditResult | None) -> Card:
+    """Make the card of an entry of an account.
+
+    Raises
+    ------
+    LedgerBroken
+        The record holds something that no card can say.
+    """
+    try:
+        return _card(state, entry, statement, audit)
+    except TwofoldError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
+        raise LedgerBroken(
+            "the record of this release does not hold what a card says.",
+            found=f"record {entry.number}",
+            expected="public facts as twofold records them",
+            parameter="about",
+        ) from None
+
+
+def _card(state: LedgerState, entry: Entry, statement: SiteWords, audit: AuditResult | None) -> Card:
     asked, unit = entry.request, Unit.from_dict(entry.request["unit"])
     about = dict(asked["about"])
     events = events_of(entry)
     numbers = about.get("public_numbers")
     seeded = bool(asked["seeded"])
     private = not seeded and entry.cost.epsilon != math.inf and not about.get("simulation", False)
-    figures = tuple(_figures(unit, guarantee_from_dict(asked["guarantee"]), state, events))
-    alone = any(one.meaning.startswith(ALONE) and math.isfinite(one.epsilon) for one in figures)
+    guarantee = guarantee_from_dict(asked["guarantee"])
+    figures = tuple(_figures(unit, guarantee, state, events))
+    alone = next((one for one in figures if one.meaning.startswith(ALONE)), None)
+    priced = alone is not None and math.isfinite(alone.epsilon)
+    releases = sum(one.status == "released" for one in state.entries)
     return Card(
         dataset=state.dataset,
         at=asked["at"],
@@ -186,16 +299,18 @@ def _card(state: LedgerState, entry: Entry) -> Card:
         bytes=entry.size,
         digest=entry.digest,
         protects=protects(unit) if private else "nobody",
-        against=str(about.get("against", against(parties(events)))) if private else "nobody",
+        against=str(about.get("against", against(parties(events), _whole(about.get("colluders")))))
+        if private
+        else "nobody",
         parties=parties(events),
         unit=unit.as_dict(),
         adjacency=unit.adjacency,
         figures=figures,
         mechanisms=tuple(line for event in events for line in describe(event)),
-        noise=_main_noise(events),
+        noise=main_noise(events),
         signal=_signal(numbers) if numbers else None,
         public_numbers=numbers,
-        not_promised=tuple(not_promised(unit, seeded=seeded, parties=parties(events), alone=alone, about=about)),
+        not_promised=tuple(not_promised(unit, seeded=seeded, parties=parties(events), alone=priced, about=about)),
         randomness="a seed: repeatable, NOT private" if seeded else "the operating system, not repeatable",
         software=asked["software"],
         plan=asked["plan"],
@@ -204,8 +319,88 @@ def _card(state: LedgerState, entry: Entry) -> Card:
         record_hash=entry.hash,
         ceiling="no ceiling" if state.ceiling.epsilon == math.inf else brief(state.ceiling),
         spent=brief(state.spent),
-        releases=sum(one.status == "released" for one in state.entries),
+        releases=releases,
+        weak=_weak(figures, numbers or about) if private else (),
+        renews=f"never; only a raise with a recorded reason adds room ({state.raised:,} so far)",
+        data_source=f"static: version {asked['version']} of the data, as it was when the noise was drawn",
+        release_type=_release_type(releases),
+        ledger_head=state.hash,
+        ledger_records=state.length,
+        statement=statement,
+        audit=audit,
+        **_accounting(guarantee if private else NotPrivate(reason=""), events, releases, numbers or about, unit),
+        **_trust(about, events, alone, private=private),
     )
+
+
+def _accounting(
+    guarantee: Guarantee, events: list[Event], releases: int, numbers: Mapping[str, Any], unit: Unit
+) -> dict[str, Any]:
+    rho = _rho(events)
+    count = sum(1 for event in events for _ in flatten(event))
+    limits = {"bound": numbers.get("bound"), "max_items": numbers.get("max_items")}
+    return {
+        "variant": _variant(guarantee),
+        "rho": None if rho is None else float(rho),
+        "composition": trust.composition(rho=rho is not None, events=count, releases=releases),
+        "post_processing": trust.post_processing(),
+        "preprocessing": trust.preprocessing(holder=unit.holder, **limits),
+        "timing": trust.TIMING,
+    }
+
+
+def _variant(guarantee: Guarantee) -> str:
+    if isinstance(guarantee, NotPrivate):
+        return "none"
+    pure = isinstance(guarantee, PureDP) or (isinstance(guarantee, ApproxDP) and not guarantee.delta)
+    return "pure differential privacy (ε)" if pure else "approximate differential privacy (ε, δ)"
+
+
+def _rho(events: list[Event]) -> Fraction | None:
+    """The ρ of the noise, where all of it is Gaussian."""
+    try:
+        found = price(SequentialEvent.of(*events))
+    except BadPrivacyParameter:  # Laplace and Gaussian parts: no single term
+        return None
+    return found.rho if isinstance(found, ZCDP) else None
+
+
+def _trust(about: Mapping[str, Any], events: list[Event], alone: Figure | None, *, private: bool) -> dict[str, Any]:
+    honest = parties(events)
+    sharing: trust.Sharing = "plain" if honest == 1 else "operators" if about.get("sharing") == "operators" else "peers"
+    sums = {name: _whole(about.get(name)) if honest > 1 else None for name in ("entities", "survivors", "colluders")}
+    model, noise_by = trust.deployment(sharing)
+    larger = (
+        None if alone is None else rounded_up(Fraction(alone.epsilon) if math.isfinite(alone.epsilon) else math.inf)
+    )
+    said = trust.trust_paragraph(
+        sharing=sharing, entities=sums["entities"], honest=honest, colluders=sums["colluders"], alone=larger
+    )
+    return {
+        "sharing": sharing,
+        "model": model,
+        "noise_by": noise_by,
+        "trust": said if private else "Nothing is promised, so there is nothing to rest on.",
+        "unprotected": trust.unprotected(sharing),
+        **sums,
+    }
+
+
+def _whole(value: object) -> int | None:
+    return value if type(value) is int and value >= 0 else None
+
+
+def _weak(figures: Sequence[Figure], numbers: Mapping[str, Any]) -> tuple[str, ...]:
+    """Marks of the weakest headline figure."""
+    shown = [one for one in figures if one.headline]
+    epsilon, delta = max(one.epsilon for one in shown), max(one.delta for one in shown)
+    return weak_promise(epsilon, delta, _whole(numbers.get("n_users")))
+
+
+def _release_type(releases: int) -> str:
+    if releases == 1:
+        return "one release so far; another needs a new plan or a new version of the data, and adds to the total"
+    return f"many releases: {releases:,} so far, each recorded and added to the total"
 
 
 def _figures(unit: Unit, guarantee: Guarantee, state: LedgerState, events: list[Event]) -> list[Figure]:
@@ -277,31 +472,33 @@ def _signal(numbers: Mapping[str, Any]) -> dict[str, float]:
     return {"low": most * min(share, 1.0), "high": most * math.sqrt(min(share, 1.0))}
 
 
-def _main_noise(events: list[Event]) -> float | None:
-    """Standard deviation on one number of the largest noisy part of the release."""
-    noisy = [one for event in events for one in flatten(event) if spread(one) is not None]
-    return spread(max(noisy, key=lambda one: int(getattr(one, "coordinates", 0)))) if noisy else None
-
-
 _AGAINST = (
     "the server, every other participant, and anyone who ever sees the release, no matter what else they know "
     "or how long they compute"
 )
 
 
-def against(parties: int = 1) -> str:
+def against(parties: int = 1, colluders: int | None = None) -> str:
     """Say against whom the guarantee holds, and in a secure sum under which condition.
 
     Examples
     --------
     >>> against(205).split(", ")[-1][:39], against() in against(205)
     ('as long as at least 205 entities in the', True)
+    >>> against(182, 1).split(", ")[-1][:55]
+    'as long as at most 1 works with the server and at least'
     """
     if parties == 1:
         return _AGAINST
+    few = (
+        ""
+        if colluders is None
+        else f"at most {colluders:,} {'works' if colluders == 1 else 'work'} with the server and "
+    )
+    others = "entities" if colluders is None else "others"
     return (
-        f"{_AGAINST}, as long as at least {parties} entities in the sum draw their share of the noise as agreed and "
-        "keep it secret; the masks hold as long as X25519 does"
+        f"{_AGAINST}, as long as {few}at least {parties:,} {others} in the sum draw their share of the noise as agreed "
+        "and keep it secret; the masks hold as long as X25519 does"
     )
 
 
@@ -360,70 +557,6 @@ def protects(unit: Unit) -> str:
     """
     whom = {"person": "each person, with everything recorded about them", "visit": "each single visit"}[unit.holder]
     return whom if unit.entities == 1 else f"{whom}, in up to {unit.entities} of the participating entities"
-
-
-def spread(event: Event) -> float | None:
-    """Give the standard deviation of the noise on one released number, in its own unit; None if there is none."""
-    if isinstance(event, DiscreteLaplaceEvent | DiscreteLaplaceShareEvent):
-        q = math.exp(-1 / float(event.scale))
-        return math.sqrt(2 * q) / (1 - q) * float(event.grid)
-    if isinstance(event, DiscreteGaussianEvent):
-        return math.sqrt(event.variance) * float(event.grid)
-    if isinstance(event, DiscreteGaussianShareEvent):
-        return math.sqrt(event.variance * event.parties) * float(event.grid)
-    return None
-
-
-def describe(event: Event) -> list[str]:
-    """Describe what was done, one line per single event; equal lines once, with their number.
-
-    Examples
-    --------
-    >>> event = ThresholdEvent(unit=Unit.person(), scale=10, threshold=50)
-    >>> describe(event)
-    ['A cell opens if its count plus discrete Laplace noise of scale 10 exceeds 50.']
-    """
-    lines: dict[str, int] = {}
-    for one in flatten(event):
-        text = _sentence(one)
-        lines[text] = lines.get(text, 0) + 1
-    return [text if count == 1 else f"{count} times: {text}" for text, count in lines.items()]
-
-
-def _sentence(event: Event) -> str:
-    noise = spread(event)
-    if noise is not None:
-        return _noise_sentence(event, noise)
-    if isinstance(event, SelectionEvent):
-        return f"{event.picks} of {event.candidates} candidates were picked by the exponential mechanism."
-    if isinstance(event, ThresholdEvent):
-        scale = f"{float(event.scale):g}"
-        return f"A cell opens if its count plus discrete Laplace noise of scale {scale} exceeds {event.threshold}."
-    if isinstance(event, NonPrivateEvent):
-        return f"NOT PRIVATE: {event.reason}."
-    return f"An event of kind {event.kind}."
-
-
-def _noise_sentence(event: Any, noise: float) -> str:
-    gaussian = isinstance(event, DiscreteGaussianEvent | DiscreteGaussianShareEvent)
-    reach = math.sqrt(event.sensitivity_squared) if gaussian else float(event.sensitivity)
-    name, distance = ("Gaussian", "l2") if gaussian else ("Laplace", "l1")
-    shared = f" in the sum over {event.parties} honest parties" if hasattr(event, "parties") else ""
-    return (
-        f"{event.coordinates:,} numbers with discrete {name} noise of standard deviation {noise:.4g} each{shared}; one "
-        f"{event.unit.holder} moves them by at most {reach * float(event.grid):.4g} in {distance} distance."
-    )
-
-
-def parties(events: Sequence[Event]) -> int:
-    """Give how many honest parties must add their shares before the guarantee holds; 1 if this release stands alone.
-
-    Examples
-    --------
-    >>> parties([ThresholdEvent(unit=Unit.person(), scale=10, threshold=50)])
-    1
-    """
-    return max(int(getattr(one, "parties", 1)) for event in events for one in flatten(event))
 
 
 def not_promised(

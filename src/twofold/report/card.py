@@ -1,14 +1,24 @@
-"""The privacy card as a page: the same sections in HTML, which prints on one sheet, and in Markdown."""
+"""The privacy card as a page: the same sections in HTML, which prints on two sheets, and in Markdown.
+
+A signed card carries its signed JSON inside both forms, so that one file is enough to check it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
-from twofold.privacy.card import Card, percent
+from twofold.privacy.budget import exact
+from twofold.privacy.card import Card, percent, rounded_up
+from twofold.privacy.signed_card import SignedCard
+from twofold.privacy.trust import NOT_RECORDED
 from twofold.report.page import Block, Column, Facts, Notice, Page, Paragraph, Points, Section, Table
 
-__all__ = ["Gauge", "card_page", "headline", "to_html", "to_markdown"]
+__all__ = ["FENCE", "Gauge", "card_page", "headline", "to_html", "to_markdown"]
+
+#: Begins the block with the signed JSON in Markdown; no other line of a card can be equal to it.
+FENCE: Final = "```json signed-card"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,33 +29,51 @@ class Gauge(Block):
     text: str
 
 
-def card_page(card: Card) -> Page:
+def card_page(card: Card, signed: SignedCard | None = None) -> Page:
     """Make the page of a card.
 
-    Its order: what left, the three levels of the pyramid of NIST SP 800-226, what is not promised, and where it is
-    recorded.
+    Its order: what left, the three levels of the pyramid of NIST SP 800-226, what is not promised, who decided, and
+    where it is recorded.
     """
     gauge = Gauge(guess=card.guess, text=percent(card.guess)) if card.private else None
+    more = tuple(f"WEAK: {text}" for text in card.weak)
     return Page(
         title=f"Privacy card: {card.dataset}",
-        subtitle=f"One release, {card.at.replace('T', ' ').replace('Z', ' UTC')}",
-        notice=Notice(text=headline(card), warning=not card.private, picture=gauge),
+        subtitle=f"One release, {_moment(card.at)}",
+        notice=Notice(text=headline(card), more=more, warning=not card.private, picture=gauge),
         sections=(
             _left(card),
             _guarantee(card),
             _weaken(card),
             _rests(card),
             Section("What is not promised", (Points(card.not_promised),)),
-            _record(card),
+            _decided(card),
+            _record(card, signed),
         ),
-        footer=f"Sections follow the pyramid of NIST SP 800-226. Made by {card.software} from the ledger alone.",
+        footer=f"Sections follow the pyramid of NIST SP 800-226. {_source(card)}",
         sheet=True,
+        data="" if signed is None else signed.to_json(),
     )
 
 
-def to_html(card: Card) -> str:
+def _moment(at: str) -> str:
+    return at.replace("T", " ").replace("Z", " UTC")
+
+
+def _source(card: Card) -> str:
+    return (
+        f"Made by {card.software} from the ledger; the site's own words are those under curator, use, region, sector, "
+        "tuning and who decided."
+    )
+
+
+def to_html(card: Card | SignedCard) -> str:
     """Write the card as one HTML page."""
-    return card_page(card).html()
+    return _page(card).html()
+
+
+def _page(card: Card | SignedCard) -> Page:
+    return card_page(card) if isinstance(card, Card) else card_page(card.card, card)
 
 
 def headline(card: Card) -> str:
@@ -70,10 +98,16 @@ def headline(card: Card) -> str:
 
 
 def _left(card: Card) -> Section:
+    site = card.statement
+    kind = f" ({site.curator_type})" if site.curator_type else ""
     rows = (
         ("What left", f"{card.what_left}, {card.bytes:,} bytes"),
         ("Protects", card.protects),
         ("Against", card.against),
+        ("Curator", site.said("curator") + kind),
+        ("Intended use", site.said("use")),
+        ("Region", site.said("region")),
+        ("Sector", site.said("sector")),
     )
     return Section("What left, and whom it protects", (Facts(rows=rows),))
 
@@ -89,17 +123,40 @@ def _guarantee(card: Card) -> Section:
     if not card.private:
         text = "There is no guarantee. The figures show what the ledger holds."
     columns = (Column("what is hidden", numeric=False), Column("cost"), Column("best guess"))
-    return Section("1. The guarantee", (Paragraph(text), Table(caption="", columns=columns, rows=rows, strong=(0,))))
+    table = Table(caption="", columns=columns, rows=rows, strong=(0,))
+    return Section("1. The guarantee", (Paragraph(text), table, Facts(rows=_account(card))))
+
+
+def _account(card: Card) -> tuple[tuple[str, str], ...]:
+    noise = ""
+    if card.rho is not None:
+        noise = f"; the noise has ρ = {rounded_up(exact(card.rho))} of zero-concentrated differential privacy"
+    return (
+        ("Variant", f"{card.variant}{noise}"),
+        ("Composition", card.composition),
+        ("Budget", f"spent {card.spent} of {card.ceiling}; renews: {card.renews}"),
+        ("Releases", card.release_type),
+        ("Data", card.data_source),
+    )
 
 
 def _weaken(card: Card) -> Section:
     rows = [("Noise", " ".join(card.mechanisms))]
     if card.noise and card.signal:
         rows.append(("Noise against signal", _ratio(card.noise, card.signal)))
+    tested = "not run here" if card.audit is None else card.audit.said(card.software)
     rows += [
         ("Randomness", f"{card.randomness}; noise is added to whole numbers, so no floating-point trace remains"),
         ("Parameters", "every size, bound and count comes from the public plan, none from the data"),
+        ("Preprocessing", card.preprocessing),
+        (
+            "Tuning",
+            f"none on the data for this release; how the plan's numbers were found: {card.statement.said('tuning')}",
+        ),
+        ("Post-processing", card.post_processing),
+        ("Timing", card.timing),
         ("Software", card.software),
+        ("Attack tests", f"twofold audit: {tested}"),
     ]
     return Section("2. What could weaken it", (Facts(rows=tuple(rows)),))
 
@@ -121,39 +178,65 @@ def _useful(low: float, high: float) -> str:
 
 
 def _rests(card: Card) -> Section:
-    trust = "the entity that holds the records draws the noise itself; nobody who receives the release is trusted"
-    if card.parties > 1:
-        trust = (
-            "each entity draws its share of the noise itself. The server is not trusted. "
-            f"{card.parties} entities of the sum are trusted with one thing: to draw their share and to keep it secret"
-        )
-    rows = (
-        ("Trust", trust),
-        ("Access", "the raw records, this ledger and the local models stay inside; the entity must protect them"),
+    rows = [("Model", f"{card.model}. {card.noise_by}")]
+    if card.sharing != "plain":
+        rows.append(("Secure sum", _numbers(card)))
+    rows += [
+        ("Access", "the raw records, the ledger and the local models stay inside; the entity must protect them"),
         ("Collection", "this card does not decide whether the data may be used"),
         ("Neighbours", f"{card.adjacency}; bounds per {card.unit['holder']} are enforced before the draw"),
-    )
-    return Section("3. What it rests on", (Facts(rows=rows),))
+        ("Shown without noise", "; ".join(card.unprotected)),
+    ]
+    return Section("3. What it rests on", (Paragraph(card.trust), Facts(rows=tuple(rows))))
 
 
-def _record(card: Card) -> Section:
+def _numbers(card: Card) -> str:
+    """Numbers of the secure sum as the plan has them."""
+    named = (("entities", card.entities), ("survivors", card.survivors), ("colluders", card.colluders))
+    said = [f"{name}: {NOT_RECORDED if count is None else f'{count:,}'}" for name, count in named]
+    return f"{', '.join(said)}, honest: {card.parties:,}"
+
+
+def _decided(card: Card) -> Section:
+    site = card.statement
     rows = (
-        ("Ledger", f"spent {card.spent} of {card.ceiling} over {card.releases} release(s); record {card.record}"),
+        ("Why this ε", site.said("why_epsilon")),
+        ("Decided by", site.said("decided_by")),
+        ("DPIA", site.said("dpia")),
+        ("DP officer", f"{site.said('officer')}; advice: {site.said('advice')}"),
+    )
+    return Section("Who decided", (Facts(rows=rows),))
+
+
+def _record(card: Card, signed: SignedCard | None) -> Section:
+    rows = (
+        ("Record", f"number {card.record} of {card.ledger_records} in the ledger of {card.dataset}"),
         ("Record hash", card.record_hash),
+        ("Ledger head", card.ledger_head),
         ("Release SHA-256", card.digest),
         ("Plan SHA-256", card.plan),
-        ("Version of the data", card.version),
+        ("Data version", card.version),
+        ("Signed", "not signed: a draft" if signed is None else _signer(signed)),
     )
-    check = Paragraph("Check with: twofold ledger verify LEDGER --head RECORD-HASH")
-    return Section("Where it is recorded", (check, Facts(rows=rows)))
+    command = "twofold ledger verify LEDGER --head RECORD-HASH"
+    if signed is not None:
+        command = "twofold card verify THIS-FILE --key NAME.pub --ledger LEDGER"
+    return Section("Where it is recorded", (Paragraph(f"Check with: {command}"), Facts(rows=rows)))
 
 
-def to_markdown(card: Card) -> str:
+def _signer(signed: SignedCard) -> str:
+    return f"{_moment(signed.at)}, by the key whose fingerprint is: {signed.fingerprint}"
+
+
+def to_markdown(card: Card | SignedCard) -> str:
     """Write the card as Markdown that also reads well unrendered."""
-    page = card_page(card)
-    parts = [f"# {_safe(page.title)}", f"**{headline(card)}**"]
+    page = _page(card)
+    assert page.notice is not None
+    parts = [f"# {_safe(page.title)}", f"**{page.notice.text}**", *page.notice.more, _safe(page.subtitle)]
     for section in page.sections:
         parts += [f"## {section.title}", *map(_markdown, section.blocks)]
+    if page.data:
+        parts.append(f"{FENCE}\n{page.data}\n```")
     return "\n\n".join(parts) + "\n"
 
 

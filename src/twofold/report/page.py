@@ -88,7 +88,9 @@ class Page:
     footer : str
         The last line.
     sheet : bool
-        Smaller type and no list of links, so that the page prints on one sheet.
+        Smaller type and no list of links, so that the page prints on few sheets.
+    data : str
+        JSON that goes along with the page for programs; browsers neither show nor run it.
 
     Examples
     --------
@@ -103,6 +105,7 @@ class Page:
     notice: Notice | None = None
     footer: str = ""
     sheet: bool = False
+    data: str = ""
 
     def html(self) -> str:
         """Give the page as text; equal content gives equal bytes."""

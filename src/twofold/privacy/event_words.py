@@ -1,0 +1,92 @@
+"""What events did, in words and single numbers: the noise and its size, the picks, how many must add their share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from twofold.privacy.events import (
+    DiscreteGaussianEvent,
+    DiscreteGaussianShareEvent,
+    DiscreteLaplaceEvent,
+    DiscreteLaplaceShareEvent,
+    Event,
+    NonPrivateEvent,
+    SelectionEvent,
+    ThresholdEvent,
+    flatten,
+)
+
+__all__ = ["describe", "main_noise", "parties", "spread"]
+
+
+def spread(event: Event) -> float | None:
+    """Give the standard deviation of the noise on one released number, in its own unit; None if there is none."""
+    if isinstance(event, DiscreteLaplaceEvent | DiscreteLaplaceShareEvent):
+        q = math.exp(-1 / float(event.scale))
+        return math.sqrt(2 * q) / (1 - q) * float(event.grid)
+    if isinstance(event, DiscreteGaussianEvent):
+        return math.sqrt(event.variance) * float(event.grid)
+    if isinstance(event, DiscreteGaussianShareEvent):
+        return math.sqrt(event.variance * event.parties) * float(event.grid)
+    return None
+
+
+def main_noise(events: Sequence[Event]) -> float | None:
+    """Standard deviation on one number of the largest noisy part of the release."""
+    noisy = [one for event in events for one in flatten(event) if spread(one) is not None]
+    return spread(max(noisy, key=lambda one: int(getattr(one, "coordinates", 0)))) if noisy else None
+
+
+def describe(event: Event) -> list[str]:
+    """Describe what was done, one line per single event; equal lines once, with their number.
+
+    Examples
+    --------
+    >>> from twofold.privacy.unit import Unit
+    >>> describe(ThresholdEvent(unit=Unit.person(), scale=10, threshold=50))
+    ['A cell opens if its count plus discrete Laplace noise of scale 10 exceeds 50.']
+    """
+    lines: dict[str, int] = {}
+    for one in flatten(event):
+        text = _sentence(one)
+        lines[text] = lines.get(text, 0) + 1
+    return [text if count == 1 else f"{count} times: {text}" for text, count in lines.items()]
+
+
+def _sentence(event: Event) -> str:
+    noise = spread(event)
+    if noise is not None:
+        return _noise_sentence(event, noise)
+    if isinstance(event, SelectionEvent):
+        return f"{event.picks} of {event.candidates} candidates were picked by the exponential mechanism."
+    if isinstance(event, ThresholdEvent):
+        scale = f"{float(event.scale):g}"
+        return f"A cell opens if its count plus discrete Laplace noise of scale {scale} exceeds {event.threshold}."
+    if isinstance(event, NonPrivateEvent):
+        return f"NOT PRIVATE: {event.reason}."
+    return f"An event of kind {event.kind}."
+
+
+def _noise_sentence(event: Any, noise: float) -> str:
+    gaussian = isinstance(event, DiscreteGaussianEvent | DiscreteGaussianShareEvent)
+    reach = math.sqrt(event.sensitivity_squared) if gaussian else float(event.sensitivity)
+    name, distance = ("Gaussian", "l2") if gaussian else ("Laplace", "l1")
+    shared = f" in the sum over {event.parties} honest parties" if hasattr(event, "parties") else ""
+    return (
+        f"{event.coordinates:,} numbers with discrete {name} noise of standard deviation {noise:.4g} each{shared}; one "
+        f"{event.unit.holder} moves them by at most {reach * float(event.grid):.4g} in {distance} distance."
+    )
+
+
+def parties(events: Sequence[Event]) -> int:
+    """Give how many honest parties must add their shares before the guarantee holds; 1 if this release stands alone.
+
+    Examples
+    --------
+    >>> from twofold.privacy.unit import Unit
+    >>> parties([ThresholdEvent(unit=Unit.person(), scale=10, threshold=50)])
+    1
+    """
+    return max(int(getattr(one, "parties", 1)) for event in events for one in flatten(event))
