@@ -26,6 +26,8 @@ from twofold.cli.options import (
     UnknownItems,
     UserColumn,
     ValueColumn,
+    YesOption,
+    accept_weak,
     agreed_name,
     listed,
     open_keys,
@@ -65,6 +67,7 @@ def join(
     ] = False,
     revoked: RevokedOption = None,
     policy: PolicyOption = None,
+    yes: YesOption = False,
     entity: EntityName = None,
     catalog: CatalogOption = None,
     user: UserColumn = "user",
@@ -90,6 +93,7 @@ def join(
     for option, box in (("--outbox", outbox), ("--inbox", inbox)):
         _check_folder(option, box)
     agreed = read_agreed(plan)
+    accept_weak(agreed, yes)
     name = agreed_name(entity, output, agreed)
     items = read_catalog(agreed, plan, catalog)
     columns = {"user": user, "item": item, "value": value, "separator": separator}
@@ -103,7 +107,7 @@ def join(
     if confirm and site is not None and store is not None:
         store.confirm(agreed.hash)
         site.confirmed(agreed)
-    book = open_ledger(ledger, agreed, name, new=new_ledger)
+    book = open_ledger(ledger, agreed, name, new=new_ledger, store=store)
     agent = Entity(name, table, agreed, ledger=book, version=version, keys=keys, agreements=every, site=site)
 
     mailbox, until = EntityFolder(outbox, inbox, agreed), time.monotonic() + wait

@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from twofold.checks import is_hash
-from twofold.cli.approve import public_of
+from twofold.cli.approve import public_of, signer_of
 from twofold.cli.card import Format, card_text, write_card
 from twofold.errors import BadMessage, BadPlan, DataError, LedgerBroken, Set, TransportError
 from twofold.privacy.budget import ApproxDP, PureDP
@@ -102,13 +102,27 @@ def raise_ceiling(
     epsilon: Epsilon,
     reason: Annotated[str, typer.Option(help="Why, and who agreed. Recorded in the ledger permanently.")],
     delta: Annotated[str | None, typer.Option(help="Ceiling in δ; unchanged by default.")] = None,
+    keys: Annotated[Path | None, typer.Option(help="Secret keys of the entity, if they sign this ledger.")] = None,
     json: Json = False,
 ) -> None:
     """Raise the ceiling. It is never lowered, and the raise is recorded with its reason."""
-    ledger = Ledger(path)
+    ledger = Ledger(path, signer=None if keys is None else signer_of(keys)[1])
     kept = str(ledger.state().ceiling.delta) if delta is None else delta
     ledger.raise_ceiling(_ceiling(epsilon, kept), reason=reason)
     _print(ledger, json)
+
+
+@app.command("sign")
+def sign(
+    path: Book,
+    keys: Annotated[Path, typer.Option(help="Secret keys of the entity, which sign the ledger from now on.")],
+    reason: Annotated[str, typer.Option(help="Why the key changes. Recorded in the ledger permanently.")],
+    json: Json = False,
+) -> None:
+    """Have other keys sign the ledger, after keys were replaced or lost. Those who verify with the old key see it."""
+    ledger = Ledger(path)
+    ledger.change_signer(signer_of(keys)[1], reason=reason)
+    _print(Ledger(path), json)
 
 
 @app.command()

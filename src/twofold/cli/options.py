@@ -14,10 +14,11 @@ from rich.progress import Progress, TaskID
 from twofold.data.catalog import Catalog
 from twofold.data.ratings import Ratings
 from twofold.data.read import DuplicateRule, UnknownRule, read_ratings
-from twofold.errors import CatalogError, DataError, LedgerBroken, PlanMismatch, Set
+from twofold.errors import BadPlan, CatalogError, DataError, LedgerBroken, PlanMismatch, Set
 from twofold.federation.messages import roster_of
 from twofold.federation.plan import Plan
 from twofold.federation.plan_file import catalog_path, read_toml
+from twofold.privacy.budget import weak_promise
 from twofold.privacy.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ __all__ = [
     "UnknownItems",
     "UserColumn",
     "ValueColumn",
+    "YesOption",
+    "accept_weak",
     "agreed_name",
     "bar",
     "listed",
@@ -147,13 +150,14 @@ def strength_of(text: str) -> float | Literal["auto", "own", "shared"]:
     return strength
 
 
-def open_ledger(path: Path, plan: Plan, name: str, *, new: bool) -> Ledger:
+def open_ledger(path: Path, plan: Plan, name: str, *, new: bool, store: KeyStore | None = None) -> Ledger:
     """Open the ledger; create one only on request, since a second ledger would double a budget."""
+    signer = None if store is None else store.signer
     if new:
         ceiling = plan.budget if plan.spec.private else None
-        return Ledger.open_or_create(path, dataset=name, ceiling=ceiling, unit=plan.unit)[0]
+        return Ledger.open_or_create(path, dataset=name, ceiling=ceiling, unit=plan.unit, signer=signer)[0]
     try:
-        return Ledger(path)
+        return Ledger(path, signer=signer)
     except LedgerBroken as error:
         if path.exists():
             raise
@@ -256,6 +260,26 @@ def read_agreements(plan: Plan, path: Path, given: Path | None) -> Agreements | 
     found = Agreements.read(given or beside)
     found.check(plan)
     return found
+
+
+YesOption = Annotated[bool, typer.Option("--yes", help="Accept a weak promise: ε above 20, or δ above 1/n_users.")]
+
+
+def accept_weak(plan: Plan, yes: bool) -> None:
+    """Refuse a plan whose promise protects hardly anybody, unless it was accepted by hand."""
+    if plan.simulation or not plan.spec.private:
+        return
+    reasons = weak_promise(plan.epsilon, plan.delta, plan.n_users)
+    if reasons and not yes:
+        raise BadPlan(
+            "the plan's promise is weak; nothing was written, drawn or sent.",
+            found=" ".join(reasons),
+            expected="ε up to 20, and δ below one in the promised users",
+            fix=("another plan", Set("yes", True)),
+            parameter="epsilon" if "ε" in reasons[0] else "delta",
+        )
+    for reason in reasons:
+        typer.echo(f"WEAK: {reason}", err=True)
 
 
 def agreed_name(given: str | None, output: Path, plan: Plan) -> str:

@@ -17,6 +17,8 @@ from twofold.cli.options import (
     PolicyOption,
     RevokedOption,
     Separator,
+    YesOption,
+    accept_weak,
     listed,
     open_site,
     refuse_output,
@@ -147,6 +149,7 @@ def new_plan_file(
         str | None, typer.Option(help="peers: the server sees only the sum of the messages; three visits.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    yes: YesOption = False,
     json: Json = False,
     **given: Any,
 ) -> None:
@@ -182,6 +185,7 @@ def new_plan_file(
         unit=Unit(holder=unit, entities=unit_entities),  # type: ignore[arg-type]
         **chosen | {"n_entities": number},
     )
+    accept_weak(made, yes)
     # Not .keys, which is how secret ones are called.
     beside = {"features_file": file.with_suffix(".features"), "roster_file": file.with_suffix(".roster")}
     named = {key: path for key, path in beside.items() if _asked(key, table, roster)}
@@ -281,6 +285,7 @@ def agree_plan(
     ] = None,
     revoked: RevokedOption = None,
     policy: PolicyOption = None,
+    yes: YesOption = False,
     json: Json = False,
 ) -> None:
     """Agree to a plan: sign its hash. A plan that is not a simulation starts when everybody it names has agreed.
@@ -292,6 +297,7 @@ def agree_plan(
     from twofold.identity.keystore import KeyStore
 
     plan, store = read_plan(file), KeyStore(keys)
+    accept_weak(plan, yes)
     members = check_member(plan, store.identity, [Revocation.read(one) for one in revoked or ()])
     if output is not None:
         refuse_output(output, (file, keys))

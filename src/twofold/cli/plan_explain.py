@@ -21,9 +21,10 @@ from twofold.errors import BadPrivacyParameter, Set
 from twofold.federation.messages import array_bytes, message_limit
 from twofold.federation.plan import CatalogKey, Plan
 from twofold.federation.plan_file import parse_plan, read_toml, with_tables
-from twofold.privacy.budget import best_guess, positive
+from twofold.privacy.budget import best_guess, positive, weak_promise
 from twofold.privacy.card import brief, percent, rounded_up
 from twofold.privacy.ledger import cost_of
+from twofold.privacy.trust import trust_paragraph
 from twofold.release.cells import cells_usefulness
 from twofold.release.contract import ReleaseParameters
 from twofold.release.usefulness import Range, Usefulness
@@ -187,11 +188,27 @@ def release_lines(plan: Plan) -> list[str]:
         alone = spec.sum.alone_epsilon
         said = f"ε = {rounded_up(Fraction(str(alone)))}." if math.isfinite(alone) else "nothing is promised."
         lines.append(f"  One message alone, if all others collude with the server: {said}")
+    lines.append(f"What this rests on: {trust_of(plan)}")
+    lines += [f"WEAK: {reason}" for reason in weak_promise(plan.epsilon, plan.delta, plan.n_users)]
     if plan.unit.entities > 1:
         lines.append(f"  Found in up to {plan.unit.entities} entities: {brief(cost_of(plan.across))} in all.")
     if plan.simulation:
         lines.append("Simulation: seeds are allowed and everything is marked not private.")
     return lines
+
+
+def trust_of(plan: Plan) -> str:
+    """Say in one paragraph what the promise of a plan rests on."""
+    if plan.secure is None or plan.spec.sum is None:
+        return trust_paragraph()
+    alone = plan.spec.sum.alone_epsilon
+    return trust_paragraph(
+        sharing="peers",
+        entities=plan.expected_entities,
+        honest=plan.parameters.honest,
+        colluders=plan.secure.colluders,
+        alone=rounded_up(Fraction(str(alone))) if math.isfinite(alone) else "infinite",
+    )
 
 
 def _colluders_sentence(colluders: int) -> str:
@@ -224,6 +241,8 @@ def release_record(plan: Plan) -> dict[str, Any]:
     alone = spec.sum.alone_epsilon if honest and spec.sum else None
     record |= {"alone": "infinite" if alone == math.inf else alone, "honest": honest}
     record["colluders"] = None if plan.secure is None else plan.secure.colluders
+    record["trust"] = trust_of(plan) if spec.private else None
+    record["weak"] = list(weak_promise(plan.epsilon, plan.delta, plan.n_users)) if spec.private else []
     return record | {"units": asdict(spec.units), "noise": asdict(spec.noise)}
 
 

@@ -25,6 +25,8 @@ from twofold.cli.options import (
     UnknownItems,
     UserColumn,
     ValueColumn,
+    YesOption,
+    accept_weak,
     agreed_name,
     open_keys,
     open_ledger,
@@ -65,6 +67,7 @@ def release(
     keys: KeysOption = None,
     agreements: AgreementsOption = None,
     policy: PolicyOption = None,
+    yes: YesOption = False,
     entity: EntityName = None,
     catalog: CatalogOption = None,
     user: UserColumn = "user",
@@ -94,6 +97,7 @@ def release(
             fix=Run("join --keys ... --outbox ... --inbox ..."),
             parameter="secure",
         )
+    accept_weak(agreed, yes)
     items = read_catalog(agreed, plan, catalog)
     if entity is None and output.is_dir():
         raise typer.BadParameter("an outbox folder needs the entity's name", param_hint="--entity")
@@ -104,7 +108,7 @@ def release(
     every = read_agreements(agreed, plan, agreements)
     Entity(name, table, agreed, keys=keys, agreements=every).check_keys()  # before a ledger is made
     site = open_site(agreed, store, keys, policy)
-    book = open_ledger(ledger, agreed, name, new=new_ledger)
+    book = open_ledger(ledger, agreed, name, new=new_ledger, store=store)
     with shell_words():
         message = Entity(
             name, table, agreed, ledger=book, version=version, keys=keys, agreements=every, site=site

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from twofold.federation.agreement import Agreements
     from twofold.identity.keys import Secrets
     from twofold.identity.keystore import KeyStore
+    from twofold.storage.signing import SigningKey
 
 __all__ = ["Entity", "LedgerCharge", "NewLedger", "describe", "open_account"]
 
@@ -72,7 +73,9 @@ class LedgerCharge:
         return {entry.status for entry in self.ledger.state().entries if entry.key == key}
 
 
-def open_account(where: str | PathLike[str] | Ledger, plan: Plan, *, dataset: str, event: Event) -> LedgerCharge:
+def open_account(
+    where: str | PathLike[str] | Ledger, plan: Plan, *, dataset: str, event: Event, signer: SigningKey | None = None
+) -> LedgerCharge:
     """Open the ledger, or create one with room for exactly this plan and warn about it.
 
     Parameters
@@ -85,17 +88,24 @@ def open_account(where: str | PathLike[str] | Ledger, plan: Plan, *, dataset: st
         Public name for a new ledger.
     event : Event
         What will be drawn; what is not private is charged as such.
+    signer : SigningKey, optional
+        Signs the head of the ledger.
     """
     real = not is_seeded(event) and not any(isinstance(one, NonPrivateEvent) for one in flatten(event))
     cost = plan.budget if real else None
-    ledger = where if isinstance(where, Ledger) else _found_or_made(Path(where), plan, dataset, cost)
+    if isinstance(where, Ledger):
+        ledger = where if signer is None else Ledger(where.path, signer=signer)
+    else:
+        ledger = _found_or_made(Path(where), plan, dataset, cost, signer)
     # Where private data decide the size (simulations only), there is no public size to claim.
     sized = plan.spec.rows is not None
     return LedgerCharge(ledger=ledger, plan=plan, event=event, cost=cost, room=message_limit(plan) if sized else 0)
 
 
-def _found_or_made(path: Path, plan: Plan, dataset: str, cost: PureDP | ApproxDP | None) -> Ledger:
-    ledger, made = Ledger.open_or_create(path, dataset=dataset, ceiling=cost, unit=plan.unit)
+def _found_or_made(
+    path: Path, plan: Plan, dataset: str, cost: PureDP | ApproxDP | None, signer: SigningKey | None
+) -> Ledger:
+    ledger, made = Ledger.open_or_create(path, dataset=dataset, ceiling=cost, unit=plan.unit, signer=signer)
     if made:
         warnings.warn(
             f"a new ledger was created: {path}. It has room for this one plan. If these people already have a ledger, "
@@ -136,7 +146,8 @@ def describe(plan: Plan) -> dict[str, Any]:
         marked |= {"entities": plan.expected_entities}
     about: dict[str, Any] = {"what": f"{spec.what} ({spec.mechanism}, plan {plan.name}){hidden}"} | marked
     if spec.sum is not None:
-        return about
+        limits = {"n_users": plan.n_users, "bound": plan.parameters.value_cap, "max_items": plan.max_items}
+        return about | limits
     numbers = {
         "n_items": plan.n_items,
         "n_users": plan.n_users,
@@ -478,7 +489,8 @@ class Entity:
             if self._made is None:
                 self._made = self._draw(event, self._source, masks)
             return self._made
-        account = open_account(self._ledger, self.plan, dataset=self.name, event=event)
+        signer = None if self.plan.roster is None else self._store().signer
+        account = open_account(self._ledger, self.plan, dataset=self.name, event=event, signer=signer)
         if self.site is not None:
             self.site.clear(self.plan, account.ledger.state(), entity=self.name, version=self.version)
         digest, version = self._ratings.digest(), self.version

@@ -557,21 +557,11 @@ def _check_roster(plan: Plan) -> None:
             fix="Plan(roster=Roster.joined(...)), which names the entities",
             parameter="roster",
         )
-    if plan.members is None:
-        return
-    if tuple(plan.members.entities) != plan.entities:
-        raise BadPlan(
-            "the entities of the plan are not those of the roster.",
-            expected="a key of every entity, and no other",
-            parameter="entities",
-        )
-    if plan.writer not in plan.members:
-        raise BadPlan(
-            "the writer of the plan is not in the roster.",
-            found=f"{plan.writer}",
-            expected="the operator or an entity",
-            parameter="writer",
-        )
+    members = plan.members
+    if members is not None and tuple(members.entities) != plan.entities:
+        raise BadPlan("the entities of the plan are not those of the roster.", parameter="entities")
+    if members is not None and plan.writer not in members:
+        raise BadPlan("the writer of the plan is not in the roster.", found=f"{plan.writer}", parameter="writer")
 
 
 def _check_alone(plan: Plan) -> None:

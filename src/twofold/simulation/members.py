@@ -243,7 +243,9 @@ def keyed_plan(plan: Plan, ledgers: Mapping[str, Path | None]) -> tuple[Plan, di
         place = ledger.with_suffix(".keys" if plan.roster is not None else f".{plan.hash[:16]}.keys")
         if plan.roster is None:
             ledger.parent.mkdir(parents=True, exist_ok=True)
-            new_keys(place, name, role)
+            first = ledger.with_suffix(".keys")  # one signing key for all plans: it also signs the ledger
+            new_keys(first, name, role)
+            new_keys(place, name, role, renew=first)
         stores[name], secret[name] = KeyStore(place), place
     roster = Roster(store.identity for store in stores.values())
     if plan.roster is not None and plan.roster.hash != roster.hash:
