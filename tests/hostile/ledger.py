@@ -28,7 +28,6 @@ from twofold.privacy.events import DiscreteGaussianEvent, DiscreteLaplaceEvent, 
 from twofold.privacy.ledger import Ledger, Statement, digest
 from twofold.privacy.ledger.head import Head, signed
 from twofold.privacy.ledger.record import START
-from twofold.privacy.ledger.record import digest as sha
 from twofold.privacy.unit import Unit
 from twofold.report.card import to_html, to_markdown
 from twofold.storage.signing import SigningKey
@@ -137,7 +136,7 @@ def _write(path: Path, bodies: list[Any], *, sign: bool = True) -> None:
     previous, content = START, b""
     for number, body in enumerate(bodies):
         plain = _dump(body)
-        hashed = sha(b'{"body":%b,"number":%d,"previous":"%b"}' % (plain, number, previous.encode()))
+        hashed = digest(b'{"body":%b,"number":%d,"previous":"%b"}' % (plain, number, previous.encode()))
         line = b'{"body":%b,"hash":"%b","number":%d,"previous":"%b"}\n'
         content += line % (plain, hashed.encode(), number, previous.encode())
         previous = hashed

@@ -224,11 +224,11 @@ def test_nothing_is_added_to_or_locked_through_another_name(tmp_path, how):
     victim = tmp_path / "victim"
     victim.write_bytes(b"precious")
     plant(tmp_path / "one", how, victim)
-    with pytest.raises(OSError, match="link|plain file"):
+    with pytest.raises(OSError, match=r"link|plain file"):
         disk.add_to_end(tmp_path / "one", b"more")
     with pytest.raises(FileExistsError):
         disk.reserve_room(tmp_path / "one", 10)
-    with pytest.raises(OSError, match="links|plain file"), disk.locked(tmp_path / "one", wait=0):
+    with pytest.raises(OSError, match=r"links|plain file"), disk.locked(tmp_path / "one", wait=0):
         pass
     assert victim.read_bytes() == b"precious"
     assert not (tmp_path / "nothing").exists()

@@ -33,7 +33,7 @@ from twofold.storage import files as disk
 if TYPE_CHECKING:
     from twofold.privacy.ledger.state import Entry
 
-__all__ = ["Files", "guarded", "read_book", "read_small"]
+__all__ = ["Files", "guarded", "read_book", "read_small", "refuse_unknown_releases"]
 
 #: Claimed beside the release itself: half of it is given back just before the reservation is written, half just before
 #: the commit, so that both records fit on a disk that fills up in between.

@@ -14,7 +14,7 @@ from twofold import __version__
 from twofold.checks import is_hash
 from twofold.errors import BadPrivacyParameter, BudgetExceeded, LedgerBroken, PrivacyError, SeededNoise, UnitMissing
 from twofold.privacy.budget import NotPrivate
-from twofold.privacy.events import Event, SequentialEvent, is_seeded
+from twofold.privacy.events import Event, SequentialEvent, flatten, is_seeded
 from twofold.privacy.ledger.files import guarded
 from twofold.privacy.ledger.keys import resumes
 from twofold.privacy.ledger.record import digest, new_nonce
@@ -37,6 +37,8 @@ __all__ = ["FIRST", "Request", "Reservation", "check", "check_names", "reserving
 
 #: The public version of data that were never said to have another one.
 FIRST = "1"
+#: Most parts of a release: a ledger with more could not be verified in reasonable time.
+_MOST_EVENTS = 500
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +84,12 @@ class Request:
         if not self.events or not all(isinstance(event, Event) for event in self.events):
             raise BadPrivacyParameter(
                 "a release needs at least one event.", expected="a list of Event", parameter="events"
+            )
+        if sum(1 for event in self.events for _ in flatten(event)) > _MOST_EVENTS:
+            raise BadPrivacyParameter(
+                "a release has too many parts to be checked again.",
+                expected=f"at most {_MOST_EVENTS}",
+                parameter="events",
             )
         object.__setattr__(self, "cost", _charged(self.events, self.cost))
         if not cost_of(self.charge).is_short:
