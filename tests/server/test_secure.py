@@ -223,7 +223,9 @@ def test_garbage_another_modulus_and_foreign_masks(group: Group) -> None:
         group.server.survivors([resealed(group, messages[0], bits=64), *messages[1:]], participants)
     good = decode_release(messages[0], group.plan).content
     noise = np.random.default_rng(1).integers(0, 256, good.packed.shape).astype(np.uint8)
-    garbage = encode_release(dataclasses.replace(good, packed=noise), entity="site-0", plan=group.plan, signer=group.signer("site-0"))
+    garbage = encode_release(
+        dataclasses.replace(good, packed=noise), entity="site-0", plan=group.plan, signer=group.signer("site-0")
+    )
     with refused(BadMessage, "checks"):
         group.server.total([garbage, *messages[1:]], answers, participants=participants, survivors=survivors)
     other = Group()
@@ -244,7 +246,9 @@ def test_an_overflow_is_seen(group: Group) -> None:
     numbers = (numbers + np.uint64(2 ** (terms.bits - 1) - 1)) & np.uint64(2**terms.bits - 1)
     packed = numbers.view(np.uint8).reshape(-1, 8)[:, : terms.bits // 8].copy()
     packed[-2:] = content.packed[-2:]  # the check numbers are right
-    far = encode_release(dataclasses.replace(content, packed=packed), entity="site-0", plan=group.plan, signer=group.signer("site-0"))
+    far = encode_release(
+        dataclasses.replace(content, packed=packed), entity="site-0", plan=group.plan, signer=group.signer("site-0")
+    )
     with refused(BadMessage, "values"):
         group.server.total(
             [far, *messages[1:]],
@@ -266,7 +270,10 @@ def test_wrong_shares_are_left_out_and_named(group: Group) -> None:
     survivors = group.server.survivors(messages, participants)
     good = answer(group.keys["site-0"], "site-0", group.server.terms, listed.shares, NAMES, NAMES)
     wrong = dataclasses.replace(good, seeds=good.seeds | {"site-1": bytes(33)})
-    answers = [encode_answer(wrong, group.plan, signer=group.signer("site-0")), *group.answers(NAMES[1:], participants, NAMES)]
+    answers = [
+        encode_answer(wrong, group.plan, signer=group.signer("site-0")),
+        *group.answers(NAMES[1:], participants, NAMES),
+    ]
     total = group.server.total(messages, answers, participants=participants, survivors=survivors)
     assert "site-0 for site-1" in total.note
     assert (total.numbers == plain_sum([group.plain(name) for name in NAMES]).numbers).all()

@@ -72,7 +72,9 @@ class Group:
         (self.folder / outbox).mkdir(exist_ok=True)
         box = ServerFolder(self.inbox, self.folder / outbox, self.plan)
         kept = FolderState(self.folder / state, self.plan)
-        return coordinate(SecureServer(self.plan, signer=self.signer()), box, state=kept, clock=lambda: now, close=close)
+        return coordinate(
+            SecureServer(self.plan, signer=self.signer()), box, state=kept, clock=lambda: now, close=close
+        )
 
     @property
     def terms(self) -> Terms:
