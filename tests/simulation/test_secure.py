@@ -16,6 +16,7 @@ from twofold.data.catalog import Catalog, Identifiers
 from twofold.data.ratings import Ratings
 from twofold.entity.participate import Send
 from twofold.errors import BudgetExceeded, NotForRealUse, PlanMismatch, UnreadableSource
+from twofold.federation.factors import decode_factors
 from twofold.federation.mailbox import ANSWERS, KEYS, MASKED, InProcess, StepId
 from twofold.federation.plan import Plan
 from twofold.federation.secure import SecureSum
@@ -150,3 +151,25 @@ def test_a_seed_in_a_real_plan_is_refused(tmp_path: Path):
         simulate(FEDERATION, plan(), ledgers=tmp_path / "l", rng=1)
     assert caught.value.parameter == "rng"
     assert not (tmp_path / "l").exists()
+
+
+def test_an_operator_beside_an_entity_that_is_called_coordinator(tmp_path: Path):
+    paths = {name: tmp_path / f"{name}.ledger" for name in ("coordinator", "a", "b")}
+    keyed, keys, operator = keyed_plan(plan(n_entities=3), paths)
+    assert keyed.entities == ("a", "b", "coordinator")
+    assert operator.identity.name not in keyed.entities
+    assert len(set(keys.values())) == 4
+    again, *_ = keyed_plan(plan(n_entities=3), paths)
+    assert again.hash == keyed.hash
+
+
+def test_everybody_in_a_real_plan_agrees_and_confirms(tmp_path: Path):
+    """One caller holds everything; the agreements are made all the same, and nothing starts without one."""
+    paths = {name: tmp_path / f"{name}.ledger" for name in NAMES}
+    keyed, keys, operator = keyed_plan(plan(), paths)
+    for store in (*(KeyStore(keys[name]) for name in NAMES), operator):
+        assert store.agreement(keyed.hash) is not None
+        assert store.confirmed(keyed.hash)
+    done = simulate(FEDERATION, plan(), ledgers=tmp_path, new_ledgers=True, threads=1, local="factors")
+    assert (done.plan.hash, done.private) == (keyed.hash, True)
+    assert decode_factors(done.published, keyed).hash == done.factors.hash
