@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from functools import partial
 from os import PathLike
 from pathlib import Path
+from typing import Final
 
 from twofold.errors import ConflictingMessage, TransportError, TwofoldError
 from twofold.federation.inbox import Scanner, read_again
@@ -34,12 +35,15 @@ from twofold.federation.mailbox import (
     closed,
     conflict,
 )
-from twofold.federation.messages import Header, receipt
+from twofold.federation.messages import AGREED, AGREEMENT, Header, receipt
 from twofold.federation.plan import Plan
 from twofold.storage.container import printable
 from twofold.storage.files import put_once, read_limited, unreadable
 
 __all__ = ["EntityFolder", "ServerFolder"]
+
+#: Files of the step before the two rounds, which stay in the folders.
+_BEFORE: Final = (AGREEMENT, AGREED)
 
 
 class EntityFolder:
@@ -109,7 +113,7 @@ class EntityFolder:
             self._arrived[step.id] = Scanner(
                 self.inbox,
                 limit=step.down.limit(self.plan),
-                ignore=lambda header: several and header.schema != step.down.schema,
+                ignore=lambda header: header.schema != step.down.schema and (several or header.schema in _BEFORE),
                 refuse=partial(_other_step, step.down),
                 check=partial(_unsound, step.down, self.plan),
             )
@@ -186,7 +190,9 @@ class ServerFolder:
                 self.inbox,
                 limit=step.up.limit(self.plan),
                 # Of several steps, files of the others are expected.
-                ignore=lambda header: step is not ROUNDS and header.schema != step.up.schema,
+                ignore=lambda header: (
+                    header.schema != step.up.schema and (step is not ROUNDS or header.schema in _BEFORE)
+                ),
                 refuse=partial(_other_step, step.up),
                 check=partial(_other_plan, step.up, self.plan),
             )
