@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from twofold.federation.plan import Plan
 from twofold.identity.keys import Role, Secrets
 from twofold.identity.keystore import KeyStore, new_keys
 from twofold.identity.roster import Roster
+from twofold.secure_sum import Keys
 from twofold.storage.signing import SigningKey
 
 OPERATOR = "coordinator"
@@ -54,6 +56,18 @@ def enrolled(
     made = secrets or _secrets(names or plan.entities, folder)
     keyed = plan.with_(roster=Roster(one.identity for one in made.values()), entities=(), writer=None)
     return Enrolled(keyed, made, folder)
+
+
+def fixed_secrets(*names: str) -> dict[str, Secrets]:
+    """Secrets of entities and an operator that follow from their names: the same ones in every process."""
+    roles = dict.fromkeys(names, Role.ENTITY) | {OPERATOR: Role.OPERATOR}
+    return {name: _fixed(name, role) for name, role in roles.items()}
+
+
+def _fixed(name: str, role: Role) -> Secrets:
+    parts = {one: hashlib.sha256(f"{one} of {name}".encode()).digest() for one in ("mask", "seal", "seed", "salt")}
+    sign = SigningKey(hashlib.sha256(f"sign of {name}".encode()).digest())
+    return Secrets(name=name, role=role, sign=sign, sum=Keys(**parts))
 
 
 def _secrets(names: tuple[str, ...], folder: Path | None) -> dict[str, Secrets]:

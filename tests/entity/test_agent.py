@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from tests.enrolled import enrolled, fixed_secrets
 from tests.refused import refused
 from twofold.data.catalog import Catalog, Identifiers
 from twofold.data.ratings import Ratings
@@ -23,12 +24,17 @@ from twofold.errors import (
     DataError,
     LedgerBroken,
     NotForRealUse,
+    NotReady,
     PlanMismatch,
     SeededNoise,
     UnitMissing,
 )
+from twofold.federation.agreement import Agreements, decode_agreement
 from twofold.federation.messages import receipt
 from twofold.federation.plan import Plan
+from twofold.identity.keys import Secrets
+from twofold.identity.keystore import KeyStore, new_keys
+from twofold.identity.roster import Roster
 from twofold.privacy.budget import ApproxDP, PureDP
 from twofold.privacy.card import card_from_ledger
 from twofold.privacy.ledger import Ledger, StaleRelease
@@ -42,6 +48,7 @@ from twofold.storage.container import open_container
 ITEMS = 12
 CATALOG = Catalog([f"item-{number}" for number in range(ITEMS)])
 EPSILON, DELTA = Fraction(1), Fraction(1, 10**6)
+SECRETS = fixed_secrets("st-anna", "st-olga")
 
 
 def table(users: int = 30, *, seed: int = 0, feedback: str = "counts") -> Ratings:
@@ -57,7 +64,13 @@ def without(ratings: Ratings, row: int) -> Ratings:
 
 def agreed(**changes: object) -> Plan:
     given = {"catalog": CATALOG, "feedback": "counts", "bound": 5, "max_items": 6, "n_prototypes": 3, "rank": 2}
-    return Plan(**(given | {"mechanism": "popularity"} | changes))
+    plan = Plan(**(given | {"mechanism": "popularity"} | changes))
+    return plan if plan.simulation else enrolled(plan, secrets=SECRETS).plan
+
+
+def member(name: str, ratings: Ratings, plan: Plan, **given: object) -> Entity:
+    """An entity of a real plan to which everybody has agreed."""
+    return Entity(name, ratings, plan, **(enrolled(plan, secrets=SECRETS).given(name) | given))
 
 
 def roomy(path: Path) -> Ledger:
@@ -134,9 +147,9 @@ def test_the_repr_shows_no_values_and_the_plan_by_hash():
 
 
 def test_asking_again_gives_the_same_bytes_and_spends_nothing(ledger, draws):
-    entity = Entity("st-anna", table(), agreed(), ledger=ledger)
+    entity = member("st-anna", table(), agreed(), ledger=ledger)
     first = entity.release()
-    again = Entity("st-anna", table(), agreed(), ledger=ledger.path).release()
+    again = member("st-anna", table(), agreed(), ledger=ledger.path).release()
     assert entity.release().data == first.data == again.data
     assert len(draws) == 1
     state = ledger.state()
@@ -146,7 +159,7 @@ def test_asking_again_gives_the_same_bytes_and_spends_nothing(ledger, draws):
 
 
 def test_the_message_says_who_and_for_what(ledger):
-    sent = Entity("st-anna", table(), agreed(), ledger=ledger).release()
+    sent = member("st-anna", table(), agreed(), ledger=ledger).release()
     assert (sent.entity, sent.plan_hash, sent.catalog_hash) == ("st-anna", agreed().hash, CATALOG.hash)
     assert sent.receipt == receipt(sent.data)
     assert not sent.content.seeded
@@ -157,7 +170,7 @@ def test_the_mechanism_sees_bounded_rows_only(ledger, draws):
     wild = Ratings(
         sparse.csr_array(np.full((3, ITEMS), 1e6, dtype=np.float32)), Identifiers(["a", "b", "c"]), CATALOG, "counts"
     )
-    Entity("st-anna", wild, agreed(), ledger=ledger).release()
+    member("st-anna", wild, agreed(), ledger=ledger).release()
     (rows,) = draws
     assert rows.data.max() == 5
     assert np.diff(rows.indptr).max() == 6
@@ -172,14 +185,14 @@ def test_bounds_come_from_the_plan():
 def test_laplace_and_gaussian_are_charged_as_the_plan_says(tmp_path):
     ceiling = ApproxDP(epsilon=9, delta=Fraction(1, 1000))
     book = Ledger.create(tmp_path / "x.ledger", dataset="d", ceiling=ceiling, unit=Unit.person())
-    Entity("st-anna", table(), agreed(delta=0, epsilon=2), ledger=book).release()
+    member("st-anna", table(), agreed(delta=0, epsilon=2), ledger=book).release()
     assert (book.state().spent.epsilon, book.state().spent.delta) == (2, 0)
-    Entity("st-anna", table(), agreed(epsilon=Fraction(1, 3)), ledger=book).release()
+    member("st-anna", table(), agreed(epsilon=Fraction(1, 3)), ledger=book).release()
     assert (book.state().spent.epsilon, book.state().spent.delta) == (2 + Fraction(1, 3), DELTA)
 
 
 def test_the_card_reads_well(ledger):
-    Entity("st-anna", table(feedback="ratings"), agreed(feedback="ratings", lower=1), ledger=ledger).release()
+    member("st-anna", table(feedback="ratings"), agreed(feedback="ratings", lower=1), ledger=ledger).release()
     card = card_from_ledger(ledger)
     assert card.private
     assert card.what_left == (
@@ -191,24 +204,24 @@ def test_the_card_reads_well(ledger):
 
 
 def test_a_new_public_version_is_a_new_release(ledger):
-    first = Entity("st-anna", table(), agreed(), ledger=ledger).release()
-    second = Entity("st-anna", table(seed=1), agreed(), ledger=ledger, version="2").release()
+    first = member("st-anna", table(), agreed(), ledger=ledger).release()
+    second = member("st-anna", table(seed=1), agreed(), ledger=ledger, version="2").release()
     assert first.data != second.data
     assert ledger.state().spent.epsilon == 2 * EPSILON
 
 
 def test_changed_data_get_the_old_bytes_and_a_warning_inside(ledger, draws):
-    first = Entity("st-anna", table(), agreed(), ledger=ledger).release()
+    first = member("st-anna", table(), agreed(), ledger=ledger).release()
     with pytest.warns(StaleRelease):
-        second = Entity("st-anna", table(seed=1), agreed(), ledger=ledger).release()
+        second = member("st-anna", table(seed=1), agreed(), ledger=ledger).release()
     assert first.data == second.data
     assert len(draws) == 1
 
 
 def test_the_ledger_of_another_entity_is_noticed(ledger):
-    Entity("st-anna", table(), agreed(), ledger=ledger).release()
+    member("st-anna", table(), agreed(), ledger=ledger).release()
     with refused(PlanMismatch, "entity"):
-        Entity("st-olga", table(), agreed(), ledger=ledger).release()
+        member("st-olga", table(), agreed(), ledger=ledger).release()
 
 
 # What must not depend on the data
@@ -222,21 +235,21 @@ def test_neighbours_have_the_same_event_header_and_size(tmp_path, mechanism, fee
     seen = []
     for number, ratings in enumerate((whole, without(whole, 4), whole.take([]))):
         book = Ledger.create(tmp_path / f"{number}.ledger", dataset="d", ceiling=PureDP(epsilon=3), unit=Unit.person())
-        sent = Entity("st-anna", ratings, plan, ledger=book).release()
+        sent = member("st-anna", ratings, plan, ledger=book).release()
         (entry,) = book.state().entries
         public = {key: entry.request[key] for key in ("plan", "version", "unit", "guarantee", "events", "about")}
         header = open_container(sent.data).record
-        del header["checksum"]  # of the bytes that are released
+        del header["checksum"], header["signature"]  # of the bytes that are released
         seen.append((header, len(sent.data), public))
     assert seen[0] == seen[1] == seen[2]
 
 
 def test_no_private_text_leaves_or_enters_the_ledger(tmp_path, ledger):
-    sent = Entity("st-anna", table(), agreed(), ledger=ledger).release()
+    sent = member("st-anna", table(), agreed(), ledger=ledger).release()
     record = open_container(sent.data).record
     assert set(record) == {
         *("schema", "plan", "plan_hash", "catalog_hash", "software"),
-        *("entity", "mechanism", "units", "noise", "seeded", "note", "checksum"),
+        *("entity", "mechanism", "units", "noise", "seeded", "note", "checksum", "signature"),
     }
     written = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
     assert len(written) >= 3
@@ -244,12 +257,76 @@ def test_no_private_text_leaves_or_enters_the_ledger(tmp_path, ledger):
     assert table().digest().encode() not in sent.data
 
 
+# Agreements and keys
+
+HERS = enrolled(agreed(), secrets=SECRETS)
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "parameter"),
+    [
+        ({"agreements": None}, NotReady, "agreements"),
+        ({"keys": None}, PlanMismatch, "keys"),
+        ({"keys": SECRETS["st-olga"]}, PlanMismatch, "keys"),
+        ({"keys": Secrets.new("st-anna")}, PlanMismatch, "keys"),
+        ({"keys": SECRETS["st-anna"].renewed()}, PlanMismatch, "keys"),
+        ({"keys": SECRETS["coordinator"]}, PlanMismatch, "keys"),
+    ],
+)
+def test_without_the_keys_and_everybodys_agreement_nothing_is_drawn_or_paid(ledger, draws, changes, kind, parameter):
+    """The keys were asked for after the ledger had paid, in the first version of the signatures."""
+    with refused(kind, parameter):
+        Entity("st-anna", table(), HERS.plan, ledger=ledger, **(HERS.given("st-anna") | changes)).release()
+    assert draws == []
+    assert ledger.state().entries == ()
+
+
+@pytest.mark.parametrize("absent", ["coordinator", "st-olga", "st-anna"])
+def test_one_missing_agreement_is_one_too_many(absent):
+    fewer = Agreements(HERS.plan.hash, {name: HERS.agreements[name] for name in HERS.agreements if name != absent})
+    with refused(NotReady, "agreements", found=absent):
+        Entity("st-anna", table(), HERS.plan, agreements=fewer)
+
+
+def test_agreements_to_another_plan_start_nothing(tmp_path):
+    other = enrolled(agreed(rank=1), secrets=SECRETS).agreements
+    with refused(NotReady, "agreements", found="3 without"):
+        Entity("st-anna", table(), HERS.plan, agreements=other)
+    other.write(tmp_path / "agreements.json")
+    with refused(NotReady, "agreements", found="3 without"):
+        Entity("st-anna", table(), HERS.plan, agreements=tmp_path / "agreements.json")
+
+
+def test_a_real_plan_without_a_roster_releases_nothing(ledger, draws):
+    plan = agreed(simulation=True).with_(simulation=False)
+    with refused(PlanMismatch, "roster"):
+        Entity("st-anna", table(), plan, ledger=ledger, keys=SECRETS["st-anna"]).release()
+    assert (draws, ledger.state().entries) == ([], ())
+
+
+def test_an_agreement_is_sent_only_if_somebody_agreed(tmp_path):
+    new_keys(tmp_path / "st-anna.keys", "st-anna")
+    store = KeyStore(tmp_path / "st-anna.keys")
+    roster = Roster([store.identity, SECRETS["coordinator"].identity])
+    plan = agreed().with_(roster=roster, entities=(), writer=None)
+    entity = Entity("st-anna", table(), plan, keys=tmp_path / "st-anna.keys")
+    assert not entity.started
+    with refused(NotReady, "agreements"):
+        entity.agreement()
+    store.agree(plan.with_(rank=1).hash)
+    with refused(NotReady, "agreements"):
+        entity.agreement()
+    store.agree(plan.hash)
+    assert decode_agreement(entity.agreement(), plan).content["st-anna"] == store.agree(plan.hash)
+    assert entity.agreement() == entity.agreement()
+
+
 # Ledgers
 
 
 def test_a_missing_ledger_is_made_with_room_for_this_plan_and_a_warning(tmp_path):
     path = tmp_path / "st-anna.ledger"
-    entity = Entity("st-anna", table(), agreed(), ledger=str(path))
+    entity = member("st-anna", table(), agreed(), ledger=str(path))
     assert not path.exists()
     with pytest.warns(NewLedger, match=r"st-anna\.ledger[\s\S]*already have a ledger, stop") as caught:
         first = entity.release()
@@ -260,20 +337,20 @@ def test_a_missing_ledger_is_made_with_room_for_this_plan_and_a_warning(tmp_path
         warnings.simplefilter("error")
         assert entity.release().data == first.data
     with pytest.raises(BudgetExceeded):
-        Entity("st-anna", table(), agreed(rank=3), ledger=path).release()
+        member("st-anna", table(), agreed(rank=3), ledger=path).release()
 
 
 def test_a_lost_ledger_file_is_not_replaced_by_a_new_one(tmp_path, ledger, draws):
-    Entity("st-anna", table(), agreed(), ledger=ledger).release()
+    member("st-anna", table(), agreed(), ledger=ledger).release()
     ledger.path.unlink()
     with refused(LedgerBroken, "ledger"):
-        Entity("st-anna", table(), agreed(), ledger=ledger.path).release()
+        member("st-anna", table(), agreed(), ledger=ledger.path).release()
     assert len(draws) == 1
 
 
 def test_no_ledger_no_release(draws):
     with refused(NotForRealUse, "ledger"):
-        Entity("st-anna", table(), agreed()).release()
+        member("st-anna", table(), agreed()).release()
     assert draws == []
 
 
@@ -293,13 +370,13 @@ class Harmless:
 def test_no_source_of_ones_own_in_a_real_federation(ledger, draws, noise):
     """Whatever a source says of itself: noise that somebody else can make again protects nobody."""
     with refused(NotForRealUse, "rng"):
-        Entity("st-anna", table(), agreed(), ledger=ledger, rng=noise).release()
+        member("st-anna", table(), agreed(), ledger=ledger, rng=noise).release()
     assert draws == []
 
 
 def test_no_seed_in_a_real_federation(ledger, draws):
     with refused(NotForRealUse, "rng", found="seed"):
-        Entity("st-anna", table(), agreed(), ledger=ledger, rng=1).release()
+        member("st-anna", table(), agreed(), ledger=ledger, rng=1).release()
     assert draws == []
     assert ledger.state().spent.epsilon == 0
 
@@ -309,7 +386,7 @@ def test_a_full_ledger_draws_nothing(tmp_path, draws):
         tmp_path / "x.ledger", dataset="d", ceiling=ApproxDP(epsilon=0.5, delta=DELTA), unit=Unit.person()
     )
     with pytest.raises(BudgetExceeded):
-        Entity("st-anna", table(), agreed(), ledger=book).release()
+        member("st-anna", table(), agreed(), ledger=book).release()
     assert draws == []
     assert book.state().spent.epsilon == 0
 
@@ -319,7 +396,7 @@ def test_a_ledger_of_another_unit_draws_nothing(tmp_path, draws):
         tmp_path / "x.ledger", dataset="d", ceiling=ApproxDP(epsilon=9, delta=DELTA), unit=Unit.visit()
     )
     with pytest.raises(UnitMissing):
-        Entity("st-anna", table(), agreed(), ledger=book).release()
+        member("st-anna", table(), agreed(), ledger=book).release()
     assert draws == []
 
 
@@ -359,9 +436,9 @@ def test_a_real_ledger_takes_no_seeded_release(ledger, draws):
 TWIN = """
 import sys, warnings
 sys.path.insert(0, sys.argv[2])
-from test_agent import Entity, agreed, table
+from test_agent import agreed, member, table
 warnings.simplefilter("ignore")
-entity = Entity("st-anna", table(), agreed(), ledger=sys.argv[1])
+entity = member("st-anna", table(), agreed(), ledger=sys.argv[1])
 print("ready", flush=True)
 sys.stdin.readline()
 print(entity.release().receipt)

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from tests.enrolled import enrolled, fixed_secrets
 from tests.refused import refused
 from twofold.data.catalog import Catalog, Identifiers
 from twofold.data.ratings import Ratings
@@ -30,6 +31,7 @@ from twofold.storage import files as disk
 ITEMS = 12
 CATALOG = Catalog([f"item-{number}" for number in range(ITEMS)])
 EPSILON, DELTA = Fraction(1), Fraction(1, 10**6)
+SECRETS = fixed_secrets("st-anna")
 
 
 def table(users: int = 30) -> Ratings:
@@ -45,7 +47,12 @@ def without(ratings: Ratings, row: int) -> Ratings:
 
 def agreed() -> Plan:
     given = {"catalog": CATALOG, "feedback": "counts", "bound": 5, "max_items": 6, "n_prototypes": 3, "rank": 2}
-    return Plan(**given, mechanism="popularity")
+    return enrolled(Plan(**given, mechanism="popularity"), secrets=SECRETS).plan
+
+
+def member(ratings: Ratings, ledger: Ledger | Path) -> Entity:
+    """St. Anna, in the real plan to which everybody has agreed."""
+    return Entity("st-anna", ratings, agreed(), ledger=ledger, **enrolled(agreed(), secrets=SECRETS).given("st-anna"))
 
 
 def tight(path: Path) -> Ledger:
@@ -78,7 +85,7 @@ def test_a_mechanism_that_fails_costs_and_sends_nothing(tmp_path, monkeypatch):
         raise FloatingPointError
 
     book = tight(tmp_path / "x.ledger")
-    entity = Entity("st-anna", table(), agreed(), ledger=book)
+    entity = member(table(), book)
     with monkeypatch.context() as patch:
         patch.setattr(Popularity, "release", fail)
         with pytest.raises(FloatingPointError):
@@ -111,8 +118,8 @@ def test_a_draw_that_was_stopped_is_made_again_for_nothing(tmp_path, kind):
     book, seen = tight(tmp_path / "x.ledger"), []
     for _ in range(2):
         with stopped(kind, seen):
-            Entity("st-anna", table(), agreed(), ledger=book).release()
-    sent = Entity("st-anna", table(), agreed(), ledger=book.path).release()
+            member(table(), book).release()
+    sent = member(table(), book.path).release()
     assert seen == [sent.content.sums.tobytes()] * 2
     (entry,) = book.state().entries
     assert (entry.status, entry.resumed, book.state().spent.epsilon) == ("released", True, EPSILON)
@@ -122,8 +129,8 @@ def test_a_draw_that_was_stopped_is_made_again_for_nothing(tmp_path, kind):
 def test_ratings_that_changed_after_a_kill_do_not_meet_the_old_noise(tmp_path, ledger):
     seen: list[bytes] = []
     with stopped(KeyboardInterrupt, seen):
-        Entity("st-anna", table(), agreed(), ledger=ledger).release()
-    sent = Entity("st-anna", without(table(), 4), agreed(), ledger=ledger).release()
+        member(table(), ledger).release()
+    sent = member(without(table(), 4), ledger).release()
     assert sent.content.sums.tobytes() not in seen
     assert [entry.status for entry in ledger.state().entries] == ["lost", "released"]
     assert ledger.state().spent.epsilon == 2 * EPSILON
@@ -132,12 +139,12 @@ def test_ratings_that_changed_after_a_kill_do_not_meet_the_old_noise(tmp_path, l
 def test_ratings_that_changed_are_refused_without_room_and_the_old_ones_still_served(tmp_path, draws):
     book, seen = tight(tmp_path / "x.ledger"), []
     with stopped(KeyboardInterrupt, seen):
-        Entity("st-anna", table(), agreed(), ledger=book).release()
+        member(table(), book).release()
     draws.clear()
     with refused(BudgetExceeded, "draw", "software"):
-        Entity("st-anna", without(table(), 4), agreed(), ledger=book).release()
+        member(without(table(), 4), book).release()
     assert draws == []
-    assert Entity("st-anna", table(), agreed(), ledger=book).release().content.sums.tobytes() == seen[0]
+    assert member(table(), book).release().content.sums.tobytes() == seen[0]
     assert book.state().spent.epsilon == EPSILON
 
 
@@ -147,7 +154,7 @@ def test_in_a_simulation_foreign_noise_is_used_as_it_is(tmp_path):
         words = staticmethod(lambda count: np.zeros(count, dtype=np.uint64))
         bits = staticmethod(lambda count: 0 * count)
 
-    plan = agreed().with_(simulation=True)
+    plan = agreed().with_(simulation=True, roster=None, writer=None)
     first, second = (
         Entity("st-anna", table(), plan, ledger=tight(tmp_path / name), rng=Other()).release() for name in "ab"
     )
@@ -173,7 +180,7 @@ def test_a_mechanism_that_does_something_else_sends_nothing(ledger, monkeypatch,
     real = Popularity.release
     monkeypatch.setattr(Popularity, "release", lambda *given, **named: change(real(*given, **named)))
     with refused(PrivacyError, "event"):
-        Entity("st-anna", table(), agreed(), ledger=ledger).release()
+        member(table(), ledger).release()
     assert ledger.stored(plan=agreed().hash) is None
     assert [entry.status for entry in ledger.state().entries] == ["lost"]
 
@@ -204,13 +211,13 @@ def test_a_full_disk_at_every_step_loses_and_doubles_nothing(tmp_path, draws):
     touches: list[str] = []
     book = tight(tmp_path / "0.ledger")
     with listening(touches.append):
-        Entity("st-anna", table(), agreed(), ledger=book).release()
+        member(table(), book).release()
     needed = touches.index("destroy: open")  # from here on the release is done, and a full disk keeps nobody from it
     assert needed > 15
     for fatal in range(1, len(touches) + 1):
         draws.clear()
         book = tight(tmp_path / f"{fatal}.ledger")
-        entity = Entity("st-anna", table(), agreed(), ledger=book)
+        entity = member(table(), book)
         with listening(filling(fatal)):
             if fatal <= needed:
                 with refused(LedgerBroken, "disk"):

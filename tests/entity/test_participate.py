@@ -8,22 +8,25 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from tests.enrolled import enrolled
+from tests.refused import refused
 from twofold.data.catalog import Catalog, Identifiers
 from twofold.data.ratings import Ratings
 from twofold.entity.agent import Entity
 from twofold.entity.participate import Done, ParticipationStatus, Send, Wait, act, participate
+from twofold.errors import BadMessage
+from twofold.federation.agreement import Agreements, encode_agreed
 from twofold.federation.folder import EntityFolder
 from twofold.federation.key_messages import decode_survivors
-from twofold.federation.mailbox import ANSWERS, KEYS, MASKED, ROUNDS, InProcess, Step, StepId
+from twofold.federation.mailbox import AGREE, ANSWERS, KEYS, MASKED, ROUNDS, InProcess, Step, StepId
 from twofold.federation.plan import Plan
 from twofold.federation.secure import SecureSum
-from twofold.identity.keystore import new_keys
-from twofold.identity.roster import Roster
 from twofold.privacy.ledger import Ledger
 from twofold.server.secure import SecureServer
 
 NAMES = ("site-0", "site-1", "site-2", "site-3", "site-4")
-KEYS_SENT, MASKED_SENT = (StepId.KEYS,), (StepId.KEYS, StepId.MASKED)
+AGREED_SENT, KEYS_SENT = (StepId.AGREE,), (StepId.AGREE, StepId.KEYS)
+MASKED_SENT = (*KEYS_SENT, StepId.MASKED)
 CATALOG = Catalog([f"item-{number}" for number in range(6)])
 
 
@@ -32,17 +35,19 @@ class Group:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        roster = Roster.joined(new_keys(folder / f"{name}.keys", name) for name in NAMES)
-        self.plan = Plan(
+        plan = Plan(
             catalog=CATALOG,
             feedback="counts",
             bound=2,
             max_items=3,
             rank=2,
             mechanism="gram",
-            secure=SecureSum(survivors=4, present=4, roster=roster),
+            n_entities=5,
+            secure=SecureSum(survivors=4, present=4),
         )
-        self.server = SecureServer(self.plan)
+        self.enrolled = enrolled(plan, *NAMES, folder=folder)
+        self.plan = self.enrolled.plan
+        self.server = SecureServer(self.plan, signer=self.enrolled.signer())
         self.box = InProcess()
         counts = np.random.default_rng(3).integers(0, 3, (9, 6)).astype(float)
         self.ratings = Ratings(
@@ -56,6 +61,12 @@ class Group:
         return Entity(
             name, self.ratings, self.plan, ledger=place.with_suffix(".ledger"), keys=place.with_suffix(".keys")
         )
+
+    def publish_agreed(self) -> bytes:
+        """Say that everybody has agreed; each test but those of the agreement starts here."""
+        data = encode_agreed(self.enrolled.agreements, self.plan, signer=self.enrolled.signer())
+        self.box.publish(AGREE, data)
+        return data
 
     def join(self, *names: str) -> ParticipationStatus:
         return [participate(self.entity(name), self.box) for name in names][-1]
@@ -75,13 +86,42 @@ class Group:
 
 
 @pytest.fixture
-def group(tmp_path: Path) -> Group:
+def before(tmp_path: Path) -> Group:
+    """Nobody has published anything."""
     return Group(tmp_path)
+
+
+@pytest.fixture
+def group(before: Group) -> Group:
+    """Everybody has agreed, and knows that."""
+    before.publish_agreed()
+    return before
+
+
+def test_nothing_but_the_agreement_leaves_before_everybody_has_agreed(before: Group):
+    first = before.join(*NAMES)
+    assert (first.sent, first.fresh, first.waits) == (AGREED_SENT, AGREED_SENT, StepId.AGREE)
+    assert [len(before.sent(step)) for step in (AGREE, KEYS, MASKED, ANSWERS)] == [4, 0, 0, 0]
+    assert before.join(*NAMES).fresh == ()
+    before.publish_agreed()
+    second = before.join(*NAMES)
+    assert (second.sent, second.fresh, second.waits) == (KEYS_SENT, (StepId.KEYS,), StepId.KEYS)
+
+
+def test_an_incomplete_or_unsigned_list_of_agreements_starts_nothing(before: Group):
+    every, signer = before.enrolled.agreements, before.enrolled.signer()
+    fewer = Agreements(before.plan.hash, {name: every[name] for name in every if name != "site-2"})
+    with refused(BadMessage, "agreements", found="site-2"):
+        act(before.entity("site-0"), {StepId.AGREE: encode_agreed(fewer, before.plan, signer=signer)}, {StepId.AGREE})
+    forged = encode_agreed(every, before.plan, signer=before.enrolled.signer("site-1"))
+    with refused(BadMessage, "signature"):
+        act(before.entity("site-0"), {StepId.AGREE: forged}, {StepId.AGREE})
+    assert before.spent("site-0") == 0
 
 
 def test_step_by_step(group: Group):
     first = group.join(*NAMES)
-    assert (first.sent, first.fresh, first.waits) == (KEYS_SENT, KEYS_SENT, StepId.KEYS)
+    assert (first.sent, first.fresh, first.waits) == (KEYS_SENT, (StepId.KEYS,), StepId.KEYS)
     assert [group.spent(name) for name in NAMES] == [0] * 5
     group.publish_participants()
     second = group.join(*NAMES)
@@ -136,13 +176,13 @@ def test_what_lies_there_and_is_not_taken_is_said(group: Group, tmp_path: Path):
 
 
 def test_a_plain_plan_has_one_step(group: Group):
-    plan = group.plan.with_(secure=None, simulation=True)
+    plan = group.plan.with_(secure=None, simulation=True, roster=None, writer=None)
     standing = participate(Entity("site-0", group.ratings, plan, rng=1), InProcess())
     assert (standing.sent, standing.waits) == ((StepId.ROUNDS,), StepId.ROUNDS)
 
 
 def test_act_decides_without_any_mailbox(group: Group):
-    plan = group.plan.with_(secure=None, simulation=True)
+    plan = group.plan.with_(secure=None, simulation=True, roster=None, writer=None)
     entity = Entity("site-0", group.ratings, plan, rng=1)
     assert act(entity, {}) == Send(step=ROUNDS, data=entity.release().data)
     assert act(entity, {StepId.ROUNDS: None}, {StepId.ROUNDS}) == Wait(step=ROUNDS)
@@ -152,8 +192,8 @@ def test_act_decides_without_any_mailbox(group: Group):
 def test_nothing_is_drawn_before_the_survivors_were_looked_for(group: Group):
     group.join(*NAMES)
     group.publish_participants()
-    published = {StepId.KEYS: group.box.published(KEYS)}
-    assert act(group.entity("site-4"), published, {StepId.KEYS}) == Wait(step=MASKED)
+    published = {step.id: group.box.published(step) for step in (AGREE, KEYS)}
+    assert act(group.entity("site-4"), published, set(KEYS_SENT)) == Wait(step=MASKED)
     assert group.spent("site-4") == 0
-    due = act(group.entity("site-4"), published | {StepId.MASKED: None}, {StepId.KEYS})
+    due = act(group.entity("site-4"), published | {StepId.MASKED: None}, set(KEYS_SENT))
     assert (due.step, group.spent("site-4")) == (MASKED, 1)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from tests.enrolled import enrolled
 from tests.refused import refused
 from twofold.data.catalog import Catalog, Identifiers
 from twofold.data.ratings import Ratings
@@ -18,12 +19,10 @@ from twofold.errors import NotForRealUse, NotReady, PlanMismatch, PrivacyError
 from twofold.federation.key_messages import decode_participants, encode_participants, encode_survivors
 from twofold.federation.plan import Plan
 from twofold.federation.secure import SecureSum
-from twofold.identity.keystore import new_keys
-from twofold.identity.roster import Roster
+from twofold.identity.keystore import KeyStore
 from twofold.privacy.budget import ApproxDP
 from twofold.privacy.ledger import Ledger
 from twofold.release.content import BilinearSums
-from twofold.secure_sum import Keys
 from twofold.server.secure import SecureServer
 
 NAMES = ("site-0", "site-1", "site-2", "site-3", "site-4")
@@ -40,21 +39,25 @@ class Group:
 
     def __init__(self, folder: Path, **changes: Any) -> None:
         self.folder = folder
-        roster = Roster.joined(new_keys(folder / f"{name}.keys", name) for name in NAMES)
-        given: dict[str, Any] = {"max_items": 3, "n_users": 10, "epsilon": 1} | changes
-        secure = SecureSum(survivors=4, present=4, roster=roster)
-        self.plan = Plan(catalog=CATALOG, feedback="counts", bound=2, mechanism="gram", secure=secure, **given)
-        self.server = SecureServer(self.plan)
+        given: dict[str, Any] = {"max_items": 3, "n_users": 10, "epsilon": 1, "n_entities": 5} | changes
+        secure = SecureSum(survivors=4, present=4)
+        plan = Plan(catalog=CATALOG, feedback="counts", bound=2, mechanism="gram", secure=secure, **given)
+        self.enrolled = enrolled(plan, *NAMES, folder=folder)
+        self.plan = self.enrolled.plan
+        self.server = SecureServer(self.plan, signer=self.enrolled.signer())
 
     def entity(self, name: str, **changes: Any) -> Entity:
         ledger, unit = self.folder / f"{name}.ledger", self.plan.unit
         if not ledger.exists():  # room for several releases, so that only the keys stand in the way of a second one
             Ledger.create(ledger, dataset=name, ceiling=ApproxDP(epsilon=9, delta="1/1000"), unit=unit)
-        given = {"ledger": ledger, "keys": self.folder / f"{name}.keys"} | changes
+        given = {"ledger": ledger} | self.enrolled.given(name) | changes
         return Entity(name, given.pop("ratings", ratings(NAMES.index(name))), given.pop("plan", self.plan), **given)
 
     def participants(self, names: tuple[str, ...] = NAMES) -> bytes:
         return self.server.participants([self.entity(name).share() for name in names])
+
+    def survivors(self, names: tuple[str, ...], present: tuple[str, ...] = NAMES) -> bytes:
+        return encode_survivors(present, names, self.plan, signer=self.enrolled.signer())
 
     def spent(self, name: str) -> int:
         return len(Ledger(self.folder / f"{name}.ledger").state().entries)
@@ -71,13 +74,13 @@ def test_the_same_bytes_whenever_asked_and_paid_once(group: Group):
     assert group.entity("site-0").release(participants).data == first
     assert group.spent("site-0") == 1
     assert group.entity("site-0").share() == group.entity("site-0").share()
-    lists = encode_survivors(NAMES, NAMES[:4], group.plan)
+    lists = group.survivors(NAMES[:4])
     assert group.entity("site-0").answer(lists, participants) == group.entity("site-0").answer(lists, participants)
 
 
 def test_a_second_list_of_survivors_is_refused_for_good(group: Group):
     participants = group.participants()
-    one, two = (encode_survivors(NAMES, names, group.plan) for names in (NAMES[:4], NAMES))
+    one, two = (group.survivors(names) for names in (NAMES[:4], NAMES))
     group.entity("site-0").answer(one, participants)
     for _ in range(2):
         with refused(PrivacyError, "already"):
@@ -91,9 +94,9 @@ def test_a_second_roll_is_refused_before_anything_is_drawn(group: Group):
     with refused(PlanMismatch, "roll"):
         group.entity("site-0").release(fewer)
     with refused(PlanMismatch, "roll"):
-        group.entity("site-0").answer(encode_survivors(NAMES[:4], NAMES[:4], group.plan), fewer)
+        group.entity("site-0").answer(group.survivors(NAMES[:4], NAMES[:4]), fewer)
     with refused(PlanMismatch, "survivors"):
-        group.entity("site-0").answer(encode_survivors(NAMES[:4], NAMES[:4], group.plan), whole)
+        group.entity("site-0").answer(group.survivors(NAMES[:4], NAMES[:4]), whole)
     assert group.spent("site-0") == 1
 
 
@@ -112,8 +115,31 @@ def test_no_second_message_under_the_same_masks(group: Group):
 
 def test_keys_serve_one_plan(group: Group):
     group.entity("site-0").share()
-    with refused(PlanMismatch, "plan", expected=group.plan.with_(rank=3).hash[:12]):
-        group.entity("site-0", plan=group.plan.with_(rank=3)).share()
+    other = enrolled(group.plan.with_(rank=3), folder=group.folder, secrets=group.enrolled.secrets)
+    with refused(PlanMismatch, "plan", expected=other.plan.hash[:12]):
+        group.entity("site-0", plan=other.plan, agreements=other.agreements).share()
+
+
+def test_nothing_is_shared_before_the_fingerprint_is_confirmed_and_everybody_agreed(group: Group):
+    other = enrolled(group.plan.with_(rank=3), secrets=group.enrolled.secrets)  # agreed to, not confirmed
+    entity = group.entity("site-0", plan=other.plan, agreements=other.agreements)
+    with refused(NotReady, "confirm"):
+        entity.share()
+    store = KeyStore(group.folder / "site-0.keys")
+    assert store.plan_hash is None
+    store.confirm(group.plan.hash)
+    with refused(NotReady, "confirm"):
+        entity.share()
+    store.confirm(other.plan.hash)
+    with refused(NotReady, "agreements"):
+        group.entity("site-0", plan=other.plan, agreements=None).share()
+    entity.share()
+    participants = group.participants(NAMES[1:])
+    with refused(NotReady, "agreements"):
+        group.entity("site-1", agreements=None).answer(group.survivors(NAMES[1:], NAMES[1:]), participants)
+    with refused(NotReady, "agreements"):
+        group.entity("site-1", agreements=None).release(participants)
+    assert group.spent("site-1") == 0
 
 
 def test_lists_of_another_plan_are_refused(group: Group, tmp_path: Path):
@@ -123,7 +149,7 @@ def test_lists_of_another_plan_are_refused(group: Group, tmp_path: Path):
     with refused(PlanMismatch, "plan", expected=group.plan.hash[:12]):
         group.entity("site-0").release(second.participants())
     with refused(PlanMismatch, "plan", expected=group.plan.hash[:12]):
-        group.entity("site-0").answer(encode_survivors(NAMES, NAMES, second.plan), participants)
+        group.entity("site-0").answer(second.survivors(NAMES), participants)
     assert group.spent("site-0") == 0
 
 
@@ -133,7 +159,7 @@ def test_a_roll_without_ones_own_shares_or_with_others_draws_nothing(group: Grou
     listed = dict(decode_participants(group.participants(), group.plan).shares)
     object.__setattr__(listed["site-0"], "commitment", bytes(32))
     with refused(PlanMismatch, "participants"):
-        group.entity("site-0").release(encode_participants(listed, group.plan))
+        group.entity("site-0").release(encode_participants(listed, group.plan, signer=group.enrolled.signer()))
     with refused(NotReady, "participants"):
         group.entity("site-0").release()
     assert group.spent("site-0") + group.spent("site-4") == 0
@@ -141,17 +167,16 @@ def test_a_roll_without_ones_own_shares_or_with_others_draws_nothing(group: Grou
 
 def test_whoever_is_not_a_survivor_does_not_answer(group: Group):
     with refused(PrivacyError, "survivors"):
-        group.entity("site-4").answer(encode_survivors(NAMES, NAMES[:4], group.plan), group.participants())
+        group.entity("site-4").answer(group.survivors(NAMES[:4]), group.participants())
 
 
 def test_swapped_missing_and_forgetful_keys(group: Group):
-    with refused(PlanMismatch, "keys", found="'site-0'"):
+    with refused(PlanMismatch, "keys", found="keys of site-1"):
         group.entity("site-0", keys=group.folder / "site-1.keys").share()
     with refused(PlanMismatch, "keys", "site-0.keys"):
         group.entity("site-0", keys=None).share()
-    kept = Keys.from_bytes((group.folder / "site-0.keys").read_bytes())
     with refused(NotForRealUse, "keys", "site-0.keys"):
-        group.entity("site-0", keys=kept).share()
+        group.entity("site-0", keys=group.enrolled.secrets["site-0"]).share()
 
 
 def test_no_seed_and_no_missing_ledger_in_a_real_plan(group: Group):
@@ -164,7 +189,7 @@ def test_no_seed_and_no_missing_ledger_in_a_real_plan(group: Group):
 
 def test_numbers_that_leave_the_modulus_are_masked_like_all_others(group: Group):
     """Audit M1: the refusal was seen as a drop-out, and only one share of the noise was in the numbers by then."""
-    part = SecurePart("site-0", group.plan, group.folder / "site-0.keys")
+    part = SecurePart("site-0", group.plan, KeyStore(group.folder / "site-0.keys"))
     masks, length = part.masks(group.participants()), group.plan.spec.sum.length
     for number in (part.terms.limit, part.terms.limit + 1, -part.terms.limit - 1, np.iinfo(np.int64).min):
         numbers = np.zeros(length, dtype=np.int64)

@@ -16,10 +16,10 @@ from twofold.federation.plan import LARGEST_NUMBER, CatalogKey, Plan
 from twofold.federation.secure import SecureSum
 from twofold.identity.roster import Roster
 from twofold.release.content import BilinearSums, Masked
-from twofold.secure_sum import Keys
 from twofold.storage.container import open_container, pack_sealed
 
-ROSTER = Roster({name: Keys.new().public for name in ("a", "b", "c")})
+ROSTER, SECRETS = Roster.new(("a", "b", "c"))
+SIGNER = SECRETS["a"].sign
 
 
 def plan(*, secure: bool = False, **changes: Any) -> Plan:
@@ -31,7 +31,8 @@ def plan(*, secure: bool = False, **changes: Any) -> Plan:
         "mechanism": "gram",
         "n_prototypes": 4,
         "n_users": 20,
-        "secure": SecureSum(survivors=3, roster=ROSTER) if secure else None,
+        "secure": SecureSum(survivors=3) if secure else None,
+        "roster": ROSTER,
     }
     return Plan(**(given | changes))
 
@@ -55,13 +56,13 @@ def content(made: Plan) -> BilinearSums | Masked:
 def test_round_trips(secure: bool, feedback: str, mechanism: str):
     made = plan(secure=secure, feedback=feedback, mechanism=mechanism, lower=0 if feedback == "counts" else 1)
     sent = dataclasses.replace(content(made), mechanism=mechanism)
-    data = encode_release(sent, entity="a", plan=made)
+    data = encode_release(sent, entity="a", plan=made, signer=SIGNER)
     found = decode_release(data, made)
     assert found.entity == "a"
     assert type(found.content) is type(sent)
     for name, array in sent.arrays().items():
         assert (found.content.arrays()[name] == array).all()
-    assert encode_release(found.content, entity="a", plan=made) == data
+    assert encode_release(found.content, entity="a", plan=made, signer=SIGNER) == data
     assert sum(array.nbytes for array in sent.arrays().values()) == array_bytes(made)
     assert len(data) <= message_limit(made)
 
@@ -69,7 +70,7 @@ def test_round_trips(secure: bool, feedback: str, mechanism: str):
 @pytest.mark.parametrize("secure", [False, True])
 def test_a_changed_byte_does_not_decode(secure: bool):
     made = plan(secure=secure)
-    data = encode_release(content(made), entity="a", plan=made)
+    data = encode_release(content(made), entity="a", plan=made, signer=SIGNER)
     for at in np.random.default_rng(2).integers(0, len(data), 80):
         changed = bytearray(data)
         changed[at] ^= 1 << int(at) % 8
@@ -78,11 +79,11 @@ def test_a_changed_byte_does_not_decode(secure: bool):
 
 
 def resealed(made: Plan, arrays: dict[str, np.ndarray] | None = None, **changes: Any) -> bytes:
-    """A message whose sender lies, with a checksum that fits."""
+    """A message whose sender lies, with a checksum and a signature that fit."""
     sent = content(made)
-    record = dict(open_container(encode_release(sent, entity="a", plan=made)).record)
-    record.pop("checksum")
-    return pack_sealed(record | changes, arrays or sent.arrays())
+    record = dict(open_container(encode_release(sent, entity="a", plan=made, signer=SIGNER)).record)
+    del record["checksum"], record["signature"]
+    return pack_sealed(record | changes, arrays or sent.arrays(), signer=SIGNER)
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import pytest
 
 from tests.refused import refused
 from twofold.errors import BadMessage, PlanMismatch, TooFewMessages, TwofoldError
+from twofold.federation.bodies import body_limit
 from twofold.federation.key_messages import (
-    body_limit,
     decode_answer,
     decode_participants,
     decode_shares,
@@ -27,33 +27,38 @@ from twofold.federation.messages import ROLL, SHARES, SURVIVORS, common_record
 from twofold.federation.plan import CatalogKey, Plan
 from twofold.federation.secure import SecureSum
 from twofold.identity.roster import Roster
-from twofold.secure_sum import Keys, answer, share_secrets
+from twofold.secure_sum import answer, share_secrets
 from twofold.storage.container import open_container, pack_sealed
 
-KEYS = {f"site-{number}": Keys.new() for number in range(5)}
-NAMES = tuple(KEYS)
+NAMES = tuple(f"site-{number}" for number in range(5))
+ROSTER, SECRETS = Roster.new(NAMES)
+KEYS = {name: SECRETS[name].sum for name in NAMES}
+SIGNER, OPERATOR = SECRETS["site-0"].sign, SECRETS["coordinator"].sign
 PLAN = Plan(
     catalog=CatalogKey(hash="0" * 64, n_items=12),
     feedback="counts",
     bound=5,
     max_items=4,
     mechanism="gram",
-    secure=SecureSum(survivors=4, roster=Roster({name: one.public for name, one in KEYS.items()})),
+    secure=SecureSum(survivors=4),
+    roster=ROSTER,
 )
 OTHER = PLAN.with_(name="other")
 SENT = {name: share_secrets(one, name, secure_terms(PLAN)) for name, one in KEYS.items()}
 ANSWER = answer(KEYS["site-0"], "site-0", secure_terms(PLAN), SENT, NAMES, NAMES[:4])
 EVERY = {
-    "shares": (encode_shares(SENT["site-0"], PLAN), decode_shares),
-    "roll": (encode_participants(SENT, PLAN), decode_participants),
-    "survivors": (encode_survivors(NAMES, NAMES[:4], PLAN), decode_survivors),
-    "answer": (encode_answer(ANSWER, PLAN), decode_answer),
+    "shares": (encode_shares(SENT["site-0"], PLAN, signer=SIGNER), decode_shares),
+    "roll": (encode_participants(SENT, PLAN, signer=OPERATOR), decode_participants),
+    "survivors": (encode_survivors(NAMES, NAMES[:4], PLAN, signer=OPERATOR), decode_survivors),
+    "answer": (encode_answer(ANSWER, PLAN, signer=SIGNER), decode_answer),
 }
 
 
 def body(schema: str, content: Any, **more: Any) -> bytes:
+    """A message of a maker who lies, with a signature that fits."""
     text = content if isinstance(content, bytes) else json.dumps(content).encode()
-    return pack_sealed(common_record(schema, PLAN) | more, {"body": np.frombuffer(text, dtype=np.uint8)})
+    signer = SECRETS[more.get("entity", "coordinator")].sign
+    return pack_sealed(common_record(schema, PLAN) | more, {"body": np.frombuffer(text, dtype=np.uint8)}, signer=signer)
 
 
 def test_round_trips():
@@ -65,8 +70,8 @@ def test_round_trips():
 
 
 def test_equal_content_gives_equal_bytes():
-    assert encode_participants(dict(reversed(SENT.items())), PLAN) == EVERY["roll"][0]
-    assert encode_survivors(NAMES[::-1], NAMES[3::-1], PLAN) == EVERY["survivors"][0]
+    assert encode_participants(dict(reversed(SENT.items())), PLAN, signer=OPERATOR) == EVERY["roll"][0]
+    assert encode_survivors(NAMES[::-1], NAMES[3::-1], PLAN, signer=OPERATOR) == EVERY["survivors"][0]
 
 
 @pytest.mark.parametrize("kind", EVERY)
@@ -113,9 +118,10 @@ def test_hostile_lists(content: Any, parameter: str, found: str | None, expected
 
 def test_below_the_floor_nothing_decodes():
     with refused(TooFewMessages, "survivors", found="3", expected="4"):
-        decode_survivors(encode_survivors(NAMES, NAMES[:3], PLAN), PLAN)
+        decode_survivors(encode_survivors(NAMES, NAMES[:3], PLAN, signer=OPERATOR), PLAN)
     with refused(TooFewMessages, "present", found="4", expected="5"):
-        decode_participants(encode_participants({name: SENT[name] for name in NAMES[:4]}, PLAN), PLAN)
+        fewer = {name: SENT[name] for name in NAMES[:4]}
+        decode_participants(encode_participants(fewer, PLAN, signer=OPERATOR), PLAN)
 
 
 def test_a_sender_has_one_name():
@@ -127,14 +133,14 @@ def test_a_sender_has_one_name():
 def test_the_shares_of_another_plan_are_not_put_on_a_roll():
     strange = share_secrets(KEYS["site-0"], "site-0", secure_terms(OTHER))
     with refused(PlanMismatch, "terms", found="site-0"):
-        decode_participants(encode_participants(SENT | {"site-0": strange}, PLAN), PLAN)
+        decode_participants(encode_participants(SENT | {"site-0": strange}, PLAN, signer=OPERATOR), PLAN)
     boxes = {name: box for name, box in SENT["site-0"].boxes.items() if name != "site-3"}
     fewer = dataclasses.replace(SENT["site-0"], boxes=boxes)
     with refused(BadMessage, "boxes", found="site-0"):
-        decode_shares(encode_shares(fewer, PLAN), PLAN)
+        decode_shares(encode_shares(fewer, PLAN, signer=SIGNER), PLAN)
 
 
 def test_no_body_at_all():
-    empty = pack_sealed(common_record(ROLL, PLAN), {"other": np.zeros(3, dtype=np.uint8)})
+    empty = pack_sealed(common_record(ROLL, PLAN), {"other": np.zeros(3, dtype=np.uint8)}, signer=OPERATOR)
     with pytest.raises(BadMessage):
         decode_participants(empty, PLAN)

@@ -18,7 +18,9 @@ from twofold.federation.fields import reference
 from twofold.federation.plan import SCHEMA, CatalogKey, Plan
 from twofold.federation.plan_file import parse_plan, plan_text
 from twofold.federation.secure import SecureSum
-from twofold.federation.tables import FeaturesKey
+from twofold.federation.tables import FeaturesKey, RosterKey
+from twofold.identity.keys import Role, Secrets
+from twofold.identity.roster import Roster
 from twofold.privacy.budget import ApproxDP, PureDP
 from twofold.privacy.unit import Unit
 from twofold.storage.container import parse_json
@@ -111,15 +113,18 @@ def test_every_field_is_in_the_hash():
         "regularization": 1,
         "features": FeaturesKey(hash="1" * 64, n_features=3),
         "secure": SecureSum(survivors=3),
+        "roster": Roster.new(["a"])[0],
+        "writer": "a",
     }
     for name in Plan.model_fields:
+        base = PLAN.with_(roster=others["roster"]) if name == "writer" else PLAN
         value = others.get(name)
         if value is None:
             value = getattr(PLAN, name) + 1
         changes = {name: value} | ({"n_entities": 3} if name in ("quorum", "secure") else {})
-        changed = PLAN.with_(**changes)
-        assert changed.hash != PLAN.hash, name
-        assert name in PLAN.differences(changed)
+        changed = base.with_(**changes)
+        assert changed.hash != base.hash, name
+        assert name in base.differences(changed)
 
 
 def test_the_hash_of_a_plan_never_changes():
@@ -206,7 +211,10 @@ def test_a_record_that_is_not_one(changes):
         Plan.from_dict(PLAN.as_dict() | changes)
 
 
-@pytest.mark.parametrize("name", [name for name in Plan.model_fields if name not in ("features", "secure")])
+NEWER = ("features", "secure", "roster", "writer")  # than the format: left out when absent
+
+
+@pytest.mark.parametrize("name", [name for name in Plan.model_fields if name not in NEWER])
 def test_a_record_must_be_complete(name):
     record = PLAN.as_dict()
     del record[name]
@@ -250,7 +258,67 @@ def test_the_table_says_everything_about_every_field():
     for note in (*Plan.notes(), *SecureSum.notes()):
         assert note.meaning.endswith(".")
         assert note.expected
-        assert note.optional <= (note.example is not None or note.name in ("features", "secure"))
+        assert note.optional <= (note.example is not None or note.name in ("features", "secure", "roster"))
+
+
+def test_a_plan_takes_names_and_writer_from_its_roster():
+    roster, _ = Roster.new(["st-bern", "st-anna"])
+    made = PLAN.with_(roster=roster)
+    assert (made.entities, made.writer, made.members) == (("st-anna", "st-bern"), "coordinator", roster)
+    assert made.with_(writer="st-anna").writer == "st-anna"
+    again = Plan.from_dict(made.as_dict())
+    assert (again, again.hash, again.members) == (made, made.hash, None)
+    assert again.roster == RosterKey(hash=roster.hash, n_entities=2)
+    assert "roster" not in PLAN.as_dict()
+
+
+@pytest.mark.parametrize(
+    ("changes", "parameter"),
+    [
+        ({"writer": "st-anna"}, "writer"),
+        ({"roster": Roster.new(["a"])[0], "writer": "stranger"}, "writer"),
+        ({"roster": Roster.new(["a"])[0], "writer": "../a"}, "entity"),
+        ({"roster": Roster.new(["a"])[0], "entities": ("a", "b")}, "roster"),
+        ({"roster": Roster.new(["a"])[0], "entities": ("b",)}, "entities"),
+        ({"roster": Roster([Secrets.new("a").identity])}, "roster"),
+        ({"roster": Roster(Secrets.new(name, Role.OPERATOR).identity for name in ("x", "y"))}, "roster.n_entities"),
+        (
+            {
+                "roster": Roster(
+                    [Secrets.new("a").identity, *(Secrets.new(name, Role.OPERATOR).identity for name in ("x", "y"))]
+                )
+            },
+            "roster",
+        ),
+        ({"roster": RosterKey(hash="1" * 64, n_entities=2)}, "roster"),
+        ({"roster": RosterKey(hash="1" * 64, n_entities=1, n_operators=0), "entities": ("a",)}, "roster"),
+        ({"roster": "1" * 64}, "roster"),
+        ({"roster": 5}, "roster"),
+        ({"roster": PLAN}, "roster"),
+    ],
+)
+def test_a_roster_that_does_not_fit_the_plan(changes, parameter):
+    with refused(BadPlan, parameter):
+        PLAN.with_(**changes)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"hash": "1" * 64},
+        {"hash": "1" * 63, "n_entities": 1},
+        {"hash": "1" * 64, "n_entities": 0},
+        {"hash": "1" * 64, "n_entities": 10**9},
+        {"hash": "1" * 64, "n_entities": 1, "n_operators": 3},
+        {"hash": "1" * 64, "n_entities": True},
+        {"hash": "1" * 64, "n_entities": 1, "members": []},
+        [],
+        "1" * 64,
+    ],
+)
+def test_a_record_of_a_roster_that_is_not_one(record):
+    with pytest.raises(BadPlan):
+        Plan.from_dict(PLAN.as_dict() | {"entities": ["a"], "roster": record})
 
 
 def test_what_is_refused_is_named():

@@ -11,13 +11,12 @@ import numpy as np
 import pytest
 
 from tests.refused import refused
-from twofold.errors import BadPlan, TransportError, UnreadableSource
+from twofold.errors import BadPlan, PlanMismatch, TransportError, UnreadableSource
 from twofold.features import Features
 from twofold.federation.plan import CatalogKey, Plan
 from twofold.federation.plan_file import catalog_path, read_plan, write_plan
 from twofold.federation.secure import SecureSum
 from twofold.identity.roster import Roster
-from twofold.secure_sum import Keys
 
 PLAN = Plan(catalog=CatalogKey(hash="0" * 64, n_items=40), feedback="counts", bound=5, max_items=6, epsilon="1/3")
 
@@ -30,7 +29,7 @@ def file(tmp_path):
 
 def test_every_field_has_a_comment(file):
     lines = file.read_text().partition("[catalog]")[0].splitlines()
-    for name in set(Plan.model_fields) - {"catalog", "unit", "features", "secure"}:
+    for name in set(Plan.model_fields) - {"catalog", "unit", "features", "secure", "roster"}:
         (place,) = [i for i, line in enumerate(lines) if line.lstrip("# ").startswith(f"{name} = ")]
         assert lines[place - 1].startswith("# "), name
     assert max(map(len, lines)) <= 120
@@ -130,10 +129,10 @@ def test_a_missing_file_says_how_to_make_one(tmp_path):
 
 
 def with_tables() -> Plan:
-    roster = Roster({name: Keys.new().public for name in ("st-anna", "st-bern", "st-cosmas")})
+    roster, _ = Roster.new(("st-anna", "st-bern", "st-cosmas"))
     table = Features(matrix=np.arange(80).reshape(40, 2) % 3, names=("a", "b"))
-    secure = SecureSum(survivors=3, roster=roster)
-    return PLAN.with_(mechanism="gram", n_entities=3, entities=tuple(roster), secure=secure, features=table)
+    secure = SecureSum(survivors=3)
+    return PLAN.with_(mechanism="gram", n_entities=3, roster=roster, secure=secure, features=table)
 
 
 def test_keys_and_features_that_a_plan_holds_are_written_beside_it(tmp_path):
@@ -142,7 +141,7 @@ def test_keys_and_features_that_a_plan_holds_are_written_beside_it(tmp_path):
     assert sorted(one.name for one in tmp_path.iterdir()) == ["w.features", "w.roster", "w.toml"]
     again = Plan.read(tmp_path / "w.toml")
     assert again.hash == plan.hash
-    assert (again.secure.keys, again.features_table) == (plan.secure.keys, plan.features_table)
+    assert (again.members, again.features_table) == (plan.members, plan.features_table)
 
 
 def test_a_plan_of_hashes_only_writes_no_other_file(tmp_path):
@@ -156,14 +155,14 @@ def test_older_tables_of_the_same_plan_file_are_written_over_and_nothing_else(tm
     with_tables().write(tmp_path / "w.toml")
     newer = with_tables()
     newer.write(tmp_path / "w.toml")
-    assert Plan.read(tmp_path / "w.toml").secure.keys == newer.secure.keys
+    assert Plan.read(tmp_path / "w.toml").members == newer.members
     (tmp_path / "v.roster").write_text("who is on call this week")
-    with refused(BadPlan, "secure", found="v.roster"):
+    with refused(BadPlan, "roster", found="v.roster"):
         newer.write(tmp_path / "v.toml")
     assert (tmp_path / "v.roster").read_text() == "who is on call this week"
     assert not (tmp_path / "v.toml").exists()
     assert not (tmp_path / "v.features").exists()
-    with refused(BadPlan, "secure", found="u.roster"):
+    with refused(BadPlan, "roster", found="u.roster"):
         newer.write(tmp_path / "u.roster")
     assert not (tmp_path / "u.roster").exists()
 
@@ -171,10 +170,20 @@ def test_older_tables_of_the_same_plan_file_are_written_over_and_nothing_else(tm
 def test_tables_that_lie_elsewhere_are_only_named(tmp_path):
     plan = with_tables()
     (tmp_path / "lists").mkdir()
-    plan.secure.keys.write(tmp_path / "lists" / "all.roster")
-    write_plan(plan, tmp_path / "w.toml", keys_file=tmp_path / "lists" / "all.roster")
+    plan.members.write(tmp_path / "lists" / "all.roster")
+    write_plan(plan, tmp_path / "w.toml", roster_file=tmp_path / "lists" / "all.roster")
     assert not (tmp_path / "w.roster").exists()
-    assert Plan.read(tmp_path / "w.toml").secure.keys == plan.secure.keys
+    assert Plan.read(tmp_path / "w.toml").members == plan.members
+
+
+def test_another_roster_in_its_place_is_refused(tmp_path):
+    plan, other = with_tables(), with_tables()
+    plan.write(tmp_path / "w.toml")
+    other.members.write(tmp_path / "w.roster")
+    with pytest.raises(PlanMismatch):
+        Plan.read(tmp_path / "w.toml")
+    (tmp_path / "w.roster").unlink()
+    assert Plan.read(tmp_path / "w.toml").members is None
 
 
 @pytest.mark.parametrize(

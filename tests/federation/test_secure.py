@@ -11,10 +11,10 @@ from tests.refused import refused
 from twofold.errors import BadPlan
 from twofold.federation.plan import CatalogKey, Plan
 from twofold.federation.secure import SecureSum, usual_survivors
+from twofold.federation.tables import RosterKey
 from twofold.identity.roster import Roster
 from twofold.release.bilinear.layout import BilinearLayout
 from twofold.release.bilinear.mechanism import BilinearNoise
-from twofold.secure_sum import Keys
 from twofold.secure_sum.terms import honest_in_any_sum, least_floor
 
 
@@ -31,21 +31,21 @@ def plan(secure: SecureSum | None, **changes: Any) -> Plan:
 
 
 def roster(n: int = 6) -> Roster:
-    return Roster({f"site-{number}": Keys.new().public for number in range(n)})
+    return Roster.new([f"site-{number}" for number in range(n)])[0]
 
 
 def test_a_plan_keeps_it_and_older_plans_keep_their_hash():
     keys = roster()
-    secure = SecureSum(survivors=5, most_alone="40", share_deadline="2027-01-31T13:00:00+01:00", roster=keys)
-    made = plan(secure)
-    assert made.entities == tuple(keys)
+    secure = SecureSum(survivors=5, most_alone="40", share_deadline="2027-01-31T13:00:00+01:00")
+    made = plan(secure, roster=keys)
+    assert made.entities == tuple(keys.entities)
     assert made.secure.share_deadline == "2027-01-31T12:00:00Z"
     assert made.secure.most_alone == Fraction(40)
     again = Plan.from_dict(made.as_dict())
-    assert (again, again.hash, again.secure.keys) == (made, made.hash, None)
+    assert (again, again.hash, again.members) == (made, made.hash, None)
     assert "secure" not in plan(None).as_dict()
-    assert made.with_(rank=3).secure.keys is keys
-    assert made.hash != plan(secure.with_(survivors=6)).hash
+    assert made.with_(rank=3).members is keys
+    assert made.hash != plan(secure.with_(survivors=6), roster=keys).hash
 
 
 def test_the_noise_is_shared_among_those_that_even_a_lying_server_cannot_leave_out():
@@ -77,9 +77,7 @@ def test_the_promise_holds_for_a_colluder_and_a_reader_who_take_their_own_noise_
         ({"survivors": 5, "present": 4}, "secure.survivors", "threshold 5, survivors 5, present 4", "5 <= "),
         ({"survivors": 5, "colluders": 5}, "secure.colluders", "5 colluders of 5", None),
         ({"survivors": 6, "colluders": 5}, "secure.colluders", "5 colluders of 6", "at most 4"),
-        ({"survivors": 5, "roster": "abc"}, "secure.roster", None, "64 hexadecimal digits"),
-        ({"survivors": 5, "roster": 5}, "secure.roster", "int", "64 hexadecimal digits"),
-        ({"survivors": 5, "roster": "0" * 64}, "entities", "[]", None),
+        ({"survivors": 5, "roster": "0" * 64}, "secure.roster", "secure.roster", None),
         ({"survivors": 5, "most_alone": 0}, "secure.most_alone", "0", "> 0"),
         ({"survivors": 5, "share_deadline": "soon"}, "secure.share_deadline", "'soon'", None),
     ],
@@ -105,10 +103,15 @@ def test_keys_are_due_before_messages():
 
 
 def test_the_list_of_keys_is_that_of_the_entities():
-    with refused(BadPlan, "secure.roster", found="6 keys"):
-        plan(SecureSum(survivors=5, roster=roster()), entities=["site-0", "site-1", "site-2", "site-3", "site-4"])
-    with refused(BadPlan, "entities", found="6 names and 6 keys"):
-        plan(SecureSum(survivors=5, roster=roster()), entities=[f"other-{number}" for number in range(6)])
+    secure = SecureSum(survivors=5)
+    with refused(BadPlan, "roster", found="5 names; keys of 6 entities"):
+        plan(secure, roster=roster(), entities=["site-0", "site-1", "site-2", "site-3", "site-4"])
+    with refused(BadPlan, "entities"):
+        plan(secure, roster=roster(), entities=[f"other-{number}" for number in range(6)])
+    with refused(BadPlan, "roster", found="0 names"):
+        plan(secure, roster=RosterKey(hash="0" * 64, n_entities=6))
+    with refused(BadPlan, "roster.hash", expected="64 hexadecimal digits"):
+        RosterKey(hash="abc", n_entities=6)
 
 
 @pytest.mark.parametrize("mechanism", ["buckets", "popularity", "sulq"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 
-from twofold.federation.mailbox import ANSWERS, KEYS, MASKED, ROUNDS, steps_of
+from twofold.federation.mailbox import AGREE, ANSWERS, KEYS, MASKED, ROUNDS, steps_of
 from twofold.federation.plan import CatalogKey, Plan
 from twofold.federation.secure import SecureSum
 
@@ -19,16 +19,18 @@ PLAN = Plan(
 )
 
 
-def test_one_step_or_three():
-    assert steps_of(PLAN.with_(secure=None)) == (ROUNDS,)
-    assert steps_of(PLAN) == (KEYS, MASKED, ANSWERS)
+def test_one_step_or_three_and_an_agreement_before_them_unless_it_is_a_simulation():
+    assert steps_of(PLAN.with_(secure=None)) == (AGREE, ROUNDS)
+    assert steps_of(PLAN) == (AGREE, KEYS, MASKED, ANSWERS)
+    assert steps_of(PLAN.with_(secure=None, simulation=True)) == (ROUNDS,)
+    assert steps_of(PLAN.with_(simulation=True)) == (KEYS, MASKED, ANSWERS)
 
 
 def test_files_and_kinds_of_the_steps_differ():
     every = [suffix for one in steps_of(PLAN) for suffix in (one.up.suffix, one.down.suffix)]
     kinds = [kind for one in steps_of(PLAN) for kind in (one.up.schema, one.down.schema)]
-    assert len(set(every)) == len(set(kinds)) == 6
-    assert len({one.id for one in steps_of(PLAN)}) == 3
+    assert len(set(every)) == len(set(kinds)) == 8
+    assert len({one.id for one in steps_of(PLAN)}) == 4
 
 
 def test_limits_are_those_of_the_plan():
@@ -39,5 +41,5 @@ def test_limits_are_those_of_the_plan():
 
 
 def test_a_step_is_itself_in_another_process():
-    for one in (ROUNDS, KEYS, MASKED, ANSWERS):
+    for one in (AGREE, ROUNDS, KEYS, MASKED, ANSWERS):
         assert pickle.loads(pickle.dumps(one)) is one

@@ -16,9 +16,8 @@ from twofold.identity.roster import Roster
 from twofold.privacy.rng import source
 from twofold.release.bilinear.layout import BilinearLayout
 from twofold.release.bilinear.mechanism import BilinearNoise
-from twofold.secure_sum import Keys
 
-ROSTER = Roster({f"site-{number}": Keys.new().public for number in range(5)})
+ROSTER, _ = Roster.new([f"site-{number}" for number in range(5)])
 
 
 def plan(**changes: Any) -> Plan:
@@ -28,7 +27,8 @@ def plan(**changes: Any) -> Plan:
         "bound": 5,
         "max_items": 4,
         "mechanism": "gram",
-        "secure": SecureSum(survivors=4, roster=ROSTER),
+        "secure": SecureSum(survivors=4),
+        "roster": ROSTER,
     }
     return Plan(**(given | changes))
 
@@ -39,7 +39,7 @@ def test_every_field_of_the_plan_is_in_the_terms():
         for one in (
             plan(),
             plan(rank=3),
-            plan(secure=SecureSum(survivors=5, roster=ROSTER)),
+            plan(secure=SecureSum(survivors=5)),
             plan(name="other"),
         )
     }
@@ -52,8 +52,10 @@ def test_every_field_of_the_plan_is_in_the_terms():
 def test_without_a_sum_or_its_keys():
     with refused(PlanMismatch, "secure"):
         secure_terms(plan(secure=None))
-    with refused(PlanMismatch, "secure.roster"):
-        secure_terms(plan(secure=SecureSum(survivors=4), n_entities=5))
+    with refused(PlanMismatch, "roster", expected="a roster"):
+        secure_terms(plan(secure=SecureSum(survivors=4), n_entities=5, roster=None))
+    with refused(PlanMismatch, "roster", expected=ROSTER.hash[:12]):
+        secure_terms(Plan.from_dict(plan(rank=2).as_dict()))
 
 
 @pytest.mark.parametrize("delta", ["1/1000000", 0])

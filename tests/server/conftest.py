@@ -15,6 +15,7 @@ from twofold.federation.mailbox import ROUNDS, Rejected, Step, Submission
 from twofold.federation.messages import encode_release, receipt
 from twofold.federation.plan import CatalogKey, Plan
 from twofold.storage.files import write_whole
+from twofold.storage.signing import SigningKey
 
 N_ITEMS = 12
 
@@ -48,12 +49,12 @@ def _people(plan: Plan, seed: int, n_users: int = 60) -> NDArray[np.float64]:
     return rows
 
 
-def _message(plan: Plan, number: int, seed: int | None = None) -> bytes:
+def _message(plan: Plan, number: int, seed: int | None = None, signer: SigningKey | None = None) -> bytes:
     seed = number if seed is None else seed
     released = plan.release_mechanism.release(
         _people(plan, seed), plan.parameters, rng=seed if plan.simulation else None
     )
-    return encode_release(released.value, entity=f"site-{number}", plan=plan)
+    return encode_release(released.value, entity=f"site-{number}", plan=plan, signer=signer)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.enrolled import enrolled
 from tests.refused import refused
 from twofold.entity.secure import Masks
 from twofold.errors import BadMessage, ConflictingMessage, PlanMismatch, TooFewMessages
@@ -17,9 +18,8 @@ from twofold.federation.key_messages import decode_participants, encode_answer, 
 from twofold.federation.messages import decode_release, encode_release
 from twofold.federation.plan import CatalogKey, Plan
 from twofold.federation.secure import SecureSum
-from twofold.identity.roster import Roster
 from twofold.release.content import BilinearSums, plain_sum
-from twofold.secure_sum import Keys, answer, share_secrets
+from twofold.secure_sum import answer, share_secrets
 from twofold.server import Server
 from twofold.server.secure import SecureServer, masked_message
 from twofold.storage.container import open_container, pack_sealed
@@ -31,8 +31,6 @@ class Group:
     """Six entities of a simulation, their keys in memory; the noise of each from its own seed."""
 
     def __init__(self, *, survivors: int = 4, **changes: Any) -> None:
-        self.keys = {name: Keys.new() for name in NAMES}
-        roster = Roster({name: one.public for name, one in self.keys.items()})
         given = {
             "catalog": CatalogKey(hash="a" * 64, n_items=12),
             "feedback": "counts",
@@ -44,14 +42,20 @@ class Group:
             "n_users": 40,
             "n_entities": 6,
             "simulation": True,
-            "secure": SecureSum(survivors=survivors, present=5, colluders=0, roster=roster),
+            "secure": SecureSum(survivors=survivors, present=5, colluders=0),
         }
-        self.plan = Plan(**(given | changes))
-        self.server = SecureServer(self.plan)
+        self.enrolled = enrolled(Plan(**(given | changes)), *NAMES)
+        self.plan = self.enrolled.plan
+        self.keys = {name: one.sum for name, one in self.enrolled.secrets.items()}
+        self.signer = self.enrolled.signer
+        self.server = SecureServer(self.plan, signer=self.signer())
 
     def shares(self, names: Sequence[str] = NAMES) -> list[bytes]:
         terms = self.server.terms
-        return [encode_shares(share_secrets(self.keys[name], name, terms), self.plan) for name in names]
+        return [
+            encode_shares(share_secrets(self.keys[name], name, terms), self.plan, signer=self.signer(name))
+            for name in names
+        ]
 
     def participants(self, names: Sequence[str] = NAMES) -> bytes:
         return self.server.participants(self.shares(names))
@@ -70,13 +74,15 @@ class Group:
         content = content if numbers is None else dataclasses.replace(content, numbers=numbers)
         listed = decode_participants(participants, self.plan)
         masks = Masks(name=name, keys=self.keys[key or name], terms=self.server.terms, participants=listed)
-        return encode_release(masks.hide(content), entity=name, plan=self.plan)
+        return encode_release(masks.hide(content), entity=name, plan=self.plan, signer=self.signer(name))
 
     def answers(self, names: Sequence[str], participants: bytes, survivors: Sequence[str]) -> list[bytes]:
         listed = decode_participants(participants, self.plan)
         return [
             encode_answer(
-                answer(self.keys[name], name, self.server.terms, listed.shares, listed.present, survivors), self.plan
+                answer(self.keys[name], name, self.server.terms, listed.shares, listed.present, survivors),
+                self.plan,
+                signer=self.signer(name),
             )
             for name in names
         ]
@@ -168,7 +174,7 @@ def test_one_message_of_each(group: Group) -> None:
     with refused(PlanMismatch, "plan", expected=group.plan.hash[:12]):
         group.server.participants([*group.shares(), *other.shares(["site-0"])])
     good = share_secrets(group.keys["site-0"], "site-0", group.server.terms)
-    forged = encode_shares(dataclasses.replace(good, commitment=bytes(32)), group.plan)
+    forged = encode_shares(dataclasses.replace(good, commitment=bytes(32)), group.plan, signer=group.signer("site-0"))
     with refused(ConflictingMessage, "shares", found="site-0"):
         group.server.participants([*group.shares(), forged])
     assert group.server.participants([*group.shares(), *group.shares()]) == participants
@@ -192,7 +198,7 @@ def test_messages_for_another_list_or_federation(group: Group) -> None:
 def test_messages_that_are_not_those_of_the_list(group: Group) -> None:
     participants = group.participants()
     messages = [group.masked(name, participants) for name in NAMES]
-    named = encode_survivors(NAMES, NAMES[:5], group.plan)
+    named = encode_survivors(NAMES, NAMES[:5], group.plan, signer=group.signer())
     answers = group.answers(NAMES[:5], participants, NAMES[:5])
     assert (
         group.server.total(messages, answers, participants=participants, survivors=named).entities == 5
@@ -203,9 +209,9 @@ def test_messages_that_are_not_those_of_the_list(group: Group) -> None:
 
 def resealed(group: Group, data: bytes, **changes: Any) -> bytes:
     container = open_container(data)
-    record = {name: value for name, value in container.record.items() if name != "checksum"}
+    record = {name: value for name, value in container.record.items() if name not in ("checksum", "signature")}
     content = decode_release(data, group.plan).content
-    return pack_sealed(record | changes, {"masked": content.packed})
+    return pack_sealed(record | changes, {"masked": content.packed}, signer=group.signer(record["entity"]))
 
 
 def test_garbage_another_modulus_and_foreign_masks(group: Group) -> None:
@@ -217,13 +223,15 @@ def test_garbage_another_modulus_and_foreign_masks(group: Group) -> None:
         group.server.survivors([resealed(group, messages[0], bits=64), *messages[1:]], participants)
     good = decode_release(messages[0], group.plan).content
     noise = np.random.default_rng(1).integers(0, 256, good.packed.shape).astype(np.uint8)
-    garbage = encode_release(dataclasses.replace(good, packed=noise), entity="site-0", plan=group.plan)
+    garbage = encode_release(
+        dataclasses.replace(good, packed=noise), entity="site-0", plan=group.plan, signer=group.signer("site-0")
+    )
     with refused(BadMessage, "checks"):
         group.server.total([garbage, *messages[1:]], answers, participants=participants, survivors=survivors)
     other = Group()
     foreign = decode_release(other.masked("site-0", other.participants()), other.plan).content
     swapped = dataclasses.replace(foreign, present=good.present)
-    data = encode_release(swapped, entity="site-0", plan=group.plan)
+    data = encode_release(swapped, entity="site-0", plan=group.plan, signer=group.signer("site-0"))
     with refused(BadMessage, "checks"):
         group.server.total([data, *messages[1:]], answers, participants=participants, survivors=survivors)
 
@@ -238,7 +246,9 @@ def test_an_overflow_is_seen(group: Group) -> None:
     numbers = (numbers + np.uint64(2 ** (terms.bits - 1) - 1)) & np.uint64(2**terms.bits - 1)
     packed = numbers.view(np.uint8).reshape(-1, 8)[:, : terms.bits // 8].copy()
     packed[-2:] = content.packed[-2:]  # the check numbers are right
-    far = encode_release(dataclasses.replace(content, packed=packed), entity="site-0", plan=group.plan)
+    far = encode_release(
+        dataclasses.replace(content, packed=packed), entity="site-0", plan=group.plan, signer=group.signer("site-0")
+    )
     with refused(BadMessage, "values"):
         group.server.total(
             [far, *messages[1:]],
@@ -260,7 +270,10 @@ def test_wrong_shares_are_left_out_and_named(group: Group) -> None:
     survivors = group.server.survivors(messages, participants)
     good = answer(group.keys["site-0"], "site-0", group.server.terms, listed.shares, NAMES, NAMES)
     wrong = dataclasses.replace(good, seeds=good.seeds | {"site-1": bytes(33)})
-    answers = [encode_answer(wrong, group.plan), *group.answers(NAMES[1:], participants, NAMES)]
+    answers = [
+        encode_answer(wrong, group.plan, signer=group.signer("site-0")),
+        *group.answers(NAMES[1:], participants, NAMES),
+    ]
     total = group.server.total(messages, answers, participants=participants, survivors=survivors)
     assert "site-0 for site-1" in total.note
     assert (total.numbers == plain_sum([group.plain(name) for name in NAMES]).numbers).all()

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.enrolled import enrolled
 from tests.refused import refused
 from twofold.entity.secure import Masks
 from twofold.errors import BadMessage, RoundClosed, Set, TooFewMessages, TransportError
@@ -28,8 +29,7 @@ from twofold.federation.mailbox import ANSWERS, KEYS, MASKED, Step, StepId
 from twofold.federation.messages import decode_release, encode_release
 from twofold.federation.plan import CatalogKey, Plan
 from twofold.federation.secure import SecureSum
-from twofold.identity.roster import Roster
-from twofold.secure_sum import Keys, answer, share_secrets
+from twofold.secure_sum import answer, share_secrets
 from twofold.secure_sum.terms import Terms
 from twofold.server.coordinate import CoordinationStatus, coordinate
 from twofold.server.secure import SecureServer
@@ -46,10 +46,8 @@ class Group:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.inbox, self.outbox = folder / "in", folder / "out"
-        self.keys = {name: Keys.new() for name in NAMES}
-        roster = Roster({name: one.public for name, one in self.keys.items()})
         deadlines = {"share_deadline": "2027-01-01T00:00:00Z"}
-        self.plan = Plan(
+        plan = Plan(
             catalog=CatalogKey(hash="a" * 64, n_items=8),
             feedback="counts",
             bound=5,
@@ -61,8 +59,11 @@ class Group:
             n_entities=5,
             deadline="2027-01-02T00:00:00Z",
             simulation=True,
-            secure=SecureSum(survivors=4, present=4, roster=roster, **deadlines),
+            secure=SecureSum(survivors=4, present=4, **deadlines),
         )
+        self.enrolled = enrolled(plan, *NAMES)
+        self.plan, self.signer = self.enrolled.plan, self.enrolled.signer
+        self.keys = {name: one.sum for name, one in self.enrolled.secrets.items()}
 
     def look(
         self, *, now: datetime = BEFORE, state: str = "state", outbox: str = "out", close: bool = False
@@ -71,7 +72,9 @@ class Group:
         (self.folder / outbox).mkdir(exist_ok=True)
         box = ServerFolder(self.inbox, self.folder / outbox, self.plan)
         kept = FolderState(self.folder / state, self.plan)
-        return coordinate(SecureServer(self.plan), box, state=kept, clock=lambda: now, close=close)
+        return coordinate(
+            SecureServer(self.plan, signer=self.signer()), box, state=kept, clock=lambda: now, close=close
+        )
 
     @property
     def terms(self) -> Terms:
@@ -89,7 +92,7 @@ class Group:
     def share(self, names: Sequence[str] = NAMES) -> None:
         for name in names:
             content = share_secrets(self.keys[name], name, self.terms)
-            self.put(f"{name}.s", encode_shares(content, self.plan))
+            self.put(f"{name}.s", encode_shares(content, self.plan, signer=self.signer(name)))
 
     def message(self, name: str, participants: bytes) -> bytes:
         seed = NAMES.index(name)
@@ -99,7 +102,7 @@ class Group:
             name=name, keys=self.keys[name], terms=self.terms, participants=decode_participants(participants, self.plan)
         )
         drawn = self.plan.release_mechanism.release(rows, self.plan.parameters, rng=seed).value
-        return encode_release(masks.hide(drawn), entity=name, plan=self.plan)
+        return encode_release(masks.hide(drawn), entity=name, plan=self.plan, signer=self.signer(name))
 
     def mask(self, names: Sequence[str] = NAMES) -> None:
         for name in names:
@@ -109,7 +112,7 @@ class Group:
         listed = decode_participants(self.published(KEYS), self.plan)
         lists = decode_survivors(self.published(MASKED), self.plan)
         made = answer(self.keys[name], name, self.terms, listed.shares, lists.present, lists.survivors)
-        return encode_answer(made, self.plan)
+        return encode_answer(made, self.plan, signer=self.signer(name))
 
     def answer(self, names: Sequence[str] = NAMES) -> None:
         for name in names:
@@ -219,7 +222,7 @@ def test_a_wrong_answer_is_outvoted_by_more_answers(group: Group) -> None:
     group.look()
     content = decode_answer(group.answered("site-0"), group.plan).content
     wrong = dataclasses.replace(content, seeds=dict.fromkeys(content.seeds, bytes(33)))
-    group.put("site-0.a", encode_answer(wrong, group.plan))
+    group.put("site-0.a", encode_answer(wrong, group.plan, signer=group.signer("site-0")))
     group.answer(NAMES[1:4])
     seen = group.look()
     assert (seen.arrived, seen.published, seen.closed) == (4, False, False)
@@ -232,7 +235,8 @@ def test_a_message_of_garbage_stops_the_sum_and_says_so(group: Group) -> None:
     group.look()
     content = decode_release(group.message("site-0", group.published(KEYS)), group.plan).content
     noise = np.random.default_rng(1).integers(0, 256, content.packed.shape).astype(np.uint8)
-    forged = encode_release(dataclasses.replace(content, packed=noise), entity="site-0", plan=group.plan)
+    packed = dataclasses.replace(content, packed=noise)
+    forged = encode_release(packed, entity="site-0", plan=group.plan, signer=group.signer("site-0"))
     group.mask(NAMES[1:])
     group.put("site-0.m", forged)
     group.look()
@@ -250,7 +254,7 @@ def test_an_answer_to_another_list_is_not_taken(group: Group) -> None:
     group.look()
     listed = decode_participants(group.published(KEYS), group.plan)
     other = answer(group.keys["site-0"], "site-0", group.terms, listed.shares, NAMES, NAMES[:4])
-    group.put("site-0.a", encode_answer(other, group.plan))
+    group.put("site-0.a", encode_answer(other, group.plan, signer=group.signer("site-0")))
     seen = group.look()
     assert seen.arrived == 0
     assert "other lists" in seen.refused[0].reason

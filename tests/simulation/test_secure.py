@@ -10,19 +10,20 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from tests.enrolled import enrolled
 from tests.refused import refused
 from twofold.data.catalog import Catalog, Identifiers
 from twofold.data.ratings import Ratings
 from twofold.entity.participate import Send
 from twofold.errors import BudgetExceeded, NotForRealUse, PlanMismatch, UnreadableSource
+from twofold.federation.factors import decode_factors
 from twofold.federation.mailbox import ANSWERS, KEYS, MASKED, InProcess, StepId
 from twofold.federation.plan import Plan
 from twofold.federation.secure import SecureSum
-from twofold.identity.keystore import new_keys
-from twofold.identity.roster import Roster
+from twofold.identity.keys import Secrets
+from twofold.identity.keystore import KeyStore, new_keys
 from twofold.privacy.ledger import Ledger
 from twofold.release.content import plain_sum
-from twofold.secure_sum import Keys
 from twofold.server.secure import SecureServer
 from twofold.simulation import run, simulate
 from twofold.simulation.members import Member, keyed_plan, visit
@@ -61,14 +62,14 @@ def plan(**changes: Any) -> Plan:
 
 def test_the_sum_is_that_of_the_same_seeded_releases_without_masks(monkeypatch: pytest.MonkeyPatch):
     boxes: list[InProcess] = []
-    keyed: list[tuple[Plan, dict[str, Any]]] = []
+    keyed: list[tuple[Plan, dict[str, Any], KeyStore]] = []
     monkeypatch.setattr(run, "InProcess", lambda: boxes.append(InProcess()) or boxes[0])
     monkeypatch.setattr(run, "keyed_plan", lambda *given: keyed.append(keyed_plan(*given)) or keyed[0])
     done = simulate(FEDERATION, plan(simulation=True), rng=7, threads=1, local="factors")
-    (box,), ((made, keys),) = boxes, keyed
+    (box,), ((made, keys, operator),) = boxes, keyed
     sent = {step: {one.entity: one.read() for one in box.submissions(step)} for step in (KEYS, MASKED, ANSWERS)}
     participants, survivors = box.published(KEYS), box.published(MASKED)
-    total = SecureServer(made).total(
+    total = SecureServer(made, signer=operator.signer).total(
         sent[MASKED].values(), sent[ANSWERS].values(), participants=participants, survivors=survivors
     )
     plain = plain_sum(
@@ -108,7 +109,7 @@ def test_keys_beside_the_ledgers_and_nothing_spent_twice(tmp_path: Path):
     given = {"ledgers": ledgers, "new_ledgers": True, "threads": 1, "local": "factors", "strength": "shared"}
     done = simulate(FEDERATION, plan(), **given)
     keys = sorted(ledgers.glob("*.keys"))
-    assert [path.name.split(".")[0] for path in keys] == list(NAMES)
+    assert [path.name.split(".")[0] for path in keys] == sorted([*NAMES, "coordinator"])
     assert {stat.S_IMODE(path.stat().st_mode) for path in keys} == {0o600}
     assert done.private
     again = simulate(FEDERATION, plan(), **given)
@@ -117,15 +118,15 @@ def test_keys_beside_the_ledgers_and_nothing_spent_twice(tmp_path: Path):
     # Another plan in the same folder has keys of its own; these people have no budget left for it.
     with pytest.raises(BudgetExceeded):
         simulate(FEDERATION, plan(rank=1), **given)
-    assert len(list(ledgers.glob("*.keys"))) == 8
+    assert len(list(ledgers.glob("*.keys"))) == 10
 
 
 def test_a_plan_with_a_list_of_keys_needs_those_keys(tmp_path: Path):
     paths = {name: tmp_path / f"{name}.ledger" for name in NAMES}
-    roster = Roster.joined(new_keys(tmp_path / f"{name}.keys", name) for name in NAMES)
-    given = plan(secure=SecureSum(survivors=4, roster=roster))
-    keyed, keys = keyed_plan(given, paths)
+    given = enrolled(plan(), *NAMES, folder=tmp_path).plan
+    keyed, keys, operator = keyed_plan(given, paths)
     assert (keyed.hash, keys["a"]) == (given.hash, tmp_path / "a.keys")
+    assert operator.identity == given.members.operator
     (tmp_path / "a.keys").unlink()
     with refused(UnreadableSource, "keys", found="a.keys"):
         keyed_plan(given, paths)
@@ -133,7 +134,7 @@ def test_a_plan_with_a_list_of_keys_needs_those_keys(tmp_path: Path):
     new_keys(tmp_path / "a.keys", "a")
     with pytest.raises(PlanMismatch) as caught:
         keyed_plan(given, paths)
-    assert caught.value.parameter == "secure.roster"
+    assert caught.value.parameter == "roster"
 
 
 def test_every_member_gets_its_own_keys(monkeypatch: pytest.MonkeyPatch):
@@ -141,7 +142,7 @@ def test_every_member_gets_its_own_keys(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(run, "visit", lambda member, *rest: seen.append(member) or visit(member, *rest))
     done = simulate(FEDERATION, plan(simulation=True), threads=1, local="factors")
     assert all(one.plan is done.plan for one in seen)
-    assert {one.name: Keys.from_bytes(one.keys).public for one in seen} == dict(done.plan.secure.keys)
+    assert {one.name: Secrets.from_bytes(one.keys).identity for one in seen} == done.plan.members.entities
     assert str(seen[0].keys)[2:-1] not in repr(seen[0])
 
 
@@ -150,3 +151,25 @@ def test_a_seed_in_a_real_plan_is_refused(tmp_path: Path):
         simulate(FEDERATION, plan(), ledgers=tmp_path / "l", rng=1)
     assert caught.value.parameter == "rng"
     assert not (tmp_path / "l").exists()
+
+
+def test_an_operator_beside_an_entity_that_is_called_coordinator(tmp_path: Path):
+    paths = {name: tmp_path / f"{name}.ledger" for name in ("coordinator", "a", "b")}
+    keyed, keys, operator = keyed_plan(plan(n_entities=3), paths)
+    assert keyed.entities == ("a", "b", "coordinator")
+    assert operator.identity.name not in keyed.entities
+    assert len(set(keys.values())) == 4
+    again, *_ = keyed_plan(plan(n_entities=3), paths)
+    assert again.hash == keyed.hash
+
+
+def test_everybody_in_a_real_plan_agrees_and_confirms(tmp_path: Path):
+    """One caller holds everything; the agreements are made all the same, and nothing starts without one."""
+    paths = {name: tmp_path / f"{name}.ledger" for name in NAMES}
+    keyed, keys, operator = keyed_plan(plan(), paths)
+    for store in (*(KeyStore(keys[name]) for name in NAMES), operator):
+        assert store.agreement(keyed.hash) is not None
+        assert store.confirmed(keyed.hash)
+    done = simulate(FEDERATION, plan(), ledgers=tmp_path, new_ledgers=True, threads=1, local="factors")
+    assert (done.plan.hash, done.private) == (keyed.hash, True)
+    assert decode_factors(done.published, keyed).hash == done.factors.hash

@@ -333,6 +333,7 @@ class Entity:
         PrivacyError
             Another list was answered earlier.
         """
+        self._refuse_before_start()
         return self._part().answer(survivors, participants)
 
     def release(self, participants: bytes | str | PathLike[str] | None = None) -> ReleaseMessage:
@@ -365,6 +366,7 @@ class Entity:
         """
         self._refuse_what_is_not_real()
         self._refuse_before_start()
+        self.check_keys()  # now, not once the ledger has paid
         part = None if self.plan.secure is None else self._part()
         masks = None if part is None else part.masks(participants)
         message = decode_release(self._bytes(masks), self.plan)

@@ -334,7 +334,7 @@ class FederatedRecommender(Conventions):
     def _ledgers(self, federation: Federation, names: Mapping[Any, str]) -> Mapping[Any, Path | None]:
         if self.ledgers is not None:
             paths = ledger_paths(self.ledgers, names)
-            refuse_stale(federation, self.plan, paths)
+            refuse_stale(federation, self.plan, names, paths)
             return paths
         if self.plan.simulation:
             return dict.fromkeys(names)

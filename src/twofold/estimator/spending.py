@@ -31,6 +31,7 @@ from twofold.errors import Set, SilentSpending
 from twofold.federation.plan import Plan
 from twofold.privacy.ledger import Ledger
 from twofold.privacy.ledger.reservation import FIRST
+from twofold.simulation.members import keyed_plan, needs_keys
 
 __all__ = ["GUARD", "SpendingGuard", "refuse_stale"]
 
@@ -160,13 +161,15 @@ def _refused(key: tuple[str, str, str], plan: Plan, concerned: list[_Paid], spen
     )
 
 
-def refuse_stale(federation: Federation, plan: Plan, ledgers: Mapping[Any, Path]) -> None:
+def refuse_stale(federation: Federation, plan: Plan, names: Mapping[Any, str], ledgers: Mapping[Any, Path]) -> None:
     """Refuse to fit on a stored release that was drawn from other data.
 
     Privacy
     -------
     Says to the caller, who holds the data, that they changed; no message depends on it.
     """
+    if needs_keys(plan) and any(path.exists() for path in ledgers.values()):
+        plan, *_ = keyed_plan(plan, {names[label]: path for label, path in ledgers.items()})  # ledgers hold its hash
     for label, path in ledgers.items():
         entry = Ledger(path).state().released(plan.hash, FIRST) if path.exists() else None
         if entry is not None and entry.request["data"] != federation[label].digest():

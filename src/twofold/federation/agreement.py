@@ -220,9 +220,11 @@ def encode_agreed(agreements: Agreements, plan: Plan, *, signer: SigningKey) -> 
 def decode_agreed(data: bytes, plan: Plan) -> Agreements:
     """Read everybody's agreements; if one is missing or invalid, all are refused."""
     found = _signatures(decode_body(data, plan, AGREED)[1], "agreements", plan)
-    if missing := found.missing(plan):
+    if wrong := found.missing(plan) or tuple(name for name in found if name not in roster_of(plan)):
         raise BadMessage(
-            "the list of agreements is not complete.", found=", ".join(missing[:6]), parameter="agreements"
+            "the list of agreements is not that of the plan's members.",
+            found=", ".join(wrong[:6]),
+            parameter="agreements",
         )
     return found
 

@@ -38,7 +38,7 @@ from twofold.federation.mailbox import (
     conflict,
     steps_of,
 )
-from twofold.federation.messages import Header, receipt
+from twofold.federation.messages import AGREED, AGREEMENT, Header, receipt
 from twofold.federation.plan import Plan
 from twofold.storage.container import printable
 from twofold.storage.files import put_once, unreadable
@@ -47,6 +47,8 @@ __all__ = ["EntityFolder", "ServerFolder"]
 
 #: Names to try for one file; a stranger who takes more of them could as well fill the disk.
 _NAMES: Final = 1_000
+#: Files of the step before the two rounds, which stay in the folders.
+_BEFORE: Final = (AGREEMENT, AGREED)
 
 
 class EntityFolder:
@@ -114,7 +116,7 @@ class EntityFolder:
             self._arrived[step.id] = Scanner(
                 self.inbox,
                 limit=step.down.limit(self.plan),
-                ignore=lambda header: several and header.schema != step.down.schema,
+                ignore=lambda header: header.schema != step.down.schema and (several or header.schema in _BEFORE),
                 refuse=partial(_other_step, step.down),
                 check=partial(_unsound, step.down, self.plan),
             )
@@ -195,7 +197,9 @@ class ServerFolder:
                 self.inbox,
                 limit=step.up.limit(self.plan),
                 # Of several steps, files of the others are expected.
-                ignore=lambda header: len(steps_of(self.plan)) > 1 and header.schema != step.up.schema,
+                ignore=lambda header: (
+                    header.schema != step.up.schema and (step is not ROUNDS or header.schema in _BEFORE)
+                ),
                 refuse=partial(_other_step, step.up),
                 check=partial(_other_plan, step.up, self.plan),
             )

@@ -114,7 +114,7 @@ class RosterKey:
         """Take hash and numbers of a roster; a key stays unchanged."""
         if isinstance(given, RosterKey):
             return given
-        if not hasattr(given, "entities") or not hasattr(given, "hash"):
+        if not hasattr(given, "operators") or not hasattr(given, "hash"):
             raise BadPlan(
                 "roster must be a list of public keys.",
                 found=f"a {type(given).__name__}",

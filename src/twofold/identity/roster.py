@@ -127,19 +127,21 @@ class Roster(Mapping[str, Identity]):
             Two keys under one name, neither of which vouches for the other; or a key that its owner has revoked.
         """
         gone = {one.sign for one in revoked}
-        every: dict[str, Identity] = {}
+        sent: dict[str, list[Identity]] = {}
         for one in (identity for part in parts for identity in part.values()):
-            known = every.get(one.name, one)
-            if known.replaces and known.replaces == one.sign:
-                continue
-            if known != one and not (one.replaces and one.replaces == known.sign):
+            if one not in sent.setdefault(one.name, []):
+                sent[one.name].append(one)
+        every: dict[str, Identity] = {}
+        for name, given in sent.items():  # in any order: the one that none of the others replaces
+            last = [one for one in given if all(one is other or other.replaces != one.sign for other in given)]
+            if len(last) != 1:
                 raise BadPlan(
                     "two different keys have one name.",
-                    found=one.name,
-                    fix=f"ask {one.name} which fingerprint is right",
+                    found=name,
+                    fix=f"ask {name} which fingerprint is right",
                     parameter="roster",
                 )
-            every[one.name] = one
+            every[name] = last[0]
         if withdrawn := sorted(one.name for one in every.values() if one.sign in gone):
             raise BadPlan(
                 "a key in the roster was revoked by its owner.",
@@ -168,9 +170,10 @@ def _members(text: str) -> list[Identity]:
         members = record["members"]
         if record["schema"] != _SCHEMA or not isinstance(members, list) or len(members) > MOST_ENTITIES + 2:
             raise ProtocolError("another format.")
-    except ProtocolError:
+    except ProtocolError as error:
         raise BadPlan(
             "this is not a roster.",
+            found=error.found or "another format",
             expected="what twofold keys new wrote, or twofold plan new joined",
             fix=Run("keys new --entity st-anna --keys st-anna.keys --output st-anna.pub"),
             parameter="roster",

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from twofold.errors import BadMessage, PlanMismatch, ProtocolError, TransportError
-from twofold.federation.mailbox import Rejected, Step, StepId
+from twofold.federation.mailbox import ROUNDS, Rejected, Step, StepId, steps_of
 from twofold.federation.messages import read_header
 from twofold.federation.plan import Plan
 from twofold.storage.container import LARGEST_HEADER
@@ -203,13 +203,13 @@ class FolderState:
     def __init__(self, folder: str | PathLike[str], plan: Plan) -> None:
         self.folder, self.plan = Path(folder), plan
         self._steps: dict[StepId, _StepFolder] = {}
-        if plan.secure is not None:
+        if len(steps_of(plan)) > 1:
             make_folder(self.folder)
 
     def of(self, step: Step) -> StepState:
-        """Give the state of a step; the steps of a secure sum have separate folders."""
+        """Give the state of a step; each but the two rounds has a folder of its own."""
         if step.id not in self._steps:
-            folder = self.folder if self.plan.secure is None else self.folder / step.id
+            folder = self.folder if step is ROUNDS else self.folder / step.id
             self._steps[step.id] = _StepFolder(folder, self.plan, step)
         return self._steps[step.id]
 

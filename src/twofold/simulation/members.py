@@ -29,6 +29,7 @@ __all__ = [
     "check_new_ledgers",
     "keyed_plan",
     "ledger_paths",
+    "needs_keys",
     "personalized",
     "settle_missing",
     "visit",
@@ -206,6 +207,18 @@ def check_new_ledgers(new_ledgers: object) -> None:
             expected="True, False or None",
             parameter="new_ledgers",
         )
+
+
+def needs_keys(plan: Plan) -> bool:
+    """Whether the members of a plan sign what they send.
+
+    Examples
+    --------
+    >>> from twofold.federation.plan import CatalogKey
+    >>> needs_keys(Plan(catalog=CatalogKey(hash="0" * 64, n_items=3), simulation=True))
+    False
+    """
+    return plan.secure is not None or plan.roster is not None or not plan.simulation
 
 
 def keyed_plan(plan: Plan, ledgers: Mapping[str, Path | None]) -> tuple[Plan, dict[str, Path | bytes], KeyStore]:

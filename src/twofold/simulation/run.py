@@ -32,6 +32,7 @@ from twofold.simulation.members import (
     check_new_ledgers,
     keyed_plan,
     ledger_paths,
+    needs_keys,
     personalized,
     settle_missing,
     visit,
@@ -182,7 +183,7 @@ def run_members(
                 return run_each(task, jobs, executor=pool.executor, done=done)
 
         signer = None
-        if plan.secure is not None or plan.roster is not None or not plan.simulation:
+        if needs_keys(plan):
             plan, keys, operator = keyed_plan(plan, {names[label]: ledgers[label] for label in names})
             members = {name: replace(one, plan=plan, keys=keys[name]) for name, one in members.items()}
             signer = operator.signer

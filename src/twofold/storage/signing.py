@@ -139,9 +139,10 @@ def fingerprint(data: bytes) -> str:
     Examples
     --------
     >>> fingerprint(b"plan").count(" "), fingerprint(b"plan") == fingerprint(b"plan"), fingerprint(b"plan?")[:12]
-    (11, True, 'chalk grape ')
+    (11, True, 'raven saturn')
     """
-    slow = hashlib.pbkdf2_hmac("sha256", data, b"twofold fingerprint 1", _ROUNDS, _WORDS)
+    digest = hashlib.sha256(data).digest()  # the slow hash takes zeros at the end of its input for padding
+    slow = hashlib.pbkdf2_hmac("sha256", digest, b"twofold fingerprint 1", _ROUNDS, _WORDS)
     words = WORDS.split()
     return " ".join(words[byte] for byte in slow)
 
