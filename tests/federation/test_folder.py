@@ -10,7 +10,7 @@ import pytest
 
 from tests.refused import refused
 from twofold.errors import BadMessage, ConflictingMessage, PlanMismatch, RoundClosed, TransportError
-from twofold.federation import folder
+from twofold.federation import folder as module
 from twofold.federation.folder import EntityFolder, ServerFolder
 from twofold.federation.inbox import WAITING
 from twofold.federation.mailbox import KEYS, ROUNDS, NothingYet
@@ -68,7 +68,7 @@ def test_a_stranger_who_takes_the_name_of_a_message_stops_nothing(tmp_path, enti
 
 
 def test_names_to_try_end_somewhere(tmp_path, entity, message, monkeypatch):
-    monkeypatch.setattr(folder, "_NAMES", 2)
+    monkeypatch.setattr(module, "_NAMES", 2)
     data = message()
     (tmp_path / "out").mkdir()
     for name in (f"st-anna.{receipt(data)[:16]}.round1", "st-anna-1.round1"):
@@ -124,23 +124,17 @@ def test_factors_of_another_plan_are_named_and_left(tmp_path, entity, factors, p
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "x").write_bytes(factors(of=plan.with_(max_items=3)))
     (tmp_path / "in" / "y").write_bytes(message())
-    (other_plan,) = entity.fetch(ROUNDS).rejected  # a message of another step is expected, and not named
+    other_plan, other_step = entity.fetch(ROUNDS).rejected
     assert "max_items is 3, here 2" in other_plan.reason
-
-
-def test_a_simulation_has_one_step_and_names_files_of_any_other(tmp_path, plan, message):
-    told = plan.with_(simulation=True)
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "y").write_bytes(message(of=told))
-    entity = EntityFolder(tmp_path / "out", tmp_path / "in", told)
-    assert entity.fetch(ROUNDS).rejected == (("y", "a message of another step"),)
+    assert other_step == ("y", "a message of another step")
 
 
 def test_where_several_steps_pass_files_of_the_others_are_not_named(tmp_path, entity, server, message):
-    """In one folder, or in a real plan, which has a step of agreement before the others."""
+    """In one folder, or in a secure sum, which has three steps."""
     shared = EntityFolder(tmp_path / "in", tmp_path / "in", entity.plan)
     shared.submit(ROUNDS, message(), entity="st-anna")
-    assert shared.fetch(ROUNDS) == entity.fetch(KEYS) == entity.fetch(ROUNDS) == NothingYet()
+    assert shared.fetch(ROUNDS) == entity.fetch(KEYS) == NothingYet()
+    assert [one.name for one in entity.fetch(ROUNDS).rejected] == [path.name for path in (tmp_path / "in").iterdir()]
     (tmp_path / "arrivals" / "x").write_bytes(message())
     assert list(server.submissions(KEYS)) == []
     assert server.rejected(KEYS) == []
@@ -169,6 +163,7 @@ def test_what_is_not_taken_is_listed(tmp_path, server, message, factors, plan):
     assert [one.entity for one in server.submissions(ROUNDS)] == ["st-anna"]
     assert {name: reason.split(";")[0] for name, reason in server.rejected(ROUNDS)} == {
         "other": "the message was made with another plan. rank is 3, here 2",
+        "back": "a message of another step",
         "half": "not whole yet",
     }
 

@@ -41,14 +41,14 @@ from twofold.secure_sum import answer, share_secrets
 from twofold.storage.container import open_container, pack_sealed, unpack
 from twofold.storage.signing import Purpose, SigningKey
 
-NAMES = ("a", "b", "c", "d")
+NAMES = ("a", "b", "c", "d", "e")
 SECRETS = enrolled(Plan(catalog=CatalogKey(hash="0" * 64, n_items=6)), *NAMES).secrets
 ONES = np.ones((20, 6)) * [1, 2, 3, 0, 0, 0]
 
 
 def made_plan(*, secure: bool, secrets: dict[str, Secrets] = SECRETS, **changes: Any) -> Plan:
     given = {"catalog": CatalogKey(hash="0" * 64, n_items=6), "bound": 5, "max_items": 3, "rank": 2, "n_users": 20}
-    given |= {"mechanism": "gram", "n_entities": 4, "secure": SecureSum(survivors=3) if secure else None}
+    given |= {"mechanism": "gram", "n_entities": 5, "secure": SecureSum(survivors=4) if secure else None}
     return enrolled(Plan(**(given | changes)), secrets=secrets).plan
 
 
@@ -93,11 +93,11 @@ def _roll(plan: Plan) -> bytes:
 
 
 def _survivors(plan: Plan) -> bytes:
-    return encode_survivors(NAMES, NAMES[:3], plan, signer=SIGN[OPERATOR])
+    return encode_survivors(NAMES, NAMES[:4], plan, signer=SIGN[OPERATOR])
 
 
 def _answer(plan: Plan) -> bytes:
-    content = answer(SECRETS["a"].sum, "a", secure_terms(plan), _shared(plan), NAMES, NAMES[:3])
+    content = answer(SECRETS["a"].sum, "a", secure_terms(plan), _shared(plan), NAMES, NAMES[:4])
     return encode_answer(content, plan, signer=SIGN["a"])
 
 

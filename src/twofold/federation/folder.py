@@ -25,6 +25,7 @@ from typing import Final
 from twofold.errors import ConflictingMessage, TransportError, TwofoldError
 from twofold.federation.inbox import Found, Scanner, read_again
 from twofold.federation.mailbox import (
+    ROUNDS,
     Channel,
     NothingYet,
     Rejected,
@@ -36,7 +37,6 @@ from twofold.federation.mailbox import (
     check_sender,
     closed,
     conflict,
-    steps_of,
 )
 from twofold.federation.messages import AGREED, AGREEMENT, Header, receipt
 from twofold.federation.plan import Plan
@@ -112,7 +112,7 @@ class EntityFolder:
     def _scanner(self, step: Step) -> Scanner:
         if step.id not in self._arrived:
             # Where several steps pass, or all share one folder, files of the other steps are expected.
-            several = len(steps_of(self.plan)) > 1 or self.inbox.resolve() == self.outbox.resolve()
+            several = step is not ROUNDS or self.inbox.resolve() == self.outbox.resolve()
             self._arrived[step.id] = Scanner(
                 self.inbox,
                 limit=step.down.limit(self.plan),
