@@ -24,6 +24,6 @@ def data_folder() -> Path:
     return folder
 
 
-def pytest_make_parametrize_id(config: pytest.Config, val: object) -> str | None:  # noqa: ARG001
+def pytest_make_parametrize_id(config: pytest.Config, val: object) -> str | None:
     """Name long bytes by their length: keys and signatures are random, and workers must agree on names."""
     return f"{len(val)}-bytes" if isinstance(val, bytes) and len(val) > 16 else None

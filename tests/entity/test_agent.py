@@ -220,8 +220,16 @@ def test_changed_data_get_the_old_bytes_and_a_warning_inside(ledger, draws):
 
 def test_the_ledger_of_another_entity_is_noticed(ledger):
     member("st-anna", table(), agreed(), ledger=ledger).release()
-    with refused(PlanMismatch, "entity"):
+    with refused(LedgerBroken, "signer"):
         member("st-olga", table(), agreed(), ledger=ledger).release()
+
+
+def test_the_ledger_of_another_name_under_the_same_key_is_noticed(tmp_path):
+    plan, path = agreed(simulation=True), tmp_path / "st-anna.ledger"
+    with pytest.warns(NewLedger):
+        Entity("st-anna", table(), plan, ledger=path).release()
+    with refused(PlanMismatch, "entity"):
+        Entity("st-olga", table(), plan, ledger=path).release()
 
 
 # What must not depend on the data

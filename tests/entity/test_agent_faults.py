@@ -94,7 +94,8 @@ def test_a_mechanism_that_fails_costs_and_sends_nothing(tmp_path, monkeypatch):
     assert book.stored(plan=agreed().hash) is None
     with refused(BudgetExceeded, "draw", found="remaining ε=0"):
         entity.release()
-    book.raise_ceiling(ApproxDP(epsilon=2 * EPSILON, delta=2 * DELTA), reason="the mechanism was mended")
+    signed = Ledger(book.path, signer=SECRETS["st-anna"].sign)
+    signed.raise_ceiling(ApproxDP(epsilon=2 * EPSILON, delta=2 * DELTA), reason="the mechanism was mended")
     assert entity.release().data == book.stored(plan=agreed().hash)
 
 

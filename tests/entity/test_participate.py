@@ -101,7 +101,7 @@ def group(before: Group) -> Group:
 def test_nothing_but_the_agreement_leaves_before_everybody_has_agreed(before: Group):
     first = before.join(*NAMES)
     assert (first.sent, first.fresh, first.waits) == (AGREED_SENT, AGREED_SENT, StepId.AGREE)
-    assert [len(before.sent(step)) for step in (AGREE, KEYS, MASKED, ANSWERS)] == [4, 0, 0, 0]
+    assert [len(before.sent(step)) for step in (AGREE, KEYS, MASKED, ANSWERS)] == [5, 0, 0, 0]
     assert before.join(*NAMES).fresh == ()
     before.publish_agreed()
     second = before.join(*NAMES)

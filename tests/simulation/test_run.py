@@ -29,6 +29,7 @@ from twofold.errors import (
 )
 from twofold.federation.messages import decode_release
 from twofold.federation.plan import Plan
+from twofold.identity.keystore import KeyStore
 from twofold.privacy.ledger import Ledger, StaleRelease
 from twofold.simulation import Simulated, plan_name, simulate
 from twofold.simulation.members import Member, visit
@@ -241,7 +242,8 @@ def test_one_entity_that_fails_loses_nothing_of_the_others(federation: Federatio
     with refused(BudgetExceeded, "cost", "entity 7: ", found="7.ledger"):
         simulate(federation, plan, ledgers=tmp_path, new_ledgers=True, **QUICK)
     before = {p: Ledger(p).state().hash for p in tmp_path.glob("*.ledger") if p.stem != "7"}
-    Ledger(tmp_path / "7.ledger").raise_ceiling(plan.budget, reason="a test")
+    signer = KeyStore(tmp_path / "7.keys").signer  # made by the first run, and the ledger's from then on
+    Ledger(tmp_path / "7.ledger", signer=signer).raise_ceiling(plan.budget, reason="a test")
     simulate(federation, plan, ledgers=tmp_path, new_ledgers=True, **QUICK)
     assert {p: Ledger(p).state().hash for p in before} == before
     assert len(before) == 2

@@ -109,7 +109,8 @@ def test_keys_beside_the_ledgers_and_nothing_spent_twice(tmp_path: Path):
     given = {"ledgers": ledgers, "new_ledgers": True, "threads": 1, "local": "factors", "strength": "shared"}
     done = simulate(FEDERATION, plan(), **given)
     keys = sorted(ledgers.glob("*.keys"))
-    assert [path.name.split(".")[0] for path in keys] == sorted([*NAMES, "coordinator"])
+    # One for the signing key, which stays, and one for each plan.
+    assert [path.name.split(".")[0] for path in keys] == sorted([*NAMES, "coordinator"] * 2)
     assert {stat.S_IMODE(path.stat().st_mode) for path in keys} == {0o600}
     assert done.private
     again = simulate(FEDERATION, plan(), **given)
@@ -155,11 +156,12 @@ def test_a_seed_in_a_real_plan_is_refused(tmp_path: Path):
 
 def test_an_operator_beside_an_entity_that_is_called_coordinator(tmp_path: Path):
     paths = {name: tmp_path / f"{name}.ledger" for name in ("coordinator", "a", "b")}
-    keyed, keys, operator = keyed_plan(plan(n_entities=3), paths)
+    given = plan(n_entities=3, secure=SecureSum(survivors=3))
+    keyed, keys, operator = keyed_plan(given, paths)
     assert keyed.entities == ("a", "b", "coordinator")
     assert operator.identity.name not in keyed.entities
     assert len(set(keys.values())) == 4
-    again, *_ = keyed_plan(plan(n_entities=3), paths)
+    again, *_ = keyed_plan(given, paths)
     assert again.hash == keyed.hash
 
 
