@@ -7,6 +7,7 @@ get broken quotes and mixed types. The same seed gives the same file.
 
 from __future__ import annotations
 
+import copy
 import gzip
 import json
 import random
@@ -25,7 +26,7 @@ from twofold.storage.container import seal
 __all__ = ["RESEALERS", "Form", "mutated", "reseal"]
 
 #: How a file is built, which decides how it is changed.
-Form = Literal["bytes", "json", "toml", "container", "chain", "table", "gzip"]
+Form = Literal["bytes", "json", "toml", "container", "chain", "table", "gzip", "public gzip"]
 Change = Callable[[bytes, bytes, random.Random], bytes]
 
 #: Placeholders that are replaced after the text is written: Python writes neither.
@@ -164,7 +165,7 @@ RESEALERS: list[Callable[[bytes], bytes]] = [_reseal_container]
 
 def _flip(one: bytes, _: bytes, chance: random.Random) -> bytes:
     data = bytearray(one or b"?")
-    for _ in range(chance.choice((1, 1, 1, 2, 8, 64))):
+    for __ in range(chance.choice((1, 1, 1, 2, 8, 64))):
         data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
     return bytes(data)
 
@@ -216,11 +217,11 @@ def edit_tree(tree: Any, chance: random.Random) -> None:
         holder, key = chance.choice(spots)
         action = chance.random()
         if action < 0.55:
-            holder[key] = chance.choice(STRANGE)
+            holder[key] = _strange(chance)
         elif action < 0.65 and isinstance(holder[key], str):
             holder[key] = _other_text(holder[key], chance)
         elif action < 0.75 and isinstance(holder, dict):
-            holder[chance.choice(_NAMES)] = chance.choice(STRANGE)
+            holder[chance.choice(_NAMES)] = _strange(chance)
         elif action < 0.85 and isinstance(holder, dict):
             holder.pop(key)
         elif action < 0.92:  # the value of another field
@@ -231,6 +232,11 @@ def edit_tree(tree: Any, chance: random.Random) -> None:
             holder[key] = holder[key] * chance.choice((-1, 2, 0.5, 10**6, 10**18, 1 + 1e-6))
         elif isinstance(holder[key], list):
             holder[key] = holder[key] * chance.choice((0, 2, 50))
+
+
+def _strange(chance: random.Random) -> Any:
+    """A hostile value of its own: lists and tables are changed further."""
+    return copy.deepcopy(chance.choice(STRANGE))
 
 
 def _other_text(text: str, chance: random.Random) -> str:
@@ -269,7 +275,7 @@ def _edit_line(one: bytes, _: bytes, chance: random.Random) -> bytes:
     """Change, remove, repeat or move a line of TOML."""
     lines = one.decode().splitlines()
     at = chance.choice([k for k, line in enumerate(lines) if " = " in line])
-    name, _, _ = lines[at].lstrip("# ").partition(" = ")
+    name = lines[at].lstrip("# ").partition(" = ")[0]
     action = chance.random()
     if action < 0.7:
         lines[at] = f"{name} = {chance.choice(_LITERALS)}"
@@ -378,7 +384,8 @@ def _edit_chain(one: bytes, _: bytes, chance: random.Random) -> bytes:
         bodies.insert(chance.randrange(len(bodies) + 1), chance.choice(bodies))
     else:
         chance.shuffle(bodies)
-    lines, previous = [], START
+    lines: list[bytes] = []
+    previous = START
     for number, body in enumerate(bodies):
         try:
             record = seal_line(number=number, previous=previous, body=json.loads(_written(body, chance)))
@@ -391,7 +398,7 @@ def _edit_chain(one: bytes, _: bytes, chance: random.Random) -> bytes:
 
 def _edit_cell(one: bytes, _: bytes, chance: random.Random) -> bytes:
     data = one
-    for _ in range(chance.choice((1, 1, 2, 5))):
+    for __ in range(chance.choice((1, 1, 2, 5))):
         place = chance.randrange(len(data) + 1)
         data = data[:place] + chance.choice(_CELLS) + data[place + chance.choice((0, 0, 1, 4)) :]
     return data
@@ -423,9 +430,9 @@ def _packed(one: bytes, two: bytes, chance: random.Random) -> bytes:
 
 
 def _bomb(one: bytes, _: bytes, chance: random.Random) -> bytes:
-    """A small file that unpacks to a large one."""
-    block = chance.choice((b"0", b"\n", b",", b"1\n", b'"')) * (1 << 16)
-    return gzip.compress(gzip.decompress(one) + block * chance.choice((1, 16, 200)), 1, mtime=0)
+    """A small file of many members that unpacks to a large one."""
+    block = gzip.compress(chance.choice((b"0", b"\n", b",", b"1\n", b'"', b"a,1\n")) * (1 << 16), mtime=0)
+    return one + block * chance.choice((1, 16, 150, 2_100))
 
 
 _OWN: Final[dict[Form, tuple[Change, ...]]] = {
@@ -438,5 +445,6 @@ _OWN: Final[dict[Form, tuple[Change, ...]]] = {
     ),
     "chain": (_edit_chain,),
     "table": (_edit_cell, _edit_cell, _edit_rows),
-    "gzip": (_packed, _packed, _packed, _bomb),
+    "gzip": (_packed,),
+    "public gzip": (_packed, _packed, _packed, _bomb),
 }

@@ -29,6 +29,7 @@ from twofold.data.ratings import Ratings
 from twofold.data.read import read_ratings
 from twofold.entity.artefact import encode_model
 from twofold.entity.model import Model
+from twofold.entity.models.blend import Scorer
 from twofold.entity.models.factors import FactorScorer
 from twofold.entity.models.item_item import ItemItemScorer
 from twofold.entity.models.patterns import PatternScorer
@@ -55,6 +56,7 @@ from twofold.federation.tables import load_features, save_features
 from twofold.identity.keystore import KeyStore
 from twofold.identity.roster import Roster
 from twofold.privacy.budget import ZCDP, ApproxDP, NotPrivate, PureDP, guarantee_from_dict
+from twofold.privacy.card import card_from_ledger
 from twofold.privacy.events import ThresholdEvent
 from twofold.privacy.ledger.book import Ledger
 from twofold.privacy.ledger.record import digest, head_of, read_chain
@@ -84,6 +86,8 @@ class Parser:
         Reads a file and uses what it holds.
     file : str
         Name of the hostile file.
+    secret : str
+        Stands in the samples, and in no error.
     """
 
     name: str
@@ -91,6 +95,7 @@ class Parser:
     samples: Callable[[], Sequence[bytes]]
     parse: Callable[[Path], object]
     file: str = "file"
+    secret: str = "patient-"
 
 
 PARSERS: Final[dict[str, Parser]] = {}
@@ -216,7 +221,7 @@ def _read_release(path: Path, kind: str) -> object:
     data = read_limited(path, _MOST)
     is_cut(data)
     header = read_header(data)
-    return header, decode_release(data, _plan(kind)).content.digest()
+    return header, decode_release(data, _plan(kind)).receipt
 
 
 for _kind in ("plain", "gram", "ratings"):
@@ -305,7 +310,7 @@ register(
 def _models() -> list[bytes]:
     rows = np.clip(_COUNTS, 0, 5)
     weights = weights_from_rows(rows, np.full(9, 2.0))
-    scorers = [
+    scorers: list[Scorer] = [
         FactorScorer(np.random.default_rng(6).gamma(1.0, 1.0, (9, 3)), feedback="counts", cold_start=rows.mean(axis=0)),
         ItemItemScorer(weights, means=rows.mean(axis=0), feedback="counts", shrinkage=1.0),
         PatternScorer(
@@ -382,9 +387,16 @@ def _use_ledger(path: Path) -> object:
     content = read_limited(path, _MOST)
     path.with_name(path.name + ".head").write_bytes(head_of(read_chain(content)).encode())
     state = Ledger(path).state()
+    used: list[object] = [_properties(state), state.as_dict(), *map(_properties, state.entries)]
+    used.append(card_from_ledger(Ledger(path)).to_json())
     with suppress(LedgerBroken):  # the stored releases are not beside it
         Ledger(path).verify()
-    return state
+    return used
+
+
+def _properties(one: object) -> list[object]:
+    """Everything that can be asked of an object; most of it is computed only then."""
+    return [getattr(one, name) for name in dir(type(one)) if isinstance(getattr(type(one), name), property)]
 
 
 def _use_head(path: Path) -> object:
@@ -427,7 +439,7 @@ def _as_parquet(samples: Sequence[bytes]) -> list[bytes]:
     for sample in samples:
         for codec in ("zstd", "uncompressed", "snappy", "gzip"):
             buffer = io.BytesIO()
-            pl.read_csv(sample).write_parquet(buffer, compression=codec, statistics=codec != "snappy")  # type: ignore[arg-type]
+            pl.read_csv(sample).write_parquet(buffer, compression=codec, statistics=codec != "snappy")
             found.append(buffer.getvalue())
     return found
 
@@ -447,7 +459,7 @@ for _name, (_files, _read) in _READERS.items():
     register(
         Parser(
             name=f"{_name}.csv.gz",
-            form="gzip",
+            form="gzip" if _name == "ratings" else "public gzip",  # an entity's own table may have any size
             samples=lambda files=_files: [gzip.compress(one, mtime=0) for one in files],  # type: ignore[misc]
             parse=_read,
         )

@@ -86,6 +86,8 @@ def attempt(parser: Parser, data: bytes, folder: Path) -> str:
         text = str(error)
         if len(text) > _LONGEST_ERROR or not text.replace("\n", "").isprintable():
             return f"!{type(error).__name__} with a text that cannot be shown"
+        if parser.secret in text:
+            return f"!{type(error).__name__} shows a value"
         return type(error).__name__
     except BaseException as error:
         last = error.__traceback__

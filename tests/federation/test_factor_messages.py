@@ -182,3 +182,11 @@ def test_any_sound_factors_come_through(rank, seed, users, entities):
     data = encode_factors(made, PLAN)
     assert decode_factors(data, PLAN).hash == made.hash
     assert encode_factors(decode_factors(data, PLAN), PLAN) == data
+
+
+def test_a_plan_of_any_numbers_does_not_allow_a_message_of_any_size():
+    """The limit grew with the rank and length that a stranger's plan says."""
+    wide = Plan(
+        catalog=CatalogKey(hash="0" * 64, n_items=10_000_000), feedback="counts", bound=5, max_items=2, rank=10**12
+    )
+    assert factors_limit(wide) <= 1024**3

@@ -85,7 +85,7 @@ def _typed(text: str, kind: str) -> Any:
 def _json_object(text: str) -> dict[str, float]:
     try:
         return {str(item): float(value) for item, value in jsonlib.loads(text).items()}
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         raise _not_a_history() from None
 
 

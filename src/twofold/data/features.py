@@ -20,6 +20,8 @@ __all__ = ["class_features", "read_features"]
 SEPARATOR = "|"
 #: Items times features; eight bytes each.
 _MOST_CELLS = 32_000_000
+#: Of any catalog; an error for fewer rows says how many items are unknown.
+_ROWS_TO_LOOK_UP = 1_000_000
 _COLUMNS = (
     "call the column of the item ids item, beside one column of classes (as Comedy|Drama) or columns of whole numbers"
 )
@@ -122,6 +124,14 @@ def class_features(words: Iterable[Iterable[str]]) -> Features:
 
 def _rows(ids: pl.Series, catalog: Catalog) -> npt.NDArray[np.int64]:
     """Position of every row's item in the catalog."""
+    if len(ids) > 2 * len(catalog) + _ROWS_TO_LOOK_UP:  # by far too many to look each of them up
+        raise UnknownItems(
+            "the table has far more rows than the catalog has items.",
+            found=f"{len(ids):,} rows",
+            expected=f"at most one row for each of {len(catalog):,} items",
+            fix="use the catalog that the table was made for",
+            parameter="item",
+        )
     check_ids(ids, "item")
     rows = catalog.items.encode(ids).astype(np.int64)
     if unknown := int((rows < 0).sum()):

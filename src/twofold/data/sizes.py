@@ -25,7 +25,7 @@ __all__ = ["MOST_BYTES", "MOST_CELLS", "MOST_COLUMNS", "check_cells", "check_par
 #: Bytes of an unpacked public table: ten million ids, or a million with titles.
 MOST_BYTES: Final = 128 * 1024**2
 #: Cells of a public table; polars takes at most 16 bytes for each, beside the text.
-MOST_CELLS: Final = 16_000_000
+MOST_CELLS: Final = 12_000_000
 MOST_COLUMNS: Final = 2_000
 _CHUNK: Final = 1 << 20
 _LONGEST_HEADER: Final = 1 << 20

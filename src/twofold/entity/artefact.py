@@ -35,6 +35,7 @@ from twofold.entity.models.factors import FactorScorer
 from twofold.entity.models.item_item import ItemItemScorer
 from twofold.entity.models.patterns import PatternScorer
 from twofold.errors import BadIdentifier, BadMessage, BadModel, TransportError, TwofoldError
+from twofold.federation.factors import MOST_RANK
 from twofold.federation.plan import Plan
 from twofold.storage.container import (
     LARGEST_HEADER,
@@ -78,7 +79,6 @@ _NOT_FINITE: Final = ("inf", "-inf", "nan")  # figures that JSON has no number f
 #: Figures of the validation that are always numbers.
 _NUMBERS: Final = ("loss", "error", "strength")
 _MOST_LINES: Final = 1_000
-_MOST_RANK: Final = 4_096
 _FIX: Final = "copy the file again, or make it again: twofold personalize ... -o FILE"
 
 
@@ -291,8 +291,8 @@ def _scorer(record: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Scorer:
     if not isinstance(kind, str) or kind not in SCORERS:
         raise _bad(f"the model is of an unknown kind: {printable(kind, 20)}.", None, ", ".join(SCORERS))
     # Scores need a table of rank by rank, which a file of one wide row would make as large as it likes.
-    if any(arrays[name].shape[-1] > _MOST_RANK for name in ("factors", "loadings") if name in arrays):
-        raise _bad("the model has too many factors.", None, f"a rank of at most {_MOST_RANK:,}")
+    if any(arrays[name].shape[-1] > MOST_RANK for name in ("factors", "loadings") if name in arrays):
+        raise _bad("the model has too many factors.", None, f"a rank of at most {MOST_RANK:,}")
     with np.errstate(all="ignore"):
         scorer = SCORERS[kind].rebuild(arrays, record["settings"])
         if isinstance(scorer, FactorScorer):

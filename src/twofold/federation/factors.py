@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MOST_PATTERNS",
+    "MOST_RANK",
     "MOST_USERS",
     "ItemFactors",
     "decode_factors",
@@ -160,6 +161,10 @@ class ItemFactors:
 
 #: Patterns of second moments; of a thousand items at ε = 1 some hundred rise above the noise.
 MOST_PATTERNS: Final = 256
+#: Factors, whatever a plan says: the time to check their moments grows with its third power.
+MOST_RANK: Final = 4_096
+#: Bytes of a message, whatever a plan says.
+_LARGEST: Final = 1024**3
 #: Of users, and of the weight behind an item: what messages of 10,000 entities can add up to.
 MOST_USERS: Final = 1e15
 # Times the largest value of the plan. Noise takes honest means far outside the bounds, never so far; and squares, sums
@@ -265,7 +270,8 @@ def factors_limit(plan: Plan) -> int:
     112616
     """
     second = plan.n_items * (4 * MOST_PATTERNS + 8) + 8 * MOST_PATTERNS if plan.spec.sum is not None else 0
-    return 8 + LARGEST_HEADER + plan.n_items * (4 * plan.rank + 16) + 8 * plan.rank**2 + second
+    rank = min(plan.rank, MOST_RANK)
+    return min(8 + LARGEST_HEADER + plan.n_items * (4 * rank + 16) + 8 * rank**2 + second, _LARGEST)
 
 
 def _check_private(private: bool, plan: Plan) -> bool:
@@ -292,8 +298,9 @@ def _counts(record: Mapping[str, Any]) -> tuple[float, int]:
 def _layouts(container: Container, plan: Plan) -> dict[str, Layout]:
     shape = container.layouts["factors"].shape if "factors" in container.layouts else ()
     rank = shape[1] if len(shape) == 2 else 0
-    if not 1 <= rank <= plan.rank:
-        raise BadMessage("the rank of the item factors does not match the plan.", expected=f"1 to {plan.rank}")
+    most = min(plan.rank, MOST_RANK)
+    if not 1 <= rank <= most:
+        raise BadMessage("the rank of the item factors does not match the plan.", expected=f"1 to {most}")
     per_item = Layout(dtype="F64", shape=(plan.n_items,))
     second = _second_layouts(container, plan) if plan.spec.sum is not None else {}
     return second | {

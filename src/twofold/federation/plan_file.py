@@ -39,8 +39,8 @@ __all__ = ["catalog_path", "parse_plan", "plan_text", "read_plan", "read_toml", 
 _LARGEST: Final = 1_000_000
 _LONGEST_PATH: Final = 1_000
 _DEEPEST: Final = 4
-#: Numbers of a plan are far smaller, and each field says its own range.
-_LARGEST_INTEGER: Final = 10**30
+#: Python prints such a number, so that each field can say its own range; hexadecimal ones may be far longer.
+_LARGEST_INTEGER: Final = 10**1000
 #: Dotted keys of more parts than a name has characters.
 _LONG_KEY: Final = re.compile(
     rb"""(?:\.[ \t]*(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')[ \t]*){64}""",
