@@ -194,7 +194,7 @@ def people(number: int) -> Ratings:
 def cases() -> list[Case]:
     """Every mechanism that exists there, at every edge; gram and popularity with both laws.
 
-    Gaussian noise at a small δ is far wider than ε asks for at most outcomes, so it gets a larger ε: else nothing shows.
+    Gaussian noise at a small δ is far wider than ε asks for at most outcomes. It gets a larger ε: else nothing shows.
     """
     places = [(name, masked) for masked in (False, True) for name in ("gram", "sketch", "features", "popularity")]
     exist = [(name, masked) for name, masked in places if not masked or name != "popularity"]
