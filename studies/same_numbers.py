@@ -191,7 +191,7 @@ def make_plan(mechanism: str, feedback: str, delta: Fraction = DELTAS[1], varian
     given |= {"features": mechanism in ("features", "auto"), **VARIANTS[variant][0]}
     table = tw.Features(matrix=TABLE.astype(np.int64), names=tuple("abcde"))
     given |= {"features": table if given["features"] else None}
-    return tw.Plan(**given, secure=tw.SecureSum(survivors=3) if "secure" in variant else None)
+    return tw.Plan(**given, secure=tw.SecureSum(survivors=4) if "secure" in variant else None)
 
 
 class Run:

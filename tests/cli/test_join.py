@@ -395,3 +395,28 @@ def test_changed_data_advise_what_can_be_done(secure: bool):
     with pytest.warns(StaleRelease, match="new plan and new keys" if secure else "--version") as told:
         call(line("anna"), 3)
     assert not any("release(version" in str(one.message) for one in told)
+
+
+def test_an_entity_without_users_takes_part():
+    """Audit M2: its table was refused, and that it was missing told that there was nobody in it."""
+    call(NEW)
+    Path("curt.csv").write_text("user,item,value\n")
+    for _ in range(2):
+        for name in NAMES:
+            call(keyed(name), 3)
+        call(COLLECT, 3)
+    for name in NAMES:
+        call(keyed(name), 3)
+    call(COLLECT)
+    assert "no entries of its own" in call(keyed("curt"))
+
+
+def test_the_colluders_are_explained():
+    """Audit H1: `colluders` stood neither on the card nor in `plan explain`."""
+    call(NEW)
+    assert "the server together with 1 dishonest participant" in call("plan explain plan.toml")
+    assert json.loads(call("plan explain plan.toml --json"))["plan"]["colluders"] == 1
+    call(f"{NEW} --colluders 2 --force")
+    assert "the server together with 2 dishonest participants" in call("plan explain plan.toml")
+    error = ask(f"{NEW} --colluders 0 --force").exception
+    check_refusal(error, BadPlan, "secure.colluders", found="0", expected="at least 1")

@@ -13,7 +13,7 @@ from tests.enrolled import enrolled
 from tests.refused import refused
 from twofold.data.catalog import Catalog, Identifiers
 from twofold.data.ratings import Ratings
-from twofold.entity.agent import Entity
+from twofold.entity.agent import Entity, describe
 from twofold.entity.secure import SecurePart
 from twofold.errors import NotForRealUse, NotReady, PlanMismatch, PrivacyError
 from twofold.federation.key_messages import decode_participants, encode_participants, encode_survivors
@@ -196,3 +196,13 @@ def test_numbers_that_leave_the_modulus_are_masked_like_all_others(group: Group)
         numbers[5] = number
         content = BilinearSums(mechanism="gram", numbers=numbers, deviation=1.0, law="gaussian", seeded=False)
         assert masks.hide(content).packed.shape == (length + 2, part.terms.bits // 8)
+
+
+def test_the_ledger_knows_against_how_many_the_promise_holds(group: Group):
+    """Audit H1: the card could not say it. These are public numbers of the plan."""
+    about = describe(group.plan)
+    assert (about["colluders"], about["survivors"], about["entities"]) == (1, 4, 5)
+    group.entity("site-0").release(group.participants())
+    (entry,) = Ledger(group.folder / "site-0.ledger").state().entries
+    assert entry.request["about"]["colluders"] == 1
+    assert "colluders" not in describe(group.plan.with_(secure=None, entities=()))

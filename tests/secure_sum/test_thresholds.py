@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from twofold.secure_sum import honest_in_any_sum, least_threshold
+from twofold.secure_sum.terms import least_floor
 
 
 @pytest.mark.parametrize("entities", range(2, 30))
@@ -45,13 +46,34 @@ def test_never_more_than_what_a_truthful_server_opens_and_never_below_zero() -> 
                     assert 0 <= honest_in_any_sum(**numbers, least_present=entities) <= least - colluders
 
 
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "secure_sum.md").read_text(encoding="utf-8")
+
+
+def _table(last: str) -> list[list[str]]:
+    """The rows of the table whose heading ends so."""
+    lines = PAGE.split(f"| {last} |\n")[1].split("\n\n")[0].splitlines()[1:]
+    return [[cell.strip() for cell in line.strip("| ").split("|")] for line in lines]
+
+
 def test_the_table_in_the_docs_is_what_the_formula_gives() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "reference" / "secure_sum.md").read_text()
-    table = page.split("| truthful server | any server |\n")[1].split("\n\n")[0].splitlines()[1:]
+    table = _table("fewest survivors")
     assert len(table) >= 5
-    for line in table:
-        n, c, present, least, threshold, truthful, any_server = (int(cell) for cell in line.strip("| ").split("|"))
-        assert truthful == least - c
-        assert any_server == honest_in_any_sum(
-            entities=n, threshold=threshold, least_survivors=least, least_present=present, colluders=c
-        )
+    for n, survivors, colluders, shared, before, fewest in table:
+        numbers = {"threshold": int(survivors), "least_survivors": int(survivors), "least_present": int(n)}
+        counted = int(colluders) + 1
+        assert int(shared) == honest_in_any_sum(entities=int(n), colluders=counted, **numbers)
+        assert int(fewest) == least_floor(int(n), counted)
+        if before != "-":  # nobody colluded, and the reader was counted against a truthful server only
+            assert int(before) == min(honest_in_any_sum(entities=int(n), **numbers), int(survivors) - 1)
+
+
+def test_the_attacks_in_the_docs_open_what_the_proof_allows() -> None:
+    table = _table("result")
+    assert {row[1] for row in table if row[0] == "default"} == {"3", "5", "10", "20", "50", "205"}
+    for plan, n, survivors, threshold, _, allies, shared, opened, result in table:
+        numbers = {"threshold": int(threshold), "least_survivors": int(survivors), "least_present": int(n)}
+        bound = honest_in_any_sum(entities=int(n), colluders=int(allies), **numbers)
+        safe = 2 * int(threshold) > int(n) + int(allies)
+        assert int(opened) == (bound if safe else 1)
+        assert result.startswith("kept" if int(opened) >= int(shared) else "broken")
+        assert result.startswith("kept") == (plan == "default")

@@ -24,6 +24,8 @@ Floats = npt.NDArray[np.floating[Any]]
 Mask = npt.NDArray[np.bool_]
 # Shrinks a scaled row by one part in a billion, more than float64 can lose while summing a row of millions.
 SAFETY: Final = 1.0 - 2.0**-30
+#: Of a table, below which shares of its mass say nothing.
+_LEAST_MASS: Final = 1e-200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,7 +245,8 @@ def _report(
 ) -> BoundsReport:
     raw, clipped, kept, scaled = steps
     masses = [float(np.abs(values).sum(dtype=np.float64)) for values in (raw, clipped, kept, scaled)]
-    whole, entries, users = max(masses[0], np.finfo(float).tiny), max(raw.size, 1), max(lengths.size, 1)
+    # Without mass the parts are taken of 1: a division that overflows would warn, for these data and not for others.
+    whole, entries, users = masses[0] if masses[0] >= _LEAST_MASS else 1.0, max(raw.size, 1), max(lengths.size, 1)
     rows = np.repeat(np.arange(lengths.size), lengths)
     return BoundsReport(
         entries_clipped=int(np.count_nonzero(raw != clipped)) / entries,
