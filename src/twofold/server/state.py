@@ -8,8 +8,8 @@
     STATE/closed.json              the receipts that count, written before anything is computed from them
     STATE/items.round2             the item factors, written before they are published
 
-In a secure sum, each step has its own folder of this form inside, with the suffixes of its messages instead of
-round1 and round2. `MemoryState` keeps the same for as long as a process lives, for simulations.
+Every other step (agreements, and those of a secure sum) has its own folder of this form inside, with the suffixes of
+its messages instead of round1 and round2. `MemoryState` keeps the same for as long as a process lives, for simulations.
 
 Each file is put in place at once and lasts from then on, so that whatever happens the folder tells how far the round
 has come. Nothing is ever changed after `closed.json` but the list of those who came too late.
@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from twofold.errors import BadMessage, PlanMismatch, ProtocolError, TransportError
-from twofold.federation.mailbox import Rejected, Step, StepId
+from twofold.federation.mailbox import ROUNDS, Rejected, Step, StepId, steps_of
 from twofold.federation.messages import read_header
 from twofold.federation.plan import Plan
 from twofold.storage.container import LARGEST_HEADER
@@ -203,13 +203,13 @@ class FolderState:
     def __init__(self, folder: str | PathLike[str], plan: Plan) -> None:
         self.folder, self.plan = Path(folder), plan
         self._steps: dict[StepId, _StepFolder] = {}
-        if plan.secure is not None:
+        if steps_of(plan)[1:]:
             make_folder(self.folder)
 
     def of(self, step: Step) -> StepState:
-        """Give the state of a step; the steps of a secure sum have separate folders."""
+        """Give the state of a step; every step but the two rounds has a folder of its own."""
         if step.id not in self._steps:
-            folder = self.folder if self.plan.secure is None else self.folder / step.id
+            folder = self.folder if step is ROUNDS else self.folder / step.id
             self._steps[step.id] = _StepFolder(folder, self.plan, step)
         return self._steps[step.id]
 
