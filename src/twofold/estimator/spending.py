@@ -31,6 +31,7 @@ from twofold.errors import Set, SilentSpending
 from twofold.federation.plan import Plan
 from twofold.privacy.ledger import Ledger
 from twofold.privacy.ledger.reservation import FIRST
+from twofold.simulation.members import known_plan
 
 __all__ = ["GUARD", "SpendingGuard", "refuse_stale"]
 
@@ -167,8 +168,9 @@ def refuse_stale(federation: Federation, plan: Plan, ledgers: Mapping[Any, Path]
     -------
     Says to the caller, who holds the data, that they changed; no message depends on it.
     """
+    known = known_plan(plan, {path.stem: path for path in ledgers.values()}) if ledgers else plan
     for label, path in ledgers.items():
-        entry = Ledger(path).state().released(plan.hash, FIRST) if path.exists() else None
+        entry = Ledger(path).state().released(known.hash, FIRST) if path.exists() else None
         if entry is not None and entry.request["data"] != federation[label].digest():
             raise SilentSpending(
                 f"entity {label!r:.60}: its ledger holds a release of this plan for other data. A fit would use that "
