@@ -16,16 +16,22 @@ from twofold.data.ratings import Ratings
 from twofold.entity.agent import Entity
 from twofold.entity.model import Model
 from twofold.entity.participate import participate
+from twofold.federation.agreement import Agreements
 from twofold.federation.folder import EntityFolder, ServerFolder
 from twofold.federation.mailbox import ROUNDS, Step, Submitted
 from twofold.federation.plan import Plan
+from twofold.identity.keys import Role, Secrets
+from twofold.identity.keystore import KeyStore
+from twofold.identity.roster import Roster
 from twofold.privacy.budget import PureDP
 from twofold.privacy.ledger import Ledger
 from twofold.privacy.unit import Unit
 from twofold.release.buckets import Popularity
+from twofold.secure_sum.keys import Keys
 from twofold.server.coordinate import coordinate
 from twofold.server.factorize import Server
 from twofold.server.state import FolderState
+from twofold.storage.signing import SigningKey
 
 ENTITIES = ("anna", "bela", "cora")
 USERS, ITEMS = 30, 12
@@ -33,6 +39,20 @@ COST = Fraction(1)
 #: Room for one release and no more: whoever had to pay twice would be refused.
 CEILING = PureDP(epsilon=COST)
 CATALOG = Catalog([f"item-{number}" for number in range(ITEMS)])
+
+
+def _secrets(name: str, role: Role) -> Secrets:
+    """Make someone's keys, the same in every process."""
+
+    def drawn(what: str) -> bytes:
+        return hashlib.sha256(f"{name} {what}".encode()).digest()
+
+    keys = Keys(mask=drawn("mask"), seal=drawn("seal"), seed=drawn("seed"), salt=drawn("salt"))
+    return Secrets(name=name, role=role, sign=SigningKey(drawn("sign")), sum=keys)
+
+
+OPERATOR = _secrets("coordinator", Role.OPERATOR)
+SECRETS = {name: _secrets(name, Role.ENTITY) for name in ENTITIES}
 PLAN = Plan(
     catalog=CATALOG,
     feedback="counts",
@@ -46,8 +66,9 @@ PLAN = Plan(
     n_users=USERS,
     n_entities=len(ENTITIES),
     quorum=len(ENTITIES),
-    entities=ENTITIES,
+    roster=Roster(one.identity for one in (*SECRETS.values(), OPERATOR)),
 )
+AGREEMENTS = Agreements.joined(Agreements.signed(PLAN, one.sign, one.name) for one in (*SECRETS.values(), OPERATOR))
 
 #: As it was before any process had it say what it does: forks inherit what their parent put in its place.
 REAL_RELEASE = Popularity.release
@@ -68,8 +89,11 @@ TABLES = {name: table(name) for name in ENTITIES}
 
 def prepare(folder: Path) -> None:
     """Make the folders that exist before anyone starts."""
-    for name in (*ENTITIES, "server"):
+    for name in (*ENTITIES, "server", "secrets"):
         (folder / name).mkdir(parents=True)
+    for name, secrets in SECRETS.items():
+        (folder / "secrets" / name).write_bytes(secrets.to_bytes())
+        KeyStore(folder / "secrets" / name).agree(PLAN.hash)
 
 
 def ledger_path(folder: Path, name: str) -> Path:
@@ -83,7 +107,7 @@ def run_entity(folder: Path, name: str, tell: Tell) -> bool:
     if not book.exists():
         Ledger.create(book, dataset=name, ceiling=CEILING, unit=Unit.person())
     _tell_draws(book, tell)
-    entity = Entity(name, TABLES[name], PLAN, ledger=book)
+    entity = Entity(name, TABLES[name], PLAN, ledger=book, keys=folder / "secrets" / name, agreements=AGREEMENTS)
     data = participate(entity, TellingFolder(place, tell)).factors
     if data is None:
         return False
@@ -96,7 +120,7 @@ def run_entity(folder: Path, name: str, tell: Tell) -> bool:
 
 
 class TellingFolder(EntityFolder):
-    """An entity's folders, that say what was sent."""
+    """An entity's folders, that say which release was sent."""
 
     def __init__(self, place: Path, tell: Tell) -> None:
         super().__init__(place / "out", place / "in", PLAN)
@@ -105,7 +129,8 @@ class TellingFolder(EntityFolder):
     def submit(self, step: Step, data: bytes, *, entity: str) -> Submitted:
         """Send, and say so."""
         sent = super().submit(step, data, entity=entity)
-        self._tell(f"sent {sent.receipt}")
+        if step is ROUNDS:
+            self._tell(f"sent {sent.receipt}")
         return sent
 
 
@@ -113,7 +138,8 @@ def run_server(folder: Path, tell: Tell) -> bool:
     """Take what arrived; True when the item factors are published."""
     place = folder / "server"
     box = ServerFolder(place / "in", place / "out", PLAN)
-    coordinate(Server(PLAN, threads=1), box, state=FolderState(place / "state", PLAN))
+    server = Server(PLAN, threads=1, signer=OPERATOR.sign)
+    coordinate(server, box, state=FolderState(place / "state", PLAN), agreements=AGREEMENTS)
     data = box.published(ROUNDS)
     if data is None:
         return False

@@ -28,7 +28,7 @@ from twofold.privacy.ledger import Ledger
 from twofold.server.factorize import Server
 
 #: More touches of the disk than any of the processes makes, so that some of them come through.
-TOUCHES = {"entity": 80, "entity that has sent": 8, "server": 100, "carrier": 24}
+TOUCHES = {"entity": 90, "entity that has sent": 24, "server": 130, "carrier": 24}
 #: Passes in which processes are killed; afterwards they are left alone.
 DEADLY_PASSES, MOST_PASSES = 3, 12
 CHANCE = 0.45
@@ -261,7 +261,8 @@ def check(folder: Path, world: World, tally: Tally) -> None:
             stored.append(content)
     if len(stored) < len(actors.ENTITIES):
         return
-    due = receipt(encode_factors(Server(actors.PLAN, threads=1).factorize(stored), actors.PLAN))
+    factors = Server(actors.PLAN, threads=1).factorize(stored)
+    due = receipt(encode_factors(factors, actors.PLAN, signer=actors.OPERATOR.sign))
     tally.changed_factors += world.factors != {due}
     models = set().union(*world.models.values())
     tally.changed_factors += len({line.split()[0] for line in models}) != 1

@@ -60,10 +60,18 @@ def simulator() -> Any:
     return found if callable(found) else importlib.import_module("twofold.simulate").simulate
 
 
-def keyed(folder: Path) -> Any:
-    """Give the part of a plan about the secure sum, with everybody's keys, made here."""
-    roster = tw.Roster.joined(tw.new_keys(folder / f"{name}.keys", name) for name in NAMES)
-    return tw.SecureSum(survivors=len(NAMES), roster=roster)
+def keyed(plan: Any, folder: Path) -> Any:
+    """Give the same plan with everybody's keys in it, made here; all agree to it, and the agreements are beside it."""
+    role = importlib.import_module("twofold.identity.keys").Role
+    opened = importlib.import_module("twofold.identity.keystore").KeyStore
+    roles = dict.fromkeys(NAMES, role.ENTITY) | {OPERATOR: role.OPERATOR}
+    made = plan.with_(roster=tw.Roster(tw.new_keys(folder / f"{name}.keys", name, one) for name, one in roles.items()))
+    stores = {name: opened(folder / f"{name}.keys") for name in roles}
+    for store in stores.values():
+        store.confirm(made.hash)
+    signed = [tw.Agreements(made.hash, {name: store.agree(made.hash)}) for name, store in stores.items()]
+    tw.Agreements.joined(signed).write(folder / "plan.agreed")
+    return made
 
 
 SOURCE = f"{Path(tw.__file__).parent}/"
@@ -169,7 +177,7 @@ def empty_caches() -> None:
             one.cache_clear()
 
 
-NAMES = ("site-0", "site-1", "site-2")
+NAMES, OPERATOR = ("site-0", "site-1", "site-2"), "coordinator"
 ITEMS = tuple(f"item-{number:02d}" for number in range(12))
 PEOPLE = 40
 
@@ -200,7 +208,9 @@ class _Small:
 
     def ready(self, mechanism: str) -> Any:
         """An entity that has released nothing yet, with a path for its ledger."""
-        return self.entity(self.plan(mechanism=mechanism), ledger=self.folder() / "ledger")
+        place = self.folder()
+        own = {"ledger": place / "ledger", "keys": place / f"{NAMES[0]}.keys", "agreements": place / "plan.agreed"}
+        return self.entity(keyed(self.plan(mechanism=mechanism), place), **own)
 
     def messages(self, mechanism: str = "gram") -> tuple[Any, list[Any]]:
         """A server with a Plan object of its own, and what everybody sent to it."""
@@ -229,7 +239,7 @@ class _Summed:
     def __init__(self, small: _Small, folder: Path) -> None:
         self._data, self._folder, self._box = small.home, folder, folder / "box"
         self._box.mkdir()
-        small.plan(secure=keyed(folder)).write(folder / "plan.toml")
+        keyed(small.plan(secure=tw.SecureSum(survivors=len(NAMES))), folder).write(folder / "plan.toml")
 
     def join(self, name: str = NAMES[0], *, last: bool = False) -> None:
         files = {f"--{ending}": self._folder / f"{name}.{ending}" for ending in ("ledger", "keys", "output")}
@@ -237,7 +247,8 @@ class _Summed:
         self._run(JOIN, files, () if files["--ledger"].exists() else ("--new-ledger",), last=last)
 
     def coordinate(self, *, last: bool = False) -> None:
-        self._run(COORDINATE, {"--state": self._folder / "state"}, (), last=last)
+        own = {"--state": self._folder / "state", "--keys": self._folder / f"{OPERATOR}.keys"}
+        self._run(COORDINATE, own, (), last=last)
 
     def _run(self, verbs: tuple[str, ...], options: dict[str, Path], flags: tuple[str, ...], *, last: bool) -> None:
         app = importlib.import_module("twofold.cli").app

@@ -62,7 +62,7 @@ USERS: Final = {"north": 40, "south": 60, "east": 25, "west": 8}
 #: Public features: the three groups that people like, and two columns of chance.
 TABLE: Final = np.hstack([np.arange(30)[:, None] % 3 == np.arange(3), np.random.default_rng(9).random((30, 2)) < 0.4])
 #: Fields of a message that are prose, a version, random, or recorded elsewhere.
-_SILENT: Final = ("schema", "software", "checksum", "note", "plan", "plan_hash", "present")
+_SILENT: Final = ("schema", "software", "checksum", "signature", "note", "plan", "plan_hash", "present")
 
 
 # --- Names: all that depends on what things are called ---------------------------------------------------------------
@@ -88,9 +88,11 @@ class Names:
             if name.partition(".")[0] == "twofold" and hasattr(module, "__version__"):
                 vars(module)["__version__"] = version
 
-    def secure_rounds(self, plan: tw.Plan, entities: Sequence[tw.Entity], draw: Callable[..., Any]) -> Any:
+    def secure_rounds(
+        self, plan: tw.Plan, entities: Sequence[tw.Entity], draw: Callable[..., Any], **operator: Any
+    ) -> Any:
         """Run a secure sum; give the masked messages, the unmasked total and the item factors."""
-        server = tw.SecureServer(plan)
+        server = tw.SecureServer(plan, **operator)
         list_of = getattr(server, "participants", None) or server.roll  # type: ignore[attr-defined]
         roll = list_of([one.share() for one in entities])
         sent = [draw(one, roll) for one in entities]
@@ -199,6 +201,7 @@ class Run:
 
     def __init__(self, folder: Path, *case: Any) -> None:
         self.folder, self.feedback, self.step, self.secure = folder, case[1], 3 if case[3] else 1, "secure" in case[3]
+        self.operators: dict[str, Record] = {}  # hash of the plan to the key of its server
         self.open_plan = make_plan(*case)  # a secure sum has no keys yet
         self.split = split(self.feedback, self.open_plan.n_items)
         self.plan, self.entities = self._wired(self.open_plan, "seeded", seeded=True)
@@ -214,16 +217,29 @@ class Run:
         return {one.name: one.personalize(self.drawn[2], threads=1) for one in self.entities[:: self.step]}
 
     def _wired(self, plan: Any, where: str, *, seeded: bool) -> tuple[tw.Plan, list[tw.Entity]]:
-        """Make the entities, with ledgers if they are real; for a secure sum with new keys, good for one plan."""
+        """Make the entities, with ledgers and agreements if they are real; with new keys, good for one plan."""
         home = self.folder / where
         home.mkdir(parents=True, exist_ok=True)
         own: Record = {name: {"rng": users if seeded else None} for name, users in USERS.items()}
         books = {name: home / f"{name}.ledger" if where == "real" else None for name in USERS}
-        if self.secure:
-            roster = tw.Roster.joined([tw.new_keys(home / f"{name}.keys", name) for name in USERS])
-            plan = plan.with_(entities=tuple(USERS), secure=plan.secure.with_(roster=roster))
-            own = {name: given | {"keys": home / f"{name}.keys"} for name, given in own.items()}
+        if self.secure or not plan.simulation:
+            plan, agreements = self._enrolled(plan, home)
+            more = {} if plan.simulation else {"agreements": agreements}
+            own = {name: given | more | {"keys": home / f"{name}.keys"} for name, given in own.items()}
         return plan, [tw.Entity(name, self.split.train[name], plan, ledger=books[name], **own[name]) for name in own]
+
+    def _enrolled(self, plan: Any, home: Path) -> tuple[tw.Plan, tw.Agreements]:
+        """Everybody's keys and agreements."""
+        role, opened_keys = load("twofold.identity.keys:Role"), load("twofold.identity.keystore:KeyStore")
+        roles = dict.fromkeys(USERS, role.ENTITY) | {"coordinator": role.OPERATOR}
+        roster = tw.Roster(tw.new_keys(home / f"{name}.keys", name, one) for name, one in roles.items())
+        keyed = plan.with_(entities=tuple(USERS), roster=roster)
+        stores = {name: opened_keys(home / f"{name}.keys") for name in roles}
+        for store in stores.values():
+            store.confirm(keyed.hash)
+        self.operators[keyed.hash] = {"signer": stores["coordinator"].signer}
+        signed = (tw.Agreements.signed(keyed, store.signer, name) for name, store in stores.items())
+        return keyed, tw.Agreements.joined(signed)
 
     def _drawn(self, plan: tw.Plan, entities: Sequence[tw.Entity]) -> Any:
         def draw(entity: tw.Entity, *roll: bytes) -> Any:
@@ -231,7 +247,7 @@ class Run:
                 return getattr(entity, SIDE.release)(*roll)
 
         if self.secure:
-            return SIDE.secure_rounds(plan, entities, draw)
+            return SIDE.secure_rounds(plan, entities, draw, **self.operators[plan.hash])
         sent = [draw(one) for one in entities]
         return sent, None, tw.Server(plan, threads=1).factorize([one.data for one in sent])
 
@@ -267,7 +283,7 @@ class Run:
     def factors(self) -> Record:
         """What the server makes of the messages, at once and in passes, and what it sends back."""
         sent, _, factors = self.drawn
-        back = opened(load(SIDE.encode_factors)(factors, self.plan))
+        back = opened(load(SIDE.encode_factors)(factors, self.plan, **self.operators.get(self.plan.hash, {})))
         found = {"at once": factor_arrays(factors), "sent back": back["arrays"]}
         for name, some in () if self.secure else (("in passes", sent), ("one in passes", sent[:1])):
             server = tw.Server(self.plan, memory_limit=2_000, threads=1)

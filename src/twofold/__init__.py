@@ -1,6 +1,6 @@
 """Federated recommendations in two messages, each with a privacy proof.
 
-The names below are in the order of the flow: read, bound, split, agree on a plan, the two rounds, the numeric core.
+The names below are in the order of the flow: read, bound, split, enrol, agree on a plan, two rounds, the numeric core.
 """
 
 from __future__ import annotations
@@ -22,10 +22,14 @@ _HOMES = {
     "recorded_holdout": "twofold.data.split",
     "Features": "twofold.features",
     "read_features": "twofold.data.features",
+    "new_keys": "twofold.identity.keystore",
+    "Identity": "twofold.identity.keys",
+    "Secrets": "twofold.identity.keys",
+    "Roster": "twofold.identity.roster",
     "Plan": "twofold.federation.plan",
     "SecureSum": "twofold.federation.secure",
-    "Roster": "twofold.identity.roster",
-    "new_keys": "twofold.identity.keystore",
+    "plan_words": "twofold.federation.agreement",
+    "Agreements": "twofold.federation.agreement",
     "Entity": "twofold.entity.agent",
     "NewLedger": "twofold.entity.agent",
     "Server": "twofold.server.factorize",
@@ -60,9 +64,11 @@ if TYPE_CHECKING:
     from twofold.errors import TwofoldError
     from twofold.estimator import FederatedRecommender
     from twofold.features import Features
+    from twofold.federation.agreement import Agreements, plan_words
     from twofold.federation.factors import ItemFactors
     from twofold.federation.plan import Plan
     from twofold.federation.secure import SecureSum
+    from twofold.identity.keys import Identity, Secrets
     from twofold.identity.keystore import new_keys
     from twofold.identity.roster import Roster
     from twofold.server.factorize import Server
@@ -70,18 +76,21 @@ if TYPE_CHECKING:
     from twofold.simulation.run import simulate
 
 __all__ = [
+    "Agreements",
     "Bounds",
     "Catalog",
     "Entity",
     "Features",
     "FederatedRecommender",
     "Federation",
+    "Identity",
     "ItemFactors",
     "Model",
     "NewLedger",
     "Plan",
     "Ratings",
     "Roster",
+    "Secrets",
     "SecureServer",
     "SecureSum",
     "Server",
@@ -93,6 +102,7 @@ __all__ = [
     "leave_n_out",
     "masked_nmf",
     "new_keys",
+    "plan_words",
     "read_features",
     "read_ratings",
     "recorded_holdout",

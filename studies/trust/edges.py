@@ -31,6 +31,7 @@ from twofold.features import Features
 from twofold.federation.key_messages import decode_answer, decode_shares, encode_participants, encode_survivors
 from twofold.federation.plan import Plan
 from twofold.federation.secure import SecureSum
+from twofold.identity.keys import Secrets
 from twofold.identity.roster import Roster
 from twofold.privacy.audit.lower_bound import LowerBound, lower_bound
 from twofold.privacy.rng import Source
@@ -39,7 +40,6 @@ from twofold.release.bilinear.records import exact_sums
 from twofold.release.clamp import LARGEST_NUMBER, ROOM
 from twofold.release.contract import ReleaseParameters, check_rows
 from twofold.release.records import RecordPlan, statistic
-from twofold.secure_sum import Keys
 from twofold.secure_sum.messages import unpack
 
 __all__ = ["EDGES", "Case", "cases", "print_edges", "refusing_after_noise", "refusing_nobody", "shown"]
@@ -71,17 +71,18 @@ class Case:
         return f"{self.mechanism}, {law}, {'masked' if self.masked else 'plain'}: {self.edge}"
 
     @cached_property
-    def keys(self) -> dict[str, Keys]:
+    def enrolled(self) -> tuple[Roster, dict[str, Secrets]]:
         """Everybody's keys."""
-        return {name: Keys.new() for name in NAMES}
+        return Roster.new(NAMES)
+
+    @property
+    def keys(self) -> dict[str, Secrets]:
+        """Everybody's secret keys."""
+        return self.enrolled[1]
 
     @cached_property
     def plan(self) -> Plan:
         """A plan that promises one user of an entity."""
-        secure = None
-        if self.masked:
-            roster = Roster({name: pair.public for name, pair in self.keys.items()})
-            secure = SecureSum(survivors=len(NAMES), roster=roster)
         return Plan(
             catalog=_CATALOG,
             features=_FEATURES if self.mechanism == "features" else None,
@@ -94,8 +95,9 @@ class Case:
             epsilon=self.epsilon,
             delta=self.delta,
             simulation=True,
-            secure=secure,
-            **({} if self.masked else {"n_entities": len(NAMES)}),
+            n_entities=len(NAMES),
+            secure=SecureSum(survivors=len(NAMES)) if self.masked else None,
+            roster=self.enrolled[0] if self.masked else None,
         )
 
     @cached_property
@@ -148,8 +150,9 @@ class Case:
 
         everybody = {name: Entity(name, people(0), self.plan, keys=self.keys[name], rng=1) for name in NAMES}
         shares = {name: decode_shares(one.share(), self.plan).content for name, one in everybody.items()}
-        listed = encode_participants(shares, self.plan)
-        told = encode_survivors(NAMES, NAMES, self.plan)
+        operator = self.keys["coordinator"].sign
+        listed = encode_participants(shares, self.plan, signer=operator)
+        told = encode_survivors(NAMES, NAMES, self.plan, signer=operator)
         messages = {name: one.release(listed) for name, one in everybody.items()}
         answers = [one.answer(told, listed) for one in everybody.values()]
         assert all(decode_answer(one, self.plan) for one in answers)

@@ -11,17 +11,19 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner, Result
 
+from tests.agreed import OPERATOR, agree, make_keys
 from tests.refused import check_refusal
 from twofold.cli import app
-from twofold.errors import BadPlan, PlanMismatch, TooFewMessages, TransportError, UnreadableSource
-from twofold.federation.key_messages import secure_terms
+from twofold.errors import BadPlan, NotReady, PlanMismatch, TooFewMessages, TransportError, UnreadableSource
 from twofold.federation.plan import Plan
 from twofold.privacy.ledger.state import StaleRelease
 
 NAMES = ("anna", "bern", "clara", "curt", "dora")
 ITEMS = [f"item-{number}" for number in range(8)]
-KEYS = " ".join(f"--public-key {name}.pub" for name in NAMES)
-NEW = f"plan new plan.toml --catalog items.csv --mechanism gram --n-users 25 --epsilon 30 --rank 2 --max-items 4 {KEYS}"
+KEYS = " ".join(f"--public-key {name}.pub" for name in (*NAMES, OPERATOR))
+NUMBERS = "--mechanism gram --n-users 25 --epsilon 30 --rank 2 --max-items 4"
+MADE = f"plan new plan.toml --catalog items.csv {NUMBERS} {KEYS}"
+NEW = f"{MADE} --secure peers"
 
 
 def ask(line: str) -> Result:
@@ -34,16 +36,29 @@ def call(line: str, code: int = 0) -> str:
     return result.output
 
 
-def join(name: str, more: str = "", *, plan: str = "plan.toml", ledger: str = "--new-ledger") -> str:
-    files = f"--data {name}.csv --ledger {name}.ledger {ledger} --outbox box --inbox box -o {name}.model"
+def bare(name: str, more: str = "", *, plan: str = "plan.toml") -> str:
+    files = f"--data {name}.csv --ledger {name}.ledger --new-ledger --outbox box --inbox box -o {name}.model"
     return f"join --plan {plan} {files} {more}"
 
 
-def keyed(name: str, more: str = "") -> str:
-    return join(name, f"--keys {name}.keys {more}")
+def join(name: str, more: str = "", *, plan: str = "plan.toml") -> str:
+    return bare(name, f"--keys {name}.keys {more}", plan=plan)
 
 
-COLLECT = "coordinate --plan plan.toml --inbox box --outbox box --state state"
+COLLECT = f"coordinate --plan plan.toml --inbox box --outbox box --state state --keys {OPERATOR}.keys"
+
+
+def new(more: str = "", *, made: str = NEW) -> str:
+    """Write plan.toml, to which everybody agrees, with the agreements beside it."""
+    said = call(f"{made} {more}")
+    agree(made.split()[2], write=True)
+    return said
+
+
+def plain(*names: str, more: str = "") -> str:
+    """The same without a secure sum, for some of the entities."""
+    keys = " ".join(f"--public-key {name}.pub" for name in (*names, OPERATOR))
+    return new(f"{keys} {more}", made="plan new plan.toml --catalog items.csv --n-users 25 --rank 2")
 
 
 @pytest.fixture(autouse=True)
@@ -56,26 +71,26 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         users, items = np.nonzero(rng.random((25, 8)) < 0.4)
         frame = {"user": users + 100, "item": np.array(ITEMS)[items], "value": rng.integers(1, 6, users.size)}
         pl.DataFrame(frame).write_csv(f"{name}.csv")
-        call(f"keys new --entity {name} --keys {name}.keys -o {name}.pub")
+    make_keys(NAMES)
     return tmp_path
 
 
 def test_a_whole_federation():
-    assert "plan.roster" in call(f"{NEW} --survivors 4")
+    assert "plan.roster" in new("--survivors 4")
     explained = call("plan explain plan.toml")
     assert "Secure sum: the server sees only the sum; the noise is shared among" in explained
     assert "if all others collude with the server: ε =" in explained
     for step, waits in (("key shares", "shared keys"), ("the masked message", "messages in the sum")):
         for name in NAMES:
-            said = call(keyed(name), 3)
+            said = call(join(name), 3)
             assert step in said
             assert waits in said
             assert "not taken" not in said
         assert "not taken" not in call(COLLECT, 3)
     for name in NAMES[:4]:
-        call(keyed(name), 3)
+        call(join(name), 3)
     assert json.loads(call(f"{COLLECT} --json"))["published"]
-    record = json.loads(call(keyed("dora", "--json")))
+    record = json.loads(call(join("dora", "--json")))
     assert (record["waits"], record["dropped"], record["file"]) == (None, False, "dora.model")
     assert len(json.loads(call("recommend dora.model --user 100 -n 3 --json"))) > 0
     spent = json.loads(call("ledger show dora.ledger --json"))
@@ -83,21 +98,21 @@ def test_a_whole_federation():
 
 
 def test_a_late_entity_spends_nothing_and_gets_a_model():
-    call(f"{NEW} --survivors 4 --present 4 --share-deadline 2020-01-01T00:00:00Z")
+    new("--survivors 4 --present 4 --share-deadline 2020-01-01T00:00:00Z")
     for step in range(3):
         for name in NAMES[:4]:
-            call(keyed(name), 3)
+            call(join(name), 3)
         call(COLLECT, 3 if step < 2 else 0)
-    said = call(keyed("dora"))
+    said = call(join("dora"))
     assert "nothing was drawn or spent" in said
     assert Path("dora.model").exists()
     assert "remaining  ε=30" in call("ledger show dora.ledger")
 
 
 def test_a_server_goes_on_without_those_who_are_missing():
-    call(f"{NEW} --survivors 4 --present 4")
+    new("--survivors 4 --present 4")
     for name in NAMES[:4]:
-        call(keyed(name), 3)
+        call(join(name), 3)
     said = call(COLLECT, 3)
     assert "4 of 5 key shares" in said
     assert "--close" in said
@@ -107,43 +122,42 @@ def test_a_server_goes_on_without_those_who_are_missing():
     assert (error.parameter, error.found) == ("secure.survivors", "0")
     for step in range(2):
         for name in NAMES[:4]:
-            call(keyed(name), 3)
+            call(join(name), 3)
         call(COLLECT, 0 if step else 3)
-    assert "nothing was drawn or spent" in call(keyed("dora"))
+    assert "nothing was drawn or spent" in call(join("dora"))
 
 
 def test_what_is_missing_is_said_before_a_ledger_is_made():
-    call(NEW)
+    new()
     for line, kind, fact, found in (
-        (join("anna"), PlanMismatch, "--keys anna.keys", None),
-        (join("anna", "--keys nowhere.keys"), UnreadableSource, "twofold keys new", "nowhere.keys"),
-        (join("anna", "--keys bern.keys"), PlanMismatch, "'anna'", "'anna'"),
+        (bare("anna"), PlanMismatch, "nothing was drawn", None),
+        (bare("anna", "--keys nowhere.keys"), UnreadableSource, "twofold keys new", "nowhere.keys"),
+        (bare("anna", "--keys bern.keys"), PlanMismatch, "anna", "keys of bern"),
     ):
         check_refusal(ask(line).exception, kind, "keys", fact, found=found)
         assert not Path("anna.ledger").exists()
     Path("plan.roster").unlink()
-    secure_terms.cache_clear()  # as in a process of its own, which has not seen the list
-    check_refusal(ask(keyed("anna")).exception, PlanMismatch, "secure.roster")
+    check_refusal(ask(join("anna")).exception, PlanMismatch, "roster")
 
 
 def test_another_list_of_keys_is_refused():
-    call(NEW)
+    new()
     call("keys new --entity anna --keys other.keys -o other.pub")
     call(NEW.replace("plan.toml", "two.toml").replace("anna.pub", "other.pub"))
     Path("plan.roster").write_bytes(Path("two.roster").read_bytes())
-    check_refusal(ask(keyed("anna")).exception, PlanMismatch, "hash", found="plan.roster")
+    check_refusal(ask(join("anna")).exception, PlanMismatch, "hash", found="plan.roster")
 
 
 def test_keys_of_an_earlier_plan_are_refused():
-    call(NEW)
-    call(keyed("anna"), 3)
-    call(NEW.replace("plan.toml", "two.toml") + " --name second")
-    error = ask(keyed("anna").replace("plan.toml", "two.toml")).exception
+    new()
+    call(join("anna"), 3)
+    new("--name second", made=NEW.replace("plan.toml", "two.toml"))
+    error = ask(join("anna", plan="two.toml")).exception
     check_refusal(error, PlanMismatch, "plan", "twofold keys new", expected=Plan.read("two.toml").hash[:12])
 
 
 def test_one_message_needs_join():
-    call(NEW)
+    new()
     error = ask("release --plan plan.toml --data anna.csv --ledger anna.ledger --new-ledger -o anna.round1").exception
     check_refusal(error, PlanMismatch, "secure", "twofold join")
     assert not Path("anna.ledger").exists()
@@ -162,18 +176,81 @@ def test_plans_that_cannot_be():
     assert isinstance(ask(NEW).exception, BadPlan)
     assert Path("plan.roster").read_text() == "something of mine"
     call(f"{NEW} --force")
-    assert Plan.read("plan.toml").secure.keys is not None
+    assert Plan.read("plan.toml").members is not None
     assert Plan.read("plan.toml").n_entities == 5
 
 
 def test_a_plain_plan_by_folders():
-    call("plan new plain.toml --catalog items.csv --n-entities 2 --n-users 25 --rank 2")
+    plain("anna", "bern")
     for name in NAMES[:2]:
-        said = call(join(name, plan="plain.toml"), 3)
+        said = call(join(name), 3)
         assert "waiting for the item factors" in said
         assert "not taken" not in said
-    call("coordinate --plan plain.toml --inbox box --outbox box --state state")
-    assert json.loads(call(join("anna", "--json", plan="plain.toml")))["file"] == "anna.model"
+    call(COLLECT)
+    assert json.loads(call(join("anna", "--json")))["file"] == "anna.model"
+
+
+def test_a_plan_starts_when_everybody_has_agreed():
+    """Without the agreements beside the plan, the first step brings them together; nothing is drawn before."""
+    plain("anna", "bern")
+    Path("plan.agreed").unlink()
+    said = call(join("anna"), 3)
+    assert "sent: the agreement" in said
+    assert "waiting for everybody's agreements" in said
+    assert "1 of 2 entities agreed" in call(COLLECT, 3)
+    assert json.loads(call("ledger show anna.ledger --json"))["entries"] == []
+    call(join("bern"), 3)
+    assert "0 of 2 entities answered" in call(COLLECT, 3)
+    assert "sent: the message" in call(join("anna"), 3)
+    call(join("bern"), 3)
+    call(COLLECT)
+    call(join("anna"))
+
+
+@pytest.mark.parametrize("who", ["anna", OPERATOR])
+def test_nobody_takes_part_who_has_not_agreed(who: str):
+    call(MADE)
+    agree("plan.toml", but=(who,))
+    line = COLLECT if who == OPERATOR else join(who)
+    check_refusal(ask(line).exception, NotReady, "agreements", "twofold plan agree")
+    assert not list(Path("box").iterdir())
+
+
+def test_the_agreements_of_another_plan_start_nothing():
+    new()
+    new("--name second", made=NEW.replace("plan.toml", "two.toml"))
+    Path("plan.agreed").write_bytes(Path("two.agreed").read_bytes())
+    for line in (join("anna"), COLLECT):
+        check_refusal(ask(line).exception, NotReady, "agreements", found="5 without")
+    assert not list(Path("box").iterdir())
+
+
+def test_those_who_agreed_and_stay_away_do_not_stop_the_others():
+    plain("anna", "bern", more="--quorum 1")
+    call(join("anna"), 3)
+    assert "missing: bern" in call(COLLECT, 3)
+    call(f"{COLLECT} --close")
+
+
+def test_the_fingerprint_and_the_members_are_shown():
+    new("--writer clara")
+    words = json.loads(call("plan agree plan.toml --keys anna.keys --json"))["fingerprint"]
+    said = call(join("anna"), 3)
+    assert words in said
+    assert f"entities: anna, bern, clara, dora; operator: {OPERATOR}" in said
+    assert "written by clara" in said
+    record = json.loads(call(join("anna", "--json"), 3))
+    assert (record["fingerprint"], record["entities"], record["operator"]) == (words, [*NAMES], OPERATOR)
+
+
+def test_a_secure_sum_is_confirmed_once():
+    call(NEW)
+    agree("plan.toml", confirm=False, write=True)
+    check_refusal(ask(join("anna")).exception, NotReady, "confirm", "--confirm")
+    assert not list(Path("box").glob("*.shares"))
+    call(join("anna", "--confirm"), 3)
+    call(join("anna"), 3)
+    assert len(list(Path("box").glob("*.shares"))) == 1
 
 
 FEATURES = "item,kind\n" + "".join(f"{item},{'lab' if at % 2 else 'drug'}\n" for at, item in enumerate(ITEMS))
@@ -207,9 +284,10 @@ def test_a_missing_table_of_features_is_refused_before_anything_is_spent():
 @pytest.mark.parametrize("mechanism", ["gram", "features"])
 def test_a_missing_table_of_features_under_a_secure_sum(mechanism: str):
     Path("kinds.csv").write_text(FEATURES)
-    call(f"{NEW.replace('gram', mechanism)} --survivors 4 --features kinds.csv")
+    new("--survivors 4 --features kinds.csv", made=NEW.replace("gram", mechanism))
+    call(join("clara"), 3)
     Path("plan.features").unlink()
-    for line in (keyed("anna"), COLLECT):
+    for line in (join("anna"), COLLECT):
         error = ask(line).exception
         check_refusal(error, PlanMismatch, "features", found="no plan.features beside plan.toml")
     assert not Path("anna.ledger").exists()
@@ -224,7 +302,7 @@ def test_a_plan_that_names_no_file_of_features_says_what_to_write():
 
 
 def test_a_state_that_cannot_be_a_folder():
-    call(NEW)
+    new()
     for state, fact, found in (
         ("no/such/state", "mkdir -p no/such", "state"),
         ("items.csv", "items.csv", "items.csv"),
@@ -235,13 +313,13 @@ def test_a_state_that_cannot_be_a_folder():
 
 
 def test_who_is_missing_and_closing_only_where_it_works():
-    call(NEW)  # all five must share keys
+    new()  # all five must share keys
     said = call(COLLECT, 3)
     assert "missing: anna, bern, clara, curt, dora" in said
     assert "needs 5 more, 5 of 5" in said
     assert "it closes when all have shared keys; messages" in said
     for name in NAMES[:4]:
-        call(keyed(name), 3)
+        call(join(name), 3)
     said = call(COLLECT, 3)
     assert "missing: dora" in said
     assert "--close" not in said
@@ -253,7 +331,7 @@ def test_who_is_missing_and_closing_only_where_it_works():
 
 
 def test_a_server_waits_looks_again_and_ends(monkeypatch: pytest.MonkeyPatch):
-    call("plan new plan.toml --catalog items.csv --n-entities 2 --n-users 25 --rank 2")
+    plain("anna", "bern")
     late, waits = list(NAMES[:2]), []
 
     def sleep(seconds: float) -> None:
@@ -266,17 +344,17 @@ def test_a_server_waits_looks_again_and_ends(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_an_entity_waits_and_says_what_it_sent_meanwhile(monkeypatch: pytest.MonkeyPatch):
-    call("plan new plan.toml --catalog items.csv --n-users 25 --rank 2")
+    plain("anna")
     monkeypatch.setattr(time, "sleep", lambda _: call(COLLECT))
     said = call(join("anna", "--wait 60"))
-    assert "sent: the message" in said
+    assert "sent: the agreement, the message" in said
     assert "already" not in said
     assert Path("anna.model").exists()
-    assert "already sent: the message" in call(join("anna", "--wait 60"))
+    assert "already sent: the agreement, the message" in call(join("anna", "--wait 60"))
 
 
 def test_too_few_at_the_deadline_are_waited_for_and_then_refused(monkeypatch: pytest.MonkeyPatch):
-    call("plan new plan.toml --catalog items.csv --n-entities 2 --quorum 2 --deadline 2020-01-01T00:00:00Z --rank 2")
+    plain("anna", "bern", more="--quorum 2 --deadline 2020-01-01T00:00:00Z")
     slept: list[float] = []
     monkeypatch.setattr(time, "sleep", slept.append)
     monkeypatch.setattr(time, "monotonic", lambda: 50.0 * len(slept))
@@ -286,16 +364,16 @@ def test_too_few_at_the_deadline_are_waited_for_and_then_refused(monkeypatch: py
 
 
 def test_a_plan_without_names_names_nobody():
-    call("plan new plain.toml --catalog items.csv --n-entities 2 --n-users 25 --rank 2")
+    call("plan new plain.toml --catalog items.csv --n-entities 2 --n-users 25 --rank 2 --simulation")
     said = call("coordinate --plan plain.toml --inbox box --outbox box --state state", 3)
     assert "missing" not in said
     assert "--close" not in said
-    call(join("anna", plan="plain.toml"), 3)
+    call(bare("anna", plan="plain.toml"), 3)
     assert "--close" in call("coordinate --plan plain.toml --inbox box --outbox box --state state", 3)
 
 
 def test_when_a_step_closes_is_said_with_its_own_deadline():
-    call(f"{NEW} --survivors 4 --present 4 --share-deadline 2126-01-01T00:00:00Z")
+    new("--survivors 4 --present 4 --share-deadline 2126-01-01T00:00:00Z")
     assert "all have shared keys, or 4 by 2126-01-01T00:00:00Z" in call(COLLECT, 3)
 
 
@@ -305,28 +383,28 @@ def test_when_a_step_closes_is_said_with_its_own_deadline():
         ("--n-entities 9", "n_entities", "--n-entities 9, and 5 keys"),
         ("--entity zz", "entity", "--entity zz"),
         ("--entity anna", "entity", "keys of bern, clara, curt, dora"),
-        ("--public-key anna.pub", "public_key", "anna"),
+        ("--public-key other.pub", "roster", "anna"),
     ],
 )
 def test_keys_that_are_not_those_of_the_entities(more: str, parameter: str, found: str):
+    call("keys new --entity anna --keys other.keys -o other.pub")
     check_refusal(ask(f"{NEW} {more}").exception, BadPlan, parameter, found=found)
     assert not Path("plan.toml").exists()
 
 
 def test_a_secure_sum_needs_keys():
-    bare = NEW.replace(KEYS, "")
+    without = NEW.replace(KEYS, "")
     for more, found in (
-        ("--survivors 3", "no key"),
-        ("--present 3 --n-entities 4", "--present"),
-        ("--public-key anna.pub", "anna only"),
+        ("--public-key anna.pub", "1 entities and 0 operators"),
+        (f"--public-key {OPERATOR}.pub", "0 entities and 1 operators"),
     ):
-        check_refusal(ask(f"{bare} {more}").exception, BadPlan, "public_key", "--public-key", found=found)
-    assert "can be explained and simulated, not run" in call(f"{bare} --survivors 4 --n-entities 5")
+        check_refusal(ask(f"{without} {more}").exception, BadPlan, "public_key", "--public-key", found=found)
+    assert "can be explained and simulated, not run" in call(f"{without} --survivors 4 --n-entities 5")
     assert "note" not in call(f"{NEW} --force")
 
 
 def test_a_name_that_the_plan_does_not_have():
-    call(NEW)
+    new()
     files = "--data anna.csv --ledger anna.ledger --new-ledger --outbox box --inbox box --keys anna.keys"
     line = f"join --plan plan.toml {files} -o wrong.model"
     names = "anna, bern, clara, curt, dora"
@@ -339,22 +417,22 @@ def test_a_name_that_the_plan_does_not_have():
 
 
 def test_what_was_sent_before_is_not_sent_again():
-    call(f"{NEW} --survivors 4")
-    first, again = call(keyed("anna"), 3), call(keyed("anna"), 3)
+    new("--survivors 4")
+    first, again = call(join("anna"), 3), call(join("anna"), 3)
     assert "already" not in first
-    assert "already sent: key shares" in again
+    assert "already sent: the agreement, key shares" in again
     for name in NAMES[1:]:
-        call(keyed(name), 3)
+        call(join(name), 3)
     call(COLLECT, 3)
-    said = call(keyed("anna"), 3)
-    assert "already sent: key shares\nsent: the masked message" in said
-    record = json.loads(call(keyed("anna", "--json"), 3))
-    assert record["sent"] == record["already_sent"] == ["key shares", "the masked message"]
+    said = call(join("anna"), 3)
+    assert "already sent: the agreement, key shares\nsent: the masked message" in said
+    record = json.loads(call(join("anna", "--json"), 3))
+    assert record["sent"] == record["already_sent"] == ["the agreement", "key shares", "the masked message"]
 
 
 def test_a_folder_that_is_not_there_yet_is_waited_for_and_a_file_is_refused():
-    call(NEW)
-    line = keyed("anna").replace("--outbox box --inbox box", "--outbox up --inbox down")
+    new()
+    line = join("anna").replace("--outbox box --inbox box", "--outbox up --inbox down")
     for option in ("up", "down"):
         error = ask(line.replace(option, "items.csv")).exception
         check_refusal(error, TransportError, None, found=f"--{'outbox' if option == 'up' else 'inbox'} items.csv")
@@ -384,31 +462,30 @@ def test_advice_is_in_the_words_of_a_shell():
 
 @pytest.mark.parametrize("secure", [False, True])
 def test_changed_data_advise_what_can_be_done(secure: bool):
-    call(f"{NEW} --survivors 4" if secure else "plan new plan.toml --catalog items.csv --n-users 25 --rank 2")
-    line = keyed if secure else join
+    new("--survivors 4") if secure else plain("anna")
     for name in NAMES if secure else NAMES[:1]:
-        call(line(name), 3)
+        call(join(name), 3)
     if secure:
         call(COLLECT, 3)
-        call(line("anna"), 3)
+        call(join("anna"), 3)
     Path("anna.csv").write_text(Path("anna.csv").read_text() + "999,item-1,3\n")
     with pytest.warns(StaleRelease, match="new plan and new keys" if secure else "--version") as told:
-        call(line("anna"), 3)
+        call(join("anna"), 3)
     assert not any("release(version" in str(one.message) for one in told)
 
 
 def test_an_entity_without_users_takes_part():
     """Audit M2: its table was refused, and that it was missing told that there was nobody in it."""
-    call(NEW)
+    new()
     Path("curt.csv").write_text("user,item,value\n")
     for _ in range(2):
         for name in NAMES:
-            call(keyed(name), 3)
+            call(join(name), 3)
         call(COLLECT, 3)
     for name in NAMES:
-        call(keyed(name), 3)
+        call(join(name), 3)
     call(COLLECT)
-    assert "no entries of its own" in call(keyed("curt"))
+    assert "no entries of its own" in call(join("curt"))
 
 
 def test_the_colluders_are_explained():

@@ -92,7 +92,8 @@ def test_new_takes_every_field_as_an_option(tmp_path, catalog):
         "seed": 11,
     }
     given = [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", value)]
-    shown = run("new", tmp_path / "p.toml", "--catalog", catalog, *given, "--entity", "b", "--entity", "a", "--json")
+    given += ["--entity", "b", "--entity", "a", "--simulation", "--json"]
+    shown = run("new", tmp_path / "p.toml", "--catalog", catalog, *given)
     made = Plan.read(tmp_path / "p.toml")
     assert json.loads(shown) == {"file": "p.toml", "hash": made.hash, "plan": made.as_dict()}
     record = made.as_dict()
@@ -150,16 +151,21 @@ def test_new_says_what_to_type(tmp_path, catalog, options, kind, parameter, word
 )
 def test_new_counts_the_items_without_features(tmp_path, catalog, table, words):
     (tmp_path / "kinds.csv").write_text(table)
-    options = ("--catalog", catalog, "--mechanism", "features", "--features", tmp_path / "kinds.csv")
+    options = ("--catalog", catalog, "--mechanism", "features", "--features", tmp_path / "kinds.csv", "--simulation")
     shown = run("new", tmp_path / "p.toml", *options)
     assert words in shown
     assert ("note:" in shown) == bool(words)
 
 
 def test_new_remarks_on_a_time_that_is_over(tmp_path, catalog):
-    shown = run("new", tmp_path / "p.toml", "--catalog", catalog, "--deadline", "2020-01-31T12:00:00Z")
+    options = ("--catalog", catalog, "--simulation", "--deadline")
+    shown = run("new", tmp_path / "p.toml", *options, "2020-01-31T12:00:00Z")
     assert "note: --deadline 2020-01-31T12:00:00Z is in the past" in shown
-    assert "note:" not in run("new", tmp_path / "q.toml", "--catalog", catalog, "--deadline", "2127-01-31T12:00:00Z")
+    assert "note:" not in run("new", tmp_path / "q.toml", *options, "2127-01-31T12:00:00Z")
+
+
+def test_new_says_that_a_real_plan_needs_keys(tmp_path, catalog):
+    assert "--public-key of every entity and of the operator" in run("new", tmp_path / "p.toml", "--catalog", catalog)
 
 
 def test_new_needs_a_catalog_and_a_folder(tmp_path, catalog):

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner, Result
 
+from tests.agreed import OPERATOR, agree, make_keys
 from tests.refused import check_refusal
 from twofold.cli import app
 from twofold.errors import (
@@ -18,6 +19,7 @@ from twofold.errors import (
     DataError,
     LedgerBroken,
     NotForRealUse,
+    NotReady,
     PlanMismatch,
     TooFewMessages,
     TransportError,
@@ -42,7 +44,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         table(seed).write_parquet(f"{name}.parquet")
     frames = [table(seed).with_columns(hospital=pl.lit(name)) for seed, name in enumerate(("anna", "benno"))]
     pl.concat(frames).write_csv("all.csv")
-    call("plan new plan.toml --catalog items.csv --n-entities 2 --n-users 25 --bound 5 --rank 2")
+    make_keys(("anna", "benno"))
+    plan("plan.toml --n-users 25 --bound 5 --rank 2")
     call("plan new sim.toml --catalog items.csv --n-entities 2 --n-users 25 --bound 5 --rank 2 --simulation")
     return tmp_path
 
@@ -61,8 +64,19 @@ def refused(line: str, kind: type[TwofoldError], parameter: str | None = None, *
     return check_refusal(ask(line).exception, kind, parameter, *facts)
 
 
+PUBLIC = f"--public-key anna.pub --public-key benno.pub --public-key {OPERATOR}.pub"
+SERVER = f"--keys {OPERATOR}.keys"
+
+
+def plan(line: str, *, public: str = PUBLIC, catalog: str = "items.csv") -> None:
+    """Write a plan to which everybody agrees, with the agreements beside it."""
+    call(f"plan new {line} --catalog {catalog} {public}")
+    agree(line.split()[0], write=True)
+
+
 def release(name: str = "anna", more: str = "--new-ledger") -> str:
-    return call(f"release --plan plan.toml --data {name}.parquet --ledger {name}.ledger -o {name}.round1 {more}")
+    files = f"--data {name}.parquet --ledger {name}.ledger --keys {name}.keys -o {name}.round1"
+    return call(f"release --plan plan.toml {files} {more}")
 
 
 def test_from_tables_to_a_recommendation(folder: Path) -> None:
@@ -70,9 +84,9 @@ def test_from_tables_to_a_recommendation(folder: Path) -> None:
     record = json.loads(release("benno", "--new-ledger --json"))
     assert record["private"]
     assert record["bytes"] == (folder / "benno.round1").stat().st_size
-    made = json.loads(call("factorize benno.round1 anna.round1 --plan plan.toml -o items.round2 --json"))
+    made = json.loads(call(f"factorize benno.round1 anna.round1 --plan plan.toml {SERVER} -o items.round2 --json"))
     assert made["entities"] == 2
-    again = call("factorize anna.round1 benno.round1 --plan plan.toml -o again.round2")
+    again = call(f"factorize anna.round1 benno.round1 --plan plan.toml {SERVER} -o again.round2")
     assert "2 entities" in again
     assert (folder / "items.round2").read_bytes() == (folder / "again.round2").read_bytes()
     call("personalize items.round2 --plan plan.toml --data anna.parquet -o anna.model")
@@ -85,7 +99,7 @@ def test_from_tables_to_a_recommendation(folder: Path) -> None:
 
 def test_a_person_never_seen_before(folder: Path) -> None:
     release()
-    call("factorize anna.round1 --plan plan.toml -o items.round2")
+    call(f"factorize anna.round1 --plan plan.toml {SERVER} -o items.round2")
     call("personalize items.round2 --plan plan.toml --data anna.parquet -o anna.model --strength own --local factors")
     by_pairs = call("recommend anna.model --history item-0=3,item-5=1 --json")
     assert by_pairs == call('recommend anna.model --history {"item-0":3,"item-5":1} --json')
@@ -103,17 +117,18 @@ def test_a_model_alone_is_that_of_a_federation_with_nothing_taken_from_it(folder
     alone = json.loads(call("personalize --plan plan.toml --data anna.parquet -o anna.model --json"))
     assert (alone["file"], float(alone["strength"])) == ("anna.model", 0.0)
     release()
-    call("factorize anna.round1 --plan plan.toml -o items.round2")
+    call(f"factorize anna.round1 --plan plan.toml {SERVER} -o items.round2")
     call("personalize items.round2 --plan plan.toml --data anna.parquet -o own.model --entity anna --strength own")
     lists = [call(f"recommend {name}.model --user 103 -n 4 --json") for name in ("anna", "own")]
     assert lists[0] == lists[1]
-    assert ask("personalize --plan plan.toml --data anna.parquet -o b.model --strength shared").exit_code == 2
+    line = "personalize --plan plan.toml --data anna.parquet --entity anna -o b.model --strength shared"
+    assert ask(line).exit_code == 2
     assert not (folder / "b.model").exists()
 
 
 def test_everyone_into_parquet(folder: Path) -> None:
     release()
-    call("factorize anna.round1 --plan plan.toml -o items.round2")
+    call(f"factorize anna.round1 --plan plan.toml {SERVER} -o items.round2")
     call("personalize items.round2 --plan plan.toml --data anna.parquet -o anna.model")
     call("recommend anna.model --all -n 2 -o all.parquet")
     found = pl.read_parquet(folder / "all.parquet")
@@ -125,7 +140,7 @@ def test_everyone_into_parquet(folder: Path) -> None:
 
 
 def test_a_missing_ledger_is_not_made_silently(folder: Path) -> None:
-    line = "release --plan plan.toml --data anna.parquet --ledger typo.ledger -o anna.round1"
+    line = "release --plan plan.toml --data anna.parquet --keys anna.keys --ledger typo.ledger -o anna.round1"
     refused(line, LedgerBroken, "new_ledger", "--new-ledger")
     assert not (folder / "typo.ledger").exists()
     assert not (folder / "anna.round1").exists()
@@ -133,9 +148,9 @@ def test_a_missing_ledger_is_not_made_silently(folder: Path) -> None:
 
 def test_another_plan_needs_more_budget(folder: Path) -> None:
     release()
-    call("plan new other.toml --catalog items.csv --n-entities 2 --n-users 25 --bound 4 --rank 2")
+    plan("other.toml --n-users 25 --bound 4 --rank 2")
     refused(
-        "release --plan other.toml --data anna.parquet --ledger anna.ledger -o b.round1 --entity anna",
+        "release --plan other.toml --data anna.parquet --ledger anna.ledger --keys anna.keys -o b.round1 --entity anna",
         BudgetExceeded,
         None,
         "remaining ε=0",
@@ -145,25 +160,27 @@ def test_another_plan_needs_more_budget(folder: Path) -> None:
 
 def test_another_catalog_and_another_plan_are_named(folder: Path) -> None:
     pl.DataFrame({"item": ITEMS[::-1]}).write_csv("other.csv")
-    line = "release --plan plan.toml --data anna.parquet --ledger a.ledger --new-ledger -o a.round1"
-    refused(f"{line} --catalog other.csv", PlanMismatch, "catalog")
+    line = "release --plan plan.toml --data anna.parquet --keys anna.keys --ledger a.ledger --new-ledger -o a.round1"
+    refused(f"{line} --entity anna --catalog other.csv", PlanMismatch, "catalog")
     release()
-    call("plan new other.toml --catalog items.csv --n-entities 2 --n-users 25 --bound 4 --rank 2")
-    error = refused("factorize anna.round1 --plan other.toml -o items.round2", PlanMismatch, None, "bound is 5.0")
+    plan("other.toml --n-users 25 --bound 4 --rank 2")
+    line = f"factorize anna.round1 --plan other.toml {SERVER} -o items.round2"
+    error = refused(line, PlanMismatch, None, "bound is 5.0")
     assert str(error).startswith("anna.round1: ")
     assert not (folder / "items.round2").exists()
 
 
 def test_folders(folder: Path) -> None:
     (folder / "drop").mkdir()
-    result = ask("release --plan plan.toml --data anna.parquet --ledger a.ledger --new-ledger -o drop")
+    result = ask("release --plan plan.toml --data anna.parquet --keys anna.keys --ledger a.ledger --new-ledger -o drop")
     assert result.exit_code == 2
+    collect = f"coordinate --plan plan.toml {SERVER} --inbox drop --outbox drop --state state --json"
     for name in ("anna", "benno"):
-        waiting = ask("coordinate --plan plan.toml --inbox drop --outbox drop --state state --json")
+        waiting = ask(collect)
         assert waiting.exit_code == 3
-        line = f"release --plan plan.toml --data {name}.parquet --ledger {name}.ledger --new-ledger -o drop"
-        call(f"{line} --entity {name}")
-    assert json.loads(call("coordinate --plan plan.toml --inbox drop --outbox drop --state state --json"))["published"]
+        files = f"--keys {name}.keys --data {name}.parquet --ledger {name}.ledger --new-ledger"
+        call(f"release --plan plan.toml {files} --entity {name} -o drop")
+    assert json.loads(call(collect))["published"]
     call("personalize drop --plan plan.toml --data anna.parquet -o anna.model")
 
 
@@ -180,23 +197,25 @@ def test_a_refused_name_leaves_no_ledger(folder: Path) -> None:
 
 
 def test_a_quorum_that_is_not_reached(folder: Path) -> None:
-    call("plan new both.toml --catalog items.csv --n-entities 2 --n-users 25 --bound 5 --rank 2 --quorum 2")
-    call("release --plan both.toml --data anna.parquet --ledger anna.ledger --new-ledger -o anna.round1")
-    refused("factorize anna.round1 --plan both.toml -o items.round2", TooFewMessages)
+    plan("both.toml --n-users 25 --bound 5 --rank 2 --quorum 2")
+    files = "--data anna.parquet --keys anna.keys --ledger anna.ledger --new-ledger -o anna.round1"
+    call(f"release --plan both.toml {files}")
+    refused(f"factorize anna.round1 --plan both.toml {SERVER} -o items.round2", TooFewMessages)
 
 
 def test_simulate(folder: Path) -> None:
     line = "simulate --data all.csv --entity hospital --plan"
-    refused(f"{line} plan.toml", NotForRealUse)
+    call("plan new real.toml --catalog items.csv --n-entities 2 --n-users 25 --bound 5 --rank 2")
+    refused(f"{line} real.toml", NotForRealUse)
     record = json.loads(call(f"{line} sim.toml --seed 3 --json -o out"))
     assert not record["messages_protected"]
     assert "private" not in record
     assert {one["entity"] for one in record["entities"]} == {"anna", "benno"}
     assert (folder / "out" / "anna.model").exists()
     assert "NOT PRIVATE" in call(f"{line} sim.toml --seed 3")
-    refused(f"{line} plan.toml --ledgers books", LedgerBroken)
-    assert "NOT PRIVATE" not in call(f"{line} plan.toml --ledgers books --new-ledgers")
-    assert "NOT PRIVATE" not in call(f"{line} plan.toml --ledgers books")
+    refused(f"{line} real.toml --ledgers books", LedgerBroken)
+    assert "NOT PRIVATE" not in call(f"{line} real.toml --ledgers books --new-ledgers")
+    assert "NOT PRIVATE" not in call(f"{line} real.toml --ledgers books")
 
 
 def test_simulate_with_a_secure_sum_writes_the_plan_its_factors_belong_to(folder: Path) -> None:
@@ -216,11 +235,11 @@ def test_simulate_with_a_secure_sum_writes_the_plan_its_factors_belong_to(folder
 def test_an_output_never_writes_over_what_was_read(folder: Path) -> None:
     release()
     kept = {name: (folder / name).read_bytes() for name in ("anna.ledger", "anna.parquet", "plan.toml", "anna.round1")}
-    line = "release --plan plan.toml --data anna.parquet --ledger anna.ledger --entity anna -o"
-    for target in ("anna.ledger", "anna.ledger.head", "anna.parquet", "plan.toml", "./anna.parquet"):
+    line = "release --plan plan.toml --data anna.parquet --keys anna.keys --ledger anna.ledger --entity anna -o"
+    for target in ("anna.ledger", "anna.ledger.head", "anna.parquet", "plan.toml", "./anna.parquet", "anna.keys"):
         refused(f"{line} {target}", DataError, "output")
-    refused("factorize anna.round1 --plan plan.toml -o anna.round1", DataError, "output")
-    call("factorize anna.round1 --plan plan.toml -o items.round2")
+    refused(f"factorize anna.round1 --plan plan.toml {SERVER} -o anna.round1", DataError, "output")
+    call(f"factorize anna.round1 --plan plan.toml {SERVER} -o items.round2")
     refused("personalize items.round2 --plan plan.toml --data anna.parquet -o items.round2", DataError, "output")
     call("personalize items.round2 --plan plan.toml --data anna.parquet -o anna.model")
     refused("recommend anna.model --all -o anna.model", DataError, "output")
@@ -240,10 +259,12 @@ def test_ids_with_brackets_and_odd_user_ids(folder: Path) -> None:
     pl.DataFrame({"item": ["hep [/mL]", "[bold]x", "z"]}).write_csv("odd.csv")
     rows = {"user": [1, 1, 2], "item": ["hep [/mL]", "z", "[bold]x"], "value": [1, 2, 3]}
     pl.DataFrame(rows).write_parquet("odd.parquet")
-    call("plan new odd.toml --catalog odd.csv --bound 5 --rank 1 --max-items 2")
-    call("release --plan odd.toml --data odd.parquet --ledger odd.ledger --new-ledger -o odd.round1")
-    call("factorize odd.round1 --plan odd.toml -o odd.round2")
-    call("personalize odd.round2 --plan odd.toml --data odd.parquet -o odd.model")
+    public = f"--public-key anna.pub --public-key {OPERATOR}.pub"
+    plan("odd.toml --bound 5 --rank 1 --max-items 2", public=public, catalog="odd.csv")
+    files = "--data odd.parquet --keys anna.keys --ledger odd.ledger --new-ledger -o odd.round1"
+    call(f"release --plan odd.toml --entity anna {files}")
+    call(f"factorize odd.round1 --plan odd.toml {SERVER} -o odd.round2")
+    call("personalize odd.round2 --plan odd.toml --entity anna --data odd.parquet -o odd.model")
     shown = call("recommend odd.model --user 2 --why")
     assert "hep [/mL]" in shown
     assert "[bold]x" in call("recommend odd.model --user 1")
@@ -255,8 +276,8 @@ def test_ids_with_brackets_and_odd_user_ids(folder: Path) -> None:
 
 def test_a_strength_that_is_no_number(folder: Path) -> None:
     release()
-    call("factorize anna.round1 --plan plan.toml -o items.round2")
-    line = "personalize items.round2 --plan plan.toml --data anna.parquet -o a.model --strength"
+    call(f"factorize anna.round1 --plan plan.toml {SERVER} -o items.round2")
+    line = "personalize items.round2 --plan plan.toml --data anna.parquet --entity anna -o a.model --strength"
     assert ask(f"{line} lots").exit_code == 2
     assert ask(f"{line} -1").exit_code == 2
     call(f"{line} 0.5")
@@ -283,3 +304,21 @@ def _released(name: str, more: str = "") -> dict[str, object]:
     line = f"release --plan plan.toml --data {data} --ledger {name}.ledger --new-ledger -o {name}.round1 --json"
     record = json.loads(call(f"{line} --entity one {more}"))
     return {key: value for key, value in record.items() if key not in ("file", "receipt")}
+
+
+def test_a_release_needs_keys_and_everybodys_agreement(folder: Path) -> None:
+    line = "release --plan plan.toml --data anna.parquet --ledger anna.ledger --new-ledger -o anna.round1"
+    refused(line, PlanMismatch, "keys", "signed")
+    refused(f"{line} --keys benno.keys", PlanMismatch, "keys", "keys of benno")
+    (folder / "plan.agreed").rename(folder / "elsewhere")
+    refused(f"{line} --keys anna.keys", NotReady, "agreements")
+    refused(f"factorize x.round1 --plan plan.toml {SERVER} -o items.round2", NotReady, "agreements")
+    assert not list(folder.glob("anna.ledger*"))
+    call(f"{line} --keys anna.keys --agreements elsewhere")
+
+
+def test_item_factors_are_the_operators(folder: Path) -> None:
+    release()
+    refused("factorize anna.round1 --plan plan.toml -o items.round2", PlanMismatch, "keys")
+    refused("factorize anna.round1 --plan plan.toml --keys anna.keys -o items.round2", PlanMismatch, "keys")
+    assert not (folder / "items.round2").exists()

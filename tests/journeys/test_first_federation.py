@@ -14,6 +14,8 @@ import numpy as np
 import polars as pl
 import pytest
 
+from tests.agreed import OPERATOR, agree, make_keys
+
 TUTORIAL = (Path(__file__).parents[2] / "docs" / "tutorial" / "first_federation.md").read_text()
 HOSPITALS = ("st-anna", "st-benno", "st-clara")
 COLUMNS = "--user patient --item code --value count"
@@ -25,14 +27,13 @@ import polars as pl
 import twofold as tw
 warnings.simplefilter("ignore")
 catalog = tw.Catalog.read("items.csv")
-plan = tw.Plan(catalog=catalog, feedback="counts", bound=5, max_items=60, n_prototypes=10, rank=20,
-               epsilon=1.0, delta=1e-6)
+plan = tw.Plan.read("plan.toml")
 columns = dict(user="patient", item="code", value="count")
 tables = {name: pl.read_parquet(f"{name}.parquet") for name in ("st-benno", "st-clara")}
-others = [
-    tw.Entity(name, tw.read_ratings(table, catalog, **columns), plan, ledger=f"{name}.ledger").release()
-    for name, table in tables.items()
-]
+def other(name, table):
+    own = dict(ledger=f"{name}.ledger", keys=f"{name}.keys", agreements="plan.agreed")
+    return tw.Entity(name, tw.read_ratings(table, catalog, **columns), plan, **own).release()
+others = [other(name, table) for name, table in tables.items()]
 frame = pl.concat(
     [pl.read_parquet("visits.parquet").with_columns(hospital=pl.lit("st-anna"))]
     + [table.with_columns(hospital=pl.lit(name)) for name, table in tables.items()]
@@ -80,7 +81,15 @@ def run(command: str, folder: Path) -> str:
     return result.stdout
 
 
+def enrolled(folder: Path, more: str = "") -> None:
+    """Keys, a plan and everybody's agreement."""
+    public = make_keys(HOSPITALS, folder)
+    run(f"twofold plan new plan.toml --catalog items.csv --bound 5 --n-users 400 {public} {more}", folder)
+    agree(folder / "plan.toml", write=True)
+
+
 def test_the_python_runs_as_written(folder: Path) -> None:
+    enrolled(folder)
     code = PRELUDE + block("In Python") + "\nprint(model.recommend('patient-17', n=5)[0].item, U.shape[1])"
     result = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
@@ -91,15 +100,19 @@ def test_the_python_runs_as_written(folder: Path) -> None:
 
 
 def test_the_shell_runs_as_written(folder: Path) -> None:
-    lines = [line for line in block("In the shell, with files").splitlines() if line.strip()]
-    for line in lines:
-        if line.startswith("twofold factorize"):  # the others do their part at their place
-            for name in HOSPITALS[1:]:
-                run(
-                    f"twofold release --plan plan.toml --data {name}.parquet {COLUMNS} --ledger {name}.ledger "
-                    f"--new-ledger -o {name}.round1",
-                    folder,
-                )
+    others = {
+        "twofold plan new": "twofold keys new --{role} {name} --keys {name}.keys -o {name}.pub",
+        "twofold plan agreed": "twofold plan agree plan.toml --keys {name}.keys -o {name}.agreement",
+        "twofold factorize": f"twofold release --plan plan.toml --data {{name}}.parquet {COLUMNS} --ledger "
+        "{name}.ledger --new-ledger --keys {name}.keys -o {name}.round1",
+    }
+    text = block("Keys, a plan, everybody's agreement") + block("In the shell, with files")
+    for line in (line for line in text.splitlines() if line.strip()):
+        for name in (*HOSPITALS[1:], OPERATOR):  # the others do their part at their place
+            role = "operator" if name == OPERATOR else "entity"
+            due = next((command for verb, command in others.items() if line.startswith(verb)), None)
+            if due is not None and (role == "entity" or "factorize" not in line):
+                run(due.format(name=name, role=role), folder)
         assert run(line, folder).strip(), line
     found = json.loads(run("twofold recommend st-anna.model --user patient-17 -n 5 --json", folder))
     assert len(found) == 5
@@ -107,11 +120,11 @@ def test_the_shell_runs_as_written(folder: Path) -> None:
 
 
 def test_asking_twice_writes_the_same_bytes_and_spends_once(folder: Path) -> None:
-    run("twofold plan new plan.toml --catalog items.csv --feedback counts --bound 5 --n-users 400", folder)
-    ask = f"twofold release --plan plan.toml --data visits.parquet {COLUMNS} --ledger a.ledger"
-    run(f"{ask} --new-ledger -o a.round1", folder)
-    run(f"{ask} --entity a -o again.round1", folder)
-    assert (folder / "a.round1").read_bytes() == (folder / "again.round1").read_bytes()
+    enrolled(folder)
+    ask = f"twofold release --plan plan.toml --data visits.parquet {COLUMNS} --ledger a.ledger --keys st-anna.keys"
+    run(f"{ask} --new-ledger -o st-anna.round1", folder)
+    run(f"{ask} --entity st-anna -o again.round1", folder)
+    assert (folder / "st-anna.round1").read_bytes() == (folder / "again.round1").read_bytes()
     state = json.loads(run("twofold ledger show a.ledger --json", folder))
     assert len(state["entries"]) == 1
 
@@ -120,14 +133,10 @@ def test_a_federation_of_separate_processes_through_one_shared_folder(folder: Pa
     """The server waits in a process of its own; two hospitals come at different times, one never answers."""
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     past = "2020-01-01T00:00:00Z"
-    run(
-        "twofold plan new plan.toml --catalog items.csv --feedback counts --bound 5 --n-users 400 --n-entities 3 "
-        f"--quorum 2 --deadline {past}",
-        folder,
-    )
+    enrolled(folder, f"--quorum 2 --deadline {past}")
     (folder / "drop").mkdir()
     (folder / "drop" / "holiday.jpg").write_bytes(b"not a message")
-    collect = "twofold coordinate --plan plan.toml --inbox drop --outbox drop --state server"
+    collect = f"twofold coordinate --plan plan.toml --keys {OPERATOR}.keys --inbox drop --outbox drop --state server"
     early = subprocess.run(
         shlex.split(collect), cwd=folder, capture_output=True, text=True, check=False, env=environment
     )
@@ -142,14 +151,14 @@ def test_a_federation_of_separate_processes_through_one_shared_folder(folder: Pa
     )
     ask = f"twofold release --plan plan.toml {COLUMNS} --new-ledger -o drop"
     for name in HOSPITALS[:2]:
-        run(f"{ask} --entity {name} --data {name}.parquet --ledger {name}.ledger", folder)
+        run(f"{ask} --entity {name} --keys {name}.keys --data {name}.parquet --ledger {name}.ledger", folder)
     found, _ = server.communicate(timeout=150)
     assert server.returncode == 0
     assert json.loads(found)["arrived"] == 2
     run(f"twofold personalize drop --plan plan.toml --data visits.parquet {COLUMNS} -o st-anna.model", folder)
     chosen = json.loads(run("twofold recommend st-anna.model --user patient-17 -n 3 --json", folder))
     assert len(chosen) == 3
-    late = f"twofold release --plan plan.toml {COLUMNS} --new-ledger -o drop --entity st-clara"
+    late = f"twofold release --plan plan.toml {COLUMNS} --new-ledger -o drop --entity st-clara --keys st-clara.keys"
     run(f"{late} --data st-clara.parquet --ledger st-clara.ledger", folder)  # its message is stored, and comes too late
     before = next((folder / "drop").glob("*.round2")).read_bytes()
     assert "published" in run(collect, folder)

@@ -36,7 +36,7 @@ BROKEN = """
 import os, sys
 from pathlib import Path
 import numpy as np
-from benchmarks import _kills
+from benchmarks import _kill_actors, _kills
 from benchmarks._kill_points import Kill
 from twofold.entity.agent import Entity
 from twofold.privacy.ledger.keys import Keys
@@ -44,6 +44,7 @@ from twofold.privacy.rng import Keyed
 from twofold.federation.messages import decode_release
 from twofold.federation.factors import decode_factors, encode_factors
 from twofold.federation.folder import ServerFolder
+from twofold.federation.mailbox import ROUNDS
 
 def draws_without_a_ledger(self):
     return decode_release(self._draw(self.plan.spec.event, self._source), self.plan)
@@ -52,9 +53,11 @@ def draws_anew(self, entry):
     return Keyed(os.urandom(32))
 
 def publishes_something_else(self, step, data):
+    if step is not ROUNDS:
+        return publish(self, step, data)
     found = decode_factors(data, self.plan)
     object.__setattr__(found, "factors", found.factors + np.float32(1))
-    publish(self, step, encode_factors(found, self.plan))
+    publish(self, step, encode_factors(found, self.plan, signer=_kill_actors.OPERATOR.sign))
 
 def warm_and_break(folder):
     usual = warm(folder)
@@ -62,7 +65,7 @@ def warm_and_break(folder):
         Entity.release = draws_without_a_ledger
     elif sys.argv[2] == "draws anew":
         Keys.source = draws_anew
-        _kills._choose = lambda *_: Kill("touch", 42)  # of an entity: drawn, not yet stored
+        _kills._choose = lambda *_: Kill("touch", 53)  # of an entity: drawn, not yet stored
     else:
         ServerFolder.publish = publishes_something_else
     return usual

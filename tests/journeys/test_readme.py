@@ -13,6 +13,11 @@ import numpy as np
 import polars as pl
 import pytest
 
+from tests.agreed import agree, make_keys
+from twofold.data.catalog import Catalog
+from twofold.federation.plan import Plan
+from twofold.identity.roster import Roster
+
 README = (Path(__file__).parents[2] / "README.md").read_text()
 
 
@@ -37,12 +42,16 @@ def folder(tmp_path: Path) -> Path:
     }
     pl.DataFrame(visits).write_parquet(tmp_path / "visits.parquet")
     pl.DataFrame({"item": names}).write_csv(tmp_path / "items.csv")
+    make_keys(["st-anna"], tmp_path)
     return tmp_path
 
 
 def test_the_python_runs_as_written(folder: Path) -> None:
     code = block("Eight lines of Python")
     assert len([line for line in code.splitlines() if line.strip() and not line.startswith("import")]) <= 8
+    roster = Roster.joined(Roster.read(folder / f"{name}.pub") for name in ("st-anna", "coordinator"))
+    Plan(catalog=Catalog.read(folder / "items.csv"), roster=roster).write(folder / "plan.toml")
+    agree(folder / "plan.toml", write=True)
     result = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True)
     assert result.stdout.startswith("item-")
 

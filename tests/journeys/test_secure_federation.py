@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from tests.enrolled import Enrolled, enrolled
 from tests.refused import refused
 from twofold.data.catalog import Catalog, Identifiers
 from twofold.data.ratings import Ratings
@@ -29,8 +30,6 @@ from twofold.federation.mailbox import ANSWERS, KEYS, MASKED, Step, StepId
 from twofold.federation.messages import decode_release, encode_release
 from twofold.federation.plan import Plan
 from twofold.federation.secure import SecureSum
-from twofold.identity.keystore import new_keys
-from twofold.identity.roster import Roster
 from twofold.release.content import BilinearSums, plain_sum
 from twofold.server.coordinate import CoordinationStatus, coordinate
 from twofold.server.secure import SecureServer
@@ -58,8 +57,7 @@ class Federation:
     def __init__(self, folder: Path) -> None:
         self.folder, self.box = folder, folder / "box"
         self.box.mkdir(parents=True)
-        roster = Roster.joined(new_keys(folder / f"{name}.keys", name) for name in NAMES)
-        self.plan = Plan(
+        plan = Plan(
             catalog=CATALOG,
             feedback="counts",
             bound=5,
@@ -71,8 +69,10 @@ class Federation:
             n_entities=7,
             deadline="2027-01-03T00:00:00Z",
             simulation=True,
-            secure=SecureSum(survivors=5, present=6, roster=roster, share_deadline="2027-01-02T00:00:00Z"),
+            secure=SecureSum(survivors=5, present=6, share_deadline="2027-01-02T00:00:00Z"),
         )
+        self.enrolled: Enrolled = enrolled(plan, *NAMES, folder=folder)
+        self.plan, self.server = self.enrolled.plan, SecureServer(self.enrolled.plan, signer=self.enrolled.signer())
 
     def entity(self, name: str) -> Entity:
         seed = NAMES.index(name)
@@ -84,7 +84,7 @@ class Federation:
     def serve(self, days: float = 0) -> CoordinationStatus:
         box, state = ServerFolder(self.box, self.box, self.plan), FolderState(self.folder / "state", self.plan)
         now = START + timedelta(days=days)
-        return coordinate(SecureServer(self.plan), box, state=state, clock=lambda: now)
+        return coordinate(self.server, box, state=state, clock=lambda: now)
 
     def files(self, suffix: str) -> list[Path]:
         return sorted(self.box.glob(f"*.{suffix}"))
@@ -105,7 +105,7 @@ class Federation:
         stored = [path.read_bytes() for path in (self.folder / "state" / "masked" / "messages").glob("*.round1")]
         answers = [path.read_bytes() for path in self.files(ANSWERS.up.suffix)]
         participants, survivors = self.published(KEYS), self.published(MASKED)
-        return SecureServer(self.plan).total(stored, answers, participants=participants, survivors=survivors)
+        return self.server.total(stored, answers, participants=participants, survivors=survivors)
 
     def plain(self, names: Sequence[str]) -> BilinearSums:
         """The same seeded releases without masks, added up."""
@@ -158,9 +158,13 @@ def test_drop_outs(
         assert len(model.recommend("p1", n=3)) == 3
 
 
-def resealed(plan: Plan, data: bytes, **changes: Any) -> bytes:
-    record = {name: value for name, value in open_container(data).record.items() if name != "checksum"}
-    return pack_sealed(record | changes, {"masked": decode_release(data, plan).content.packed})
+def resealed(federation: Federation, data: bytes, packed: Any = None, **changes: Any) -> bytes:
+    """Change a message of site-0 and sign it again with the key of site-0: the entity itself lies."""
+    sealed = ("checksum", "signature")
+    record = {name: value for name, value in open_container(data).record.items() if name not in sealed}
+    whole = decode_release(data, federation.plan).content.packed
+    signer = federation.enrolled.signer("site-0")
+    return pack_sealed(record | changes, {"masked": whole if packed is None else packed}, signer=signer)
 
 
 @pytest.mark.parametrize("forgery", ["noise", "another federation", "another modulus", "another length"])
@@ -175,12 +179,11 @@ def test_whoever_sends_what_does_not_fit_is_a_drop_out(federation: Federation, t
         other.serve()
         data = other.message("site-0")
     elif forgery == "another modulus":
-        data = resealed(federation.plan, federation.message("site-0"), bits=64)
+        data = resealed(federation, federation.message("site-0"), bits=64)
     else:
         good = federation.message("site-0")
         packed = decode_release(good, federation.plan).content.packed[:-1]
-        record = {name: value for name, value in open_container(good).record.items() if name != "checksum"}
-        data = pack_sealed(record, {"masked": packed})
+        data = resealed(federation, good, packed)
     federation.forge("site-0", data)
     federation.join(NAMES[1:])
     assert not federation.serve().published
@@ -195,7 +198,9 @@ def test_a_forged_message_with_the_right_header_spoils_the_sum_and_nothing_comes
     federation.serve()
     good = decode_release(federation.message("site-0"), federation.plan).content
     packed = np.random.default_rng(5).integers(0, 256, good.packed.shape).astype(np.uint8)
-    forged = encode_release(dataclasses.replace(good, packed=packed), entity="site-0", plan=federation.plan)
+    signer = federation.enrolled.signer("site-0")
+    content = dataclasses.replace(good, packed=packed)
+    forged = encode_release(content, entity="site-0", plan=federation.plan, signer=signer)
     federation.forge("site-0", forged)
     federation.join(NAMES[1:])
     federation.serve()
@@ -212,7 +217,7 @@ def test_swapped_keys_share_nothing(federation: Federation) -> None:
     first, second = one.read_bytes(), two.read_bytes()
     one.write_bytes(second)
     two.write_bytes(first)
-    with refused(PlanMismatch, "keys", found="'site-0'"):
+    with refused(PlanMismatch, "keys", found="site-1"):
         federation.join(NAMES[:1])
     assert federation.files("shares") == []
 
@@ -240,7 +245,7 @@ def test_a_second_list_of_survivors_is_refused(federation: Federation) -> None:
     federation.join(NAMES)
     federation.serve()
     federation.join(NAMES[:1])
-    other = encode_survivors(NAMES, NAMES[:5], federation.plan)
+    other = encode_survivors(NAMES, NAMES[:5], federation.plan, signer=federation.enrolled.signer())
     with refused(PrivacyError, "already"):
         federation.entity("site-0").answer(other, federation.published(KEYS))
 
@@ -251,16 +256,15 @@ import json, os, shutil, sys, warnings
 from pathlib import Path
 from benchmarks._kill_points import Kill, arm, end_at_once
 sys.path.insert(0, str(Path(sys.argv[2]).parent))
+from tests.enrolled import enrolled
 from test_secure_federation import CATALOG, people
 from twofold.entity.agent import Entity
-from twofold.identity.keystore import new_keys
 from twofold.entity.participate import participate
 from twofold.errors import PrivacyError
 from twofold.privacy.ledger import Ledger
 from twofold.federation.key_messages import encode_survivors
 from twofold.federation.mailbox import ANSWERS, KEYS, MASKED
 from twofold.federation.plan import Plan
-from twofold.identity.roster import Roster
 from twofold.federation.secure import SecureSum
 from twofold.server.secure import SecureServer
 from twofold.federation.folder import EntityFolder, ServerFolder
@@ -268,15 +272,17 @@ from twofold.federation.folder import EntityFolder, ServerFolder
 home, names = Path(sys.argv[1]), ("a", "b", "c", "d", "e")
 base = home / "base"
 (base / "box").mkdir(parents=True)
-roster = Roster.joined(new_keys(base / f"{name}.keys", name) for name in names)
 plan = Plan(catalog=CATALOG, feedback="counts", bound=5, max_items=4, rank=2, mechanism="gram", n_users=30,
-            secure=SecureSum(survivors=4, roster=roster))
-server, rows = SecureServer(plan), people(1)
+            n_entities=5, secure=SecureSum(survivors=4))
+all = enrolled(plan, *names, folder=base)
+plan, operator = all.plan, all.signer()
+server, rows = SecureServer(plan, signer=operator), people(1)
 for name in names:
     Ledger.create(base / f"{name}.ledger", dataset=name, ceiling=plan.budget, unit=plan.unit)
 
 def entity(name, place):
-    return Entity(name, rows, plan, ledger=place / f"{name}.ledger", keys=place / f"{name}.keys")
+    keys = place / f"{name}.keys"
+    return Entity(name, rows, plan, ledger=place / f"{name}.ledger", keys=keys, agreements=all.agreements)
 
 def join(name, place):
     return participate(entity(name, place), EntityFolder(place / "box", place / "box", plan))
@@ -313,7 +319,7 @@ def torture(stage):
             tally["changed"] += any(after.get(name) != data for name, data in before.items()) or own(place) != after
             sent = [name.rpartition(".")[2] for name in after if not name.startswith("a.keys")]
             tally["conflicts"] += len(sent) != len(set(sent))
-            tally["left"] += {"keys": 1, "masked": 2, "answers": 3}[stage] != len(sent)
+            tally["left"] += {"keys": 2, "masked": 3, "answers": 4}[stage] != len(sent)
         entries = Ledger(place / "a.ledger").state().entries
         tally["charges"] += len(entries) != (0 if stage == "keys" else 1)
         shutil.rmtree(place)
@@ -322,7 +328,7 @@ def torture(stage):
 def other_list(place):
     '''Whether the entity answers another list after the kill, and then refuses the first.'''
     participants = ServerFolder(place / "box", place / "box", plan).published(KEYS)
-    lists = encode_survivors(names, ("a", "b", "c", "d"), plan)
+    lists = encode_survivors(names, ("a", "b", "c", "d"), plan, signer=operator)
     try:
         entity("a", place).answer(lists, participants)
     except PrivacyError:

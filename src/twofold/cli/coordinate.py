@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import json as jsonlib
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
-from twofold.cli.options import Json, KeysOption, PlanOption, RevokedOption, bar, listed, open_keys, read_agreed
+from twofold.cli.options import (
+    AgreementsOption,
+    Json,
+    KeysOption,
+    PlanOption,
+    RevokedOption,
+    bar,
+    listed,
+    open_keys,
+    read_agreed,
+    read_agreements,
+)
 from twofold.cli.steps import ARRIVING, NOT_YET
 from twofold.errors import NotReady, Run, TooFewMessages, TransportError
 from twofold.federation.folder import ServerFolder
 from twofold.server.coordinate import CoordinationStatus, server_for, standing
 from twofold.server.coordinate import coordinate as look_once
-from twofold.server.factorize import Server
 from twofold.server.state import FolderState
-
-if TYPE_CHECKING:
-    from twofold.server.secure import SecureServer
 
 __all__ = ["coordinate"]
 
@@ -36,6 +44,7 @@ def coordinate(
     outbox: Annotated[Path, typer.Option(help="Folder for the item factors; may be the inbox.")],
     state: Annotated[Path, typer.Option(help="The server's private folder, to resume after a crash.")],
     keys: KeysOption = None,
+    agreements: AgreementsOption = None,
     revoked: RevokedOption = None,
     wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for the messages; 0 checks once.")] = 0.0,
     poll: Annotated[float, typer.Option(min=0.05, help="Seconds between checks.")] = 2.0,
@@ -61,28 +70,38 @@ def coordinate(
             parameter="agreements",
         )
     server = server_for(agreed, signer=None if store is None else store.signer)
-    status = _look(server, ServerFolder(inbox, outbox, agreed), FolderState(state, agreed), wait, poll, close)
+    every = read_agreements(agreed, plan, agreements)
+
+    def look(*, close: bool) -> CoordinationStatus:
+        return look_once(server, mailbox, state=kept, close=close, agreements=every)
+
+    mailbox, kept = ServerFolder(inbox, outbox, agreed), FolderState(state, agreed)
+    status = _look(look, lambda: standing(server, mailbox, state=kept), wait, poll, close)
     _print(status, json=json)
     if not status.published:
         raise typer.Exit(NOT_YET)
 
 
 def _look(
-    server: Server | SecureServer, mailbox: ServerFolder, state: FolderState, wait: float, poll: float, close: bool
+    look: Callable[..., CoordinationStatus],
+    progress_so_far: Callable[[], CoordinationStatus],
+    wait: float,
+    poll: float,
+    close: bool,
 ) -> CoordinationStatus:
     """Check until the round is published or time is up; late messages can still make a short round complete."""
     until = time.monotonic() + wait
     with bar("messages") as progress:
         while True:
             try:
-                status = look_once(server, mailbox, state=state, close=close)
+                status = look(close=close)
                 close = False  # the present step only, not those that follow
                 if status.published or time.monotonic() >= until:
                     return status
                 progress(status.arrived, status.expected)
             except TooFewMessages:
                 if time.monotonic() >= until:
-                    _print_people(standing(server, mailbox, state=state))
+                    _print_people(progress_so_far())
                     raise
             time.sleep(poll)
 

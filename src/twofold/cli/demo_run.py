@@ -22,15 +22,11 @@ from twofold.data.ratings import Ratings
 from twofold.data.sources import hospitals
 from twofold.data.split import Split, holdout
 from twofold.entity.adapt import Adapted, adapt
-from twofold.entity.agent import Entity
 from twofold.entity.model import Model
 from twofold.evaluate.measure import measure
-from twofold.federation.messages import ReleaseMessage
 from twofold.federation.plan import Plan
 from twofold.federation.secure import SecureSum
-from twofold.privacy.ledger import Ledger
 from twofold.report.federation import FederationRun, System
-from twofold.server.factorize import Server
 from twofold.simulation import simulate
 from twofold.simulation.workers import WorkerPool, run_each
 
@@ -124,14 +120,19 @@ def run_demo(demo: Demo, tell: Progress) -> FederationRun:
             progress=clock.within("private federation"),
         )
     with clock.step("popularity, shared privately"):
-        popular = Server(plan_of_popularity(plan)).factorize(
-            messages(split.train, plan_of_popularity(plan), demo.ledgers / "popularity")
+        popular = simulate(
+            split.train,
+            plan_of_popularity(plan),
+            ledgers=demo.ledgers / "popularity",
+            new_ledgers=True,
+            local="factors",
+            strength="shared",
         )
     with clock.step("federation without privacy", bar=False):
         open_plan = plan.with_(epsilon=OPEN, secure=None, simulation=True)
         told = clock.within("federation without privacy")
         without = simulate(split.train, open_plan, rng=demo.seed, progress=told)
-    compared: list[Compared] = [common_here(split.train), common_everywhere(split.train, popular.means)]
+    compared: list[Compared] = [common_here(split.train), common_everywhere(split.train, popular.factors.means)]
     with clock.step("alone", bar=False):
         compared.append(alone(split.train, plan, lambda done: tell("alone", done, len(split.train))))
     compared += [local_models("private", private.models), local_models("non_private", without.models)]
@@ -158,18 +159,6 @@ def run_demo(demo: Demo, tell: Progress) -> FederationRun:
 def plan_of_popularity(plan: Plan) -> Plan:
     """The same price spent on one prototype of everybody: which items are common."""
     return plan.with_(mechanism="popularity", secure=None, name="demo-popularity")
-
-
-def messages(federation: Federation, plan: Plan, ledgers: Path) -> list[ReleaseMessage]:
-    """Round 1 of every hospital; a ledger that already has the release returns it."""
-    ledgers.mkdir(parents=True, exist_ok=True)
-    sent = []
-    for name, ratings in federation.items():
-        path = ledgers / f"{name}.ledger"
-        if not path.exists():
-            Ledger.create(path, dataset=name, ceiling=plan.budget, unit=plan.unit)
-        sent.append(Entity(name, ratings, plan, ledger=path).release())
-    return sent
 
 
 Scores = Callable[[sparse.csr_array], NDArray[Any]]

@@ -6,7 +6,7 @@ import json as jsonlib
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -100,8 +100,10 @@ def join(
     table = read_table(data, agreed, items, duplicates=duplicates, unknown_items=unknown_items, **columns)
     store, every = open_keys(agreed, keys, revoked), read_agreements(agreed, plan, agreements)
     first = Entity(name, table, agreed, version=version, keys=keys, agreements=every)
+    about = {} if store is None or agreed.simulation else _members(agreed)
     if store is not None:
-        _show_members(agreed, quiet=json)
+        if about and not json:
+            _show_members(agreed, about)
         first.check_keys()  # refuses what does not fit before a ledger is made
     site = open_site(agreed, store, keys, policy)
     if confirm and site is not None and store is not None:
@@ -124,22 +126,23 @@ def join(
         model.save(output)
         note = model.summary()
     already = [step for step in status.sent if step not in fresh]
-    _print(status, already, inbox, output, note, json=json)
+    _print(status, already, inbox, output, note, about if json else None)
     if status.factors is None:
         raise typer.Exit(NOT_YET)
 
 
-def _show_members(plan: Plan, *, quiet: bool) -> None:
-    """Show what everybody else must see, too."""
-    if plan.simulation:
-        return
+def _members(plan: Plan) -> dict[str, Any]:
+    """What everybody else must see, too."""
     from twofold.federation.agreement import plan_words  # loads the library of ciphers
 
     members = roster_of(plan)
-    if not quiet:
-        typer.echo(f"plan {plan.name}, {plan.hash[:12]}, written by {plan.writer}")
-        typer.echo(f"  fingerprint: {plan_words(plan)}")
-        typer.echo(f"  entities: {listed(list(members.entities))}; operator: {members.operator.name}")
+    return {"fingerprint": plan_words(plan), "entities": [*members.entities], "operator": members.operator.name}
+
+
+def _show_members(plan: Plan, about: dict[str, Any]) -> None:
+    typer.echo(f"plan {plan.name}, {plan.hash[:12]}, written by {plan.writer}")
+    typer.echo(f"  fingerprint: {about['fingerprint']}")
+    typer.echo(f"  entities: {listed(about['entities'])}; operator: {about['operator']}")
 
 
 def _check_folder(option: str, path: Path) -> None:
@@ -154,14 +157,20 @@ def _check_folder(option: str, path: Path) -> None:
 
 
 def _print(
-    status: ParticipationStatus, already: Sequence[StepId], inbox: Path, output: Path, note: str, *, json: bool
+    status: ParticipationStatus,
+    already: Sequence[StepId],
+    inbox: Path,
+    output: Path,
+    note: str,
+    about: dict[str, Any] | None,
 ) -> None:
+    """Say what was done; as JSON if there is something `about` the plan, which may be empty."""
     sent, before = [SENT[step] for step in status.sent], [SENT[step] for step in already]
     waits, rejected = "" if status.waits is None else PUBLISHED[status.waits], not_taken(status.rejected)
     if waits and not inbox.is_dir():  # nobody has brought anything yet, which is nothing to complain about
         waits, rejected = f"{waits} (there is no folder {inbox} yet)", ""
-    if json:
-        record: dict[str, object] = {"sent": sent, "already_sent": before, "waits": waits or None}
+    if about is not None:
+        record: dict[str, object] = {**about, "sent": sent, "already_sent": before, "waits": waits or None}
         record |= {"dropped": status.dropped, "not_taken": rejected or None}
         record |= {"file": output.name if note else None, "note": note}
         typer.echo(jsonlib.dumps(record, indent=2))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as jsonlib
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
@@ -49,7 +49,11 @@ from twofold.federation.messages import ReleaseMessage
 from twofold.federation.plan import Plan
 from twofold.privacy.ledger import Ledger, cost_text
 from twofold.privacy.ledger.state import cost_of
+from twofold.server.coordinate import check_signer
 from twofold.server.factorize import Server
+
+if TYPE_CHECKING:
+    from twofold.federation.agreement import Agreements
 
 __all__ = ["factorize", "personalize", "release"]
 
@@ -105,7 +109,7 @@ def release(
     columns = {"user": user, "item": item, "value": value, "separator": separator}
     table = read_table(data, agreed, items, duplicates=duplicates, unknown_items=unknown_items, **columns)
     store = open_keys(agreed, keys)
-    every = read_agreements(agreed, plan, agreements)
+    every = _all_agreements(agreed, plan, agreements)
     Entity(name, table, agreed, keys=keys, agreements=every).check_keys()  # before a ledger is made
     site = open_site(agreed, store, keys, policy)
     book = open_ledger(ledger, agreed, name, new=new_ledger, store=store)
@@ -120,6 +124,19 @@ def release(
     if site is not None:
         site.sent(agreed, message.data)
     _print_release(message, agreed, book, output, json=json)
+
+
+def _all_agreements(plan: Plan, path: Path, given: Path | None) -> Agreements | None:
+    """Read everybody's agreements; refuse a real plan without them before a ledger is made."""
+    found = read_agreements(plan, path, given)
+    if found is None and not plan.simulation:
+        raise NotReady(
+            "everybody's agreements to the plan are missing; nothing was drawn.",
+            expected=f"a file of them, by default {path.with_suffix('.agreed').name} beside the plan",
+            fix=(Set("agreements", "plan.agreed"), Run("join"), Run("coordinate")),
+            parameter="agreements",
+        )
+    return found
 
 
 def _print_release(message: ReleaseMessage, plan: Plan, book: Ledger, output: Path, *, json: bool) -> None:
@@ -160,14 +177,11 @@ def factorize(
     refuse_output(output, (*messages, plan, keys))
     agreed = read_agreed(plan)
     store = open_keys(agreed, keys)
-    if read_agreements(agreed, plan, agreements) is None and not agreed.simulation:
-        raise NotReady(
-            "everybody's agreements to the plan are missing; nothing is published.",
-            fix=Set("agreements", "plan.agreed"),
-            parameter="agreements",
-        )
-    factors = Server(agreed).factorize(messages)
-    save_factors(factors, output, agreed, signer=None if store is None else store.signer)
+    _all_agreements(agreed, plan, agreements)
+    server = Server(agreed, signer=None if store is None else store.signer)
+    check_signer(server)
+    factors = server.factorize(messages)
+    save_factors(factors, output, agreed, signer=server.signer)
     _print_factors(factors, output, json=json)
 
 

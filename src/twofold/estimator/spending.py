@@ -31,7 +31,7 @@ from twofold.errors import Set, SilentSpending
 from twofold.federation.plan import Plan
 from twofold.privacy.ledger import Ledger
 from twofold.privacy.ledger.reservation import FIRST
-from twofold.simulation.members import keyed_plan, needs_keys
+from twofold.simulation.members import known_plan
 
 __all__ = ["GUARD", "SpendingGuard", "refuse_stale"]
 
@@ -168,10 +168,9 @@ def refuse_stale(federation: Federation, plan: Plan, names: Mapping[Any, str], l
     -------
     Says to the caller, who holds the data, that they changed; no message depends on it.
     """
-    if needs_keys(plan) and any(path.exists() for path in ledgers.values()):
-        plan, *_ = keyed_plan(plan, {names[label]: path for label, path in ledgers.items()})  # ledgers hold its hash
+    known = known_plan(plan, {names[label]: path for label, path in ledgers.items()}) if ledgers else plan
     for label, path in ledgers.items():
-        entry = Ledger(path).state().released(plan.hash, FIRST) if path.exists() else None
+        entry = Ledger(path).state().released(known.hash, FIRST) if path.exists() else None
         if entry is not None and entry.request["data"] != federation[label].digest():
             raise SilentSpending(
                 f"entity {label!r:.60}: its ledger holds a release of this plan for other data. A fit would use that "

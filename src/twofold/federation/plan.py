@@ -55,9 +55,7 @@ _NEWER: Final = ("features", "secure", "roster", "writer")
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, SecureSum):
-        return value.as_dict()
-    return value if isinstance(value, str) else asdict(value)
+    return value.as_dict() if isinstance(value, SecureSum) else value if isinstance(value, str) else asdict(value)
 
 
 def _kept_name(value: object) -> str:
@@ -80,10 +78,6 @@ def _kept_secure(value: object) -> SecureSum | None:
 
 def _kept_features(value: object) -> FeaturesKey | None:
     return None if value is None else FeaturesKey.of(value)
-
-
-def _kept_roster(value: Any) -> RosterKey | None:
-    return None if value is None else RosterKey.of(value)
 
 
 def _kept_writer(value: object) -> str | None:
@@ -245,7 +239,7 @@ class Plan(FieldTable):
     secure: Annotated[SecureSum | None, PlainValidator(_kept_secure)] = described(
         "Secure sum: the server sees only the sum of the messages.", default=None, expected="SecureSum", option=False
     )
-    roster: Annotated[RosterKey | None, PlainValidator(_kept_roster)] = described(
+    roster: Annotated[RosterKey | None, PlainValidator(lambda it: it if it is None else RosterKey.of(it))] = described(
         "Everybody's public keys. Messages are signed with them; without, a plan can be explained and simulated only.",
         default=None,
         expected="a Roster",
@@ -566,7 +560,7 @@ def _check_roster(plan: Plan) -> None:
 
 def _check_alone(plan: Plan) -> None:
     """Check that messages of a secure sum can be added up, and the largest ε allowed to one message alone."""
-    if plan.secure is None:
+    if plan.secure is None or (plan.features and plan.features_table is None):  # a file has its table a moment later
         return
     stated = plan.spec.sum  # said now, not when keys are already shared
     if stated is None or plan.secure.most_alone is None or stated.alone_epsilon <= float(plan.secure.most_alone):

@@ -30,10 +30,11 @@ from twofold.storage.container import receipt
 from twofold.storage.files import step as announce
 
 if TYPE_CHECKING:
+    from twofold.federation.agreement import Agreements
     from twofold.server.secure import SecureServer
     from twofold.storage.signing import SigningKey
 
-__all__ = ["CoordinationStatus", "Finished", "StepRules", "coordinate", "server_for", "standing"]
+__all__ = ["CoordinationStatus", "Finished", "StepRules", "check_signer", "coordinate", "server_for", "standing"]
 
 Clock = Callable[[], datetime]
 
@@ -138,6 +139,7 @@ def coordinate(
     state: State,
     clock: Clock = lambda: datetime.now(UTC),
     close: bool = False,
+    agreements: Agreements | None = None,
 ) -> CoordinationStatus:
     """Check once: in every open step, accept what is new, and finish the step if possible.
 
@@ -154,6 +156,8 @@ def coordinate(
     close : bool
         Stop waiting in the current step, as if its deadline had passed: it continues with those who answered, if they
         are enough.
+    agreements : Agreements, optional
+        Everybody's agreements to the plan, if they came with it: nobody is waited for in the first step then.
 
     Raises
     ------
@@ -202,11 +206,11 @@ def coordinate(
     >>> seen.arrived, seen.expected, seen.published, seen.open_to_anybody
     (1, 1, True, True)
     """
-    _check_signer(server)
+    check_signer(server)
     present = next((step for step in steps_of(server.plan) if state.of(step).result() is None), None)
     before: dict[StepId, Finished] = {}
     for step in steps_of(server.plan):
-        gathering = _Gathering(step, server, before, mailbox, state.of(step))
+        gathering = _Gathering(step, server, before, mailbox, state.of(step), agreements)
         if (finished := gathering.look(clock, close=close and step is present)) is None:
             break
         before[step.id] = finished
@@ -249,10 +253,11 @@ class _Gathering:
         before: Mapping[StepId, Finished],
         mailbox: ServerMailbox,
         state: StepState,
+        agreements: Agreements | None = None,
     ) -> None:
         self.step, self.plan, self.mailbox, self.state = step, server.plan, mailbox, state
         if step is AGREE:
-            self.rules = _agreeing(server)
+            self.rules = _agreeing(server, agreements)
         else:
             self.rules = _rounds(server) if isinstance(server, Server) else server.rules(step, before)
 
@@ -309,6 +314,8 @@ class _Gathering:
             if one.receipt in known:
                 continue
             known.add(one.receipt)
+            if final and self.step is AGREE:  # the agreements are complete without this one
+                continue
             try:
                 if final:
                     raise RoundClosed("the round is closed; this message arrived too late.")
@@ -378,7 +385,7 @@ class _Gathering:
         return [notes[one] for one in sorted(receipts)]
 
 
-def _check_signer(server: Server | SecureServer) -> None:
+def check_signer(server: Server | SecureServer) -> None:
     """Refuse to publish for a real plan, or for any with a roster, without the operator's key."""
     plan = server.plan
     if plan.simulation and plan.roster is None:
@@ -394,22 +401,25 @@ def _check_signer(server: Server | SecureServer) -> None:
         )
 
 
-def _agreeing(server: Server | SecureServer) -> StepRules:
+def _agreeing(server: Server | SecureServer, agreements: Agreements | None = None) -> StepRules:
     """Rules of the step before all others: everybody must agree to the plan."""
     from twofold.federation.agreement import Agreements, encode_agreed  # loads the library of ciphers
 
     plan, signer = server.plan, server.signer
     own = roster_of(plan).operator.name
+    due = 0 if agreements is not None else len(plan.entities)
+    if agreements is not None:
+        agreements.check(plan)
 
     def compute(taken: Sequence[Any]) -> bytes:
         assert signer is not None  # checked before
-        every = Agreements.joined([Agreements.signed(plan, signer, own), *(one.content for one in taken)])
+        every = agreements or Agreements.joined([Agreements.signed(plan, signer, own), *(one.content for one in taken)])
         return encode_agreed(every, plan, signer=signer)
 
     return StepRules(
         names=plan.entities,
-        expected=len(plan.entities),
-        quorum=len(plan.entities),
+        expected=due,
+        quorum=due,
         floor="entities",
         deadline=None,
         accept=lambda message, _: message,

@@ -8,8 +8,8 @@
     STATE/closed.json              the receipts that count, written before anything is computed from them
     STATE/items.round2             the item factors, written before they are published
 
-In a secure sum, each step has its own folder of this form inside, with the suffixes of its messages instead of
-round1 and round2. `MemoryState` keeps the same for as long as a process lives, for simulations.
+Every other step (agreements, and those of a secure sum) has its own folder of this form inside, with the suffixes of
+its messages instead of round1 and round2. `MemoryState` keeps the same for as long as a process lives, for simulations.
 
 Each file is put in place at once and lasts from then on, so that whatever happens the folder tells how far the round
 has come. Nothing is ever changed after `closed.json` but the list of those who came too late.

@@ -28,6 +28,7 @@ __all__ = [
     "Strength",
     "check_new_ledgers",
     "keyed_plan",
+    "known_plan",
     "ledger_paths",
     "needs_keys",
     "personalized",
@@ -253,7 +254,7 @@ def keyed_plan(plan: Plan, ledgers: Mapping[str, Path | None]) -> tuple[Plan, di
             made = Secrets.new(name, role)
             stores[name], secret[name] = KeyStore(made), made.to_bytes()
             continue
-        place = ledger.with_suffix(".keys" if plan.roster is not None else f".{plan.hash[:16]}.keys")
+        place = _keys_of(ledger, plan)
         if plan.roster is None:
             ledger.parent.mkdir(parents=True, exist_ok=True)
             first = ledger.with_suffix(".keys")  # one signing key for all plans: it also signs the ledger
@@ -276,6 +277,22 @@ def keyed_plan(plan: Plan, ledgers: Mapping[str, Path | None]) -> tuple[Plan, di
             store.agree(keyed.hash)
             store.confirm(keyed.hash)
     return keyed, secret, stores[operator]
+
+
+def known_plan(plan: Plan, ledgers: Mapping[str, Path]) -> Plan:
+    """Give the plan as an earlier run with these ledgers enrolled it, whose hash their releases are under.
+
+    The plan itself if there was no such run, or if it is a simulation without keys. Makes no keys.
+    """
+    if plan.simulation and plan.secure is None and plan.roster is None:
+        return plan
+    operators = {path.with_name(f"{_operator_name(plan, ledgers)}.ledger") for path in ledgers.values()}
+    enrolled = all(_keys_of(book, plan).exists() for book in (*ledgers.values(), *operators))
+    return keyed_plan(plan, ledgers)[0] if enrolled else plan
+
+
+def _keys_of(ledger: Path, plan: Plan) -> Path:
+    return ledger.with_suffix(".keys" if plan.roster is not None else f".{plan.hash[:16]}.keys")
 
 
 def _operator_name(plan: Plan, names: Iterable[str]) -> str:
