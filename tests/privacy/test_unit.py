@@ -53,3 +53,9 @@ def test_another_adjacency_is_refused():
         Unit.from_dict(record)
     with pytest.raises(UnitMissing):
         Unit.from_dict({"holder": "person"})
+
+
+@pytest.mark.parametrize("record", [None, 5, [], "x", {}, {1: 2}, {"holder": [], "entities": {}, "adjacency": []}])
+def test_records_of_any_form_are_refused_in_our_words(record):
+    with pytest.raises(UnitMissing):
+        Unit.from_dict(record)

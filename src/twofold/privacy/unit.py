@@ -154,10 +154,13 @@ class Unit:
         >>> Unit.from_dict(Unit.visit(entities=2).as_dict())
         Unit(holder='visit', entities=2)
         """
-        if set(record) != {"holder", "entities", "adjacency"} or record["adjacency"] != ADJACENCY:
+        named = isinstance(record, Mapping) and set(record) == {"holder", "entities", "adjacency"}
+        if not named or record["adjacency"] != ADJACENCY:
             raise UnitMissing(
                 "the record does not say whose presence is hidden, and how.",
-                found=f"fields {sorted(record)}",
+                found=f"fields {checks.shown(sorted(map(str, record)), 80)}"
+                if isinstance(record, Mapping)
+                else "no record",
                 expected=f"holder, entities and adjacency {ADJACENCY!r}",
             )
         return cls(holder=record["holder"], entities=record["entities"])  # type: ignore[arg-type]
