@@ -165,7 +165,6 @@ def test_a_stranger_in_the_folder_changes_nothing(tmp_path: Path, more: str) -> 
         assert Path("state", "items.round2").read_bytes() == factors
 
 
-@pytest.mark.xfail(reason="a planted file under the name of the server's own copy still stalls the server")
 def test_names_taken_by_a_stranger_stall_nobody(tmp_path: Path) -> None:
     stranger = Stranger(tmp_path / "stranger", "")
     stranger.plant_copies(Path("box"), enrol())

@@ -118,8 +118,10 @@ class Roster(Mapping[str, Identity]):
         return _members(read_limited(path, _LARGEST).decode(errors="replace"))
 
     @classmethod
-    def joined(cls, parts: Iterable[Mapping[str, Identity]], *, revoked: Iterable[Revocation] = ()) -> Roster:
-        """Join the public parts that people sent; a key replaces the one that vouches for it.
+    def joined(
+        cls, parts: Iterable[Mapping[str, Identity] | Identity], *, revoked: Iterable[Revocation] = ()
+    ) -> Roster:
+        """Join the public parts that people sent, or rosters; a key replaces the one that vouches for it.
 
         Raises
         ------
@@ -128,7 +130,8 @@ class Roster(Mapping[str, Identity]):
         """
         gone = {one.sign for one in revoked}
         sent: dict[str, list[Identity]] = {}
-        for one in (identity for part in parts for identity in part.values()):
+        listed = ([part] if isinstance(part, Identity) else part.values() for part in parts)
+        for one in (identity for part in listed for identity in part):
             if one not in sent.setdefault(one.name, []):
                 sent[one.name].append(one)
         every: dict[str, Identity] = {}
