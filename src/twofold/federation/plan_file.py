@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Any, Final
 
 from twofold.checks import shown
-from twofold.errors import BadMessage, BadPlan, PlanMismatch, TransportError, TwofoldError, UnreadableSource
+from twofold.errors import BadMessage, BadPlan, PlanMismatch, Run, TransportError, TwofoldError, UnreadableSource
 from twofold.features import Features
 from twofold.federation.fields import FieldNote, check_names
 from twofold.federation.plan import SCHEMA, Plan
@@ -270,6 +270,14 @@ def parse_plan(record: Mapping[str, Any]) -> Plan:
         _check_table(record, "unit", ("holder", "entities"), optional=("adjacency",))
         if record.get("features") is not None:
             _check_table(record, "features", ("hash", "n_features"), optional=("file",))
+        if isinstance(record.get("secure"), dict) and "roster" in record["secure"]:
+            raise BadPlan(
+                "the plan has the format of an older version, which knew no signing keys and no operator.",
+                found="secure.roster",
+                expected="the keys of everybody in [roster]",
+                fix=("new keys by everybody: twofold keys new", Run("plan new --public-key st-anna.pub ...")),
+                parameter="secure.roster",
+            )
         if record.get("secure") is not None:
             _check_table(
                 record,
