@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import signal
@@ -288,3 +289,38 @@ def test_killed_between_approval_ledger_and_sending(when: str) -> None:
     kinds = [one.event for one in of_release if one.event is not Event.LOG_OPENED]
     assert kinds == [Event.DRAFT_MADE, Event.APPROVED, Event.RELEASED, Event.SENT]
     assert verify_log("security.log", keys=[KeyStore("anna.keys").identity.sign]).signed
+
+
+@pytest.mark.parametrize(("option", "parameter"), [("--delta 0.9 --epsilon 1", "delta"), ("--epsilon 21", "epsilon")])
+def test_a_weak_promise_needs_a_yes_at_every_step(option: str, parameter: str) -> None:
+    """Audit L4: δ = 0.9 was accepted in a real plan without a word."""
+    keys = " ".join(f"--public-key {one}.pub" for one in (*NAMES, OPERATOR))
+    new = f"plan new plan.toml {NUMBERS} {option} {keys}"
+    check_refusal(ask(new).exception, BadPlan, parameter)
+    assert not Path("plan.toml").exists()
+    assert "WEAK" in call(f"{new} --yes")
+    check_refusal(ask("plan agree plan.toml --keys anna.keys").exception, BadPlan, parameter)
+    agree("plan.toml", write=True)
+    check_refusal(ask(join(more="--new-ledger")).exception, BadPlan, parameter)
+    assert (ledger(), nothing_left()) == ({}, True)
+    call(join(more="--new-ledger --yes"), 3)
+    assert "WEAK" in call("card show anna.ledger")
+
+
+def test_exact_counts_and_files_of_histories_are_never_called_private() -> None:
+    """Audit L3: `simulate --json` said "private" beside exact counts, `join` of a file that holds raw histories."""
+    rows = [f"{name},{line}" for name in NAMES for line in Path(f"{name}.csv").read_text().splitlines()[1:]]
+    Path("all.csv").write_text("hospital,user,item,value\n" + "\n".join(rows))
+    call(f"plan new real.toml {NUMBERS} --epsilon 1 --n-entities 3")
+    line = "simulate --data all.csv --entity hospital --plan real.toml --ledgers books --new-ledgers --json"
+    told = json.loads(call(line))
+    assert "users" in told["entities"][0]
+    assert "private" not in told
+    assert "exact" in told["keep_here"]
+    plan()
+    for name in NAMES:
+        call(join(entity=name, more="--new-ledger"), 3)
+    call(f"coordinate --plan plan.toml --inbox box --outbox box --state state --keys {OPERATOR}.keys")
+    said = call(join())
+    assert "histories as they are" in said
+    assert "private:" not in said.lower()

@@ -185,3 +185,13 @@ def test_drawing_and_pure_pricing_import_nothing_heavy():
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert printed.stdout.strip() == "[]"
+
+
+def test_a_delta_near_one_has_a_price_above_zero():
+    """The Rényi bound falls to 0 there, which no release may cost."""
+    for delta in (0.5, 0.9, 0.999):
+        assert (
+            0
+            < spent(gauss(0.1), delta=delta).epsilon
+            <= ZCDP(rho=Fraction("0.1")).to_approx(Fraction(str(delta))).epsilon
+        )

@@ -136,7 +136,7 @@ def spent(event: Event, *, delta: Number = 0, as_if_private: bool = False) -> Ap
     joined = _renyi(parts, level)
     if not parts.rho and plain <= joined:
         return ApproxDP(epsilon=total)  # the plain sum is the least and needs no δ
-    return ApproxDP(epsilon=min(plain, joined), delta=level)
+    return ApproxDP(epsilon=min(plain, joined) or plain, delta=level)  # a δ near 1 brings the Rényi bound to 0
 
 
 def _checked(event: Event, as_if_private: bool) -> _Parts:
