@@ -21,7 +21,7 @@ from twofold.privacy.ledger.state import StaleRelease
 NAMES = ("anna", "bern", "clara", "curt", "dora")
 ITEMS = [f"item-{number}" for number in range(8)]
 KEYS = " ".join(f"--public-key {name}.pub" for name in (*NAMES, OPERATOR))
-NUMBERS = "--mechanism gram --n-users 25 --epsilon 30 --rank 2 --max-items 4"
+NUMBERS = "--mechanism gram --n-users 25 --epsilon 20 --rank 2 --max-items 4"
 MADE = f"plan new plan.toml --catalog items.csv {NUMBERS} {KEYS}"
 NEW = f"{MADE} --secure peers"
 

@@ -33,9 +33,9 @@ from twofold.storage.signing import SigningKey
 NAMES = ("anna", "bern", "clara")
 EVERYBODY = (*NAMES, "coordinator")
 ITEMS = [f"item-{number}" for number in range(8)]
-NUMBERS = "--catalog items.csv --mechanism gram --n-users 25 --epsilon 30 --rank 2 --max-items 4"
+NUMBERS = "--catalog items.csv --mechanism gram --n-users 25 --epsilon 20 --rank 2 --max-items 4"
 COLLECT = "coordinate --plan plan.toml --inbox box --outbox box --state state --keys coordinator.keys"
-SECURE = "--secure peers --survivors 3"
+SECURE = "--secure peers"
 
 
 def ask(line: str) -> Result:
