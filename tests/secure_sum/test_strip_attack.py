@@ -14,6 +14,7 @@ from scipy import sparse
 
 from studies.trust.run import strip_row
 from studies.trust.strip import every_choice, lists_for, open_group, strip
+from tests.enrolled import enrolled
 from twofold.data.catalog import Catalog, Identifiers
 from twofold.data.ratings import Ratings
 from twofold.entity.agent import Entity, NewLedger, bounded
@@ -27,8 +28,7 @@ from twofold.federation.key_messages import (
 )
 from twofold.federation.plan import Plan
 from twofold.federation.secure import SecureSum, usual_survivors
-from twofold.identity.keystore import KeyStore, new_keys
-from twofold.identity.roster import Roster
+from twofold.identity.keystore import KeyStore
 from twofold.release.bilinear.records import exact_sums
 from twofold.secure_sum import MaskedMessage, honest_in_any_sum
 from twofold.secure_sum.messages import unpack
@@ -107,10 +107,11 @@ class Group:
 
     def __init__(self, folder: Path, survivors: int, colluders: int = 1) -> None:
         self.folder = folder
-        roster = Roster.joined(new_keys(folder / f"{name}.keys", name) for name in NAMES)
-        secure = SecureSum(survivors=survivors, colluders=colluders, roster=roster)
+        secure = SecureSum(survivors=survivors, colluders=colluders)
         given = {"feedback": "counts", "bound": 1, "max_items": 2, "mechanism": "gram", "epsilon": 1, "delta": 0}
-        self.plan = Plan(catalog=CATALOG, secure=secure, n_users=10, **given)
+        plan = Plan(catalog=CATALOG, secure=secure, n_users=10, n_entities=len(NAMES), **given)
+        self.everybody = enrolled(plan, *NAMES, folder=folder)
+        self.plan, self.operator = self.everybody.plan, self.everybody.signer()
         self.terms = secure_terms(self.plan)
         self.rows = Ratings(
             sparse.csr_array(np.tile([1.0, 1.0, 0.0], (7, 1))), Identifiers(list("stuvwxy")), CATALOG, "counts"
@@ -118,11 +119,12 @@ class Group:
 
     def entity(self, name: str) -> Entity:
         place = self.folder / name
-        return Entity(name, self.rows, self.plan, ledger=place.with_suffix(".ledger"), keys=place.with_suffix(".keys"))
+        given = self.everybody.given(name)
+        return Entity(name, self.rows, self.plan, ledger=place.with_suffix(".ledger"), **given)
 
     def attacked(self) -> tuple[tuple[str, ...], np.ndarray | None]:
         shares = {name: decode_shares(self.entity(name).share(), self.plan).content for name in NAMES}
-        listed = encode_participants(shares, self.plan)
+        listed = encode_participants(shares, self.plan, signer=self.operator)
         plan = lists_for(NAMES, "e", threshold=self.terms.threshold, survivors=self.terms.least_survivors)
         sent, answers = {}, {}
         for name in NAMES[:4]:
@@ -132,7 +134,7 @@ class Group:
             listing = self.terms.present_digest(NAMES)
             sent[name] = MaskedMessage(sender=name, present=listing, bits=self.terms.bits, numbers=numbers)
         for name in NAMES[:4]:
-            told = encode_survivors(NAMES, plan.lists[name], self.plan)
+            told = encode_survivors(NAMES, plan.lists[name], self.plan, signer=self.operator)
             answers[name] = decode_answer(self.entity(name).answer(told, listed), self.plan).content
         ally = {"e": KeyStore(self.folder / "e.keys").keys}
         return plan.group, open_group(plan.group, sent, answers, shares, ally, self.terms)
@@ -176,7 +178,7 @@ def test_through_entities_a_valid_plan_keeps_every_message_in_a_group(tmp_path: 
 def test_a_list_below_the_floor_is_not_answered(tmp_path: Path) -> None:
     group = Group(tmp_path, survivors=4)
     shares = {name: decode_shares(group.entity(name).share(), group.plan).content for name in NAMES}
-    listed = encode_participants(shares, group.plan)
+    listed = encode_participants(shares, group.plan, signer=group.operator)
     with pytest.raises(TooFewMessages):
-        group.entity("a").answer(encode_survivors(NAMES, NAMES[:3], group.plan), listed)
+        group.entity("a").answer(encode_survivors(NAMES, NAMES[:3], group.plan, signer=group.operator), listed)
     assert usual_survivors(5) == 5
