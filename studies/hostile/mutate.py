@@ -291,7 +291,10 @@ def _edit_json_line(one: bytes, _: bytes, chance: random.Random) -> bytes:
     lines = one.splitlines(keepends=True)
     at, action = chance.randrange(len(lines)), chance.random()
     if action < 0.8:
-        lines[at] = _edit_json(lines[at], b"", chance) + b"\n"
+        try:
+            lines[at] = _edit_json(lines[at], b"", chance) + b"\n"
+        except ValueError:  # a line that a crash tore
+            lines[at] = _edit_text(lines[at], b"", chance)
     elif action < 0.87:
         del lines[at]
     elif action < 0.94:

@@ -66,9 +66,11 @@ class Outcome:
 
     def row(self) -> str:
         """A line of the table."""
+        sealed = self.name in PARSERS and PARSERS[self.name].sealed
+        past = f"{self.past:,}" if sealed else "-"
         refused = ", ".join(f"{kind} {times:,}" for kind, times in self.refused.most_common(4))
         return (
-            f"| {self.name} | {self.cases:,} | {self.past if PARSERS[self.name].sealed else '-'} | {self.accepted:,} "
+            f"| {self.name} | {self.cases:,} | {past} | {self.accepted:,} "
             f"| {sum(self.refused.values()):,}: {refused} | {len(self.faults)} | {len(self.hangs)} "
             f"| {self.slowest:.2f} | {self.megabytes} |"
         )
@@ -109,7 +111,7 @@ def case(parser: Parser, samples: Sequence[bytes], number: int, seed: int) -> Ca
     if parser.opens and number < len(PLANTS):
         kind, plant = list(PLANTS.items())[number]
         return Case(kind=kind, plant=plant)
-    others = foreign_samples()
+    others = [] if parser.form == "number" else foreign_samples()
     if (place := number - len(PLANTS) * parser.opens) < len(others):
         return Case(kind=f"file of {others[place][0]}", data=others[place][1])
     chance = random.Random(f"{seed} {parser.name} {number}")
