@@ -56,7 +56,7 @@ def test_a_helper_with_one_caller_stands_beside_its_caller(measured: Shape) -> N
 def test_the_house_stays_as_large_as_agreed(measured: Shape) -> None:
     package = measured.parts["src/twofold"]
     assert package.files <= 215
-    # Trust (decisions 0013, 0014): identities, agreements, policy, approvals, log, signed ledgers and cards, bounded parsers.
+    # Trust (decisions 0013, 0014): identities, agreements, policy, approvals, log, signed ledgers and cards, parsers.
     assert package.lines <= 53_000
 
 

@@ -109,22 +109,21 @@ class Group:
         self.folder = folder
         secure = SecureSum(survivors=survivors, colluders=colluders)
         given = {"feedback": "counts", "bound": 1, "max_items": 2, "mechanism": "gram", "epsilon": 1, "delta": 0}
-        plan = Plan(catalog=CATALOG, secure=secure, n_users=10, n_entities=len(NAMES), **given)
-        self.everybody = enrolled(plan, *NAMES, folder=folder)
-        self.plan, self.operator = self.everybody.plan, self.everybody.signer()
+        drawn = Plan(catalog=CATALOG, secure=secure, n_users=10, entities=NAMES, **given)
+        self.enrolled = enrolled(drawn, folder=folder)
+        self.plan, self.signer = self.enrolled.plan, self.enrolled.signer()
         self.terms = secure_terms(self.plan)
         self.rows = Ratings(
             sparse.csr_array(np.tile([1.0, 1.0, 0.0], (7, 1))), Identifiers(list("stuvwxy")), CATALOG, "counts"
         )
 
     def entity(self, name: str) -> Entity:
-        place = self.folder / name
-        given = self.everybody.given(name)
-        return Entity(name, self.rows, self.plan, ledger=place.with_suffix(".ledger"), **given)
+        ledger = self.folder / f"{name}.ledger"
+        return Entity(name, self.rows, self.plan, ledger=ledger, **self.enrolled.given(name))
 
     def attacked(self) -> tuple[tuple[str, ...], np.ndarray | None]:
         shares = {name: decode_shares(self.entity(name).share(), self.plan).content for name in NAMES}
-        listed = encode_participants(shares, self.plan, signer=self.operator)
+        listed = encode_participants(shares, self.plan, signer=self.signer)
         plan = lists_for(NAMES, "e", threshold=self.terms.threshold, survivors=self.terms.least_survivors)
         sent, answers = {}, {}
         for name in NAMES[:4]:
@@ -134,7 +133,7 @@ class Group:
             listing = self.terms.present_digest(NAMES)
             sent[name] = MaskedMessage(sender=name, present=listing, bits=self.terms.bits, numbers=numbers)
         for name in NAMES[:4]:
-            told = encode_survivors(NAMES, plan.lists[name], self.plan, signer=self.operator)
+            told = encode_survivors(NAMES, plan.lists[name], self.plan, signer=self.signer)
             answers[name] = decode_answer(self.entity(name).answer(told, listed), self.plan).content
         ally = {"e": KeyStore(self.folder / "e.keys").keys}
         return plan.group, open_group(plan.group, sent, answers, shares, ally, self.terms)
@@ -178,7 +177,7 @@ def test_through_entities_a_valid_plan_keeps_every_message_in_a_group(tmp_path: 
 def test_a_list_below_the_floor_is_not_answered(tmp_path: Path) -> None:
     group = Group(tmp_path, survivors=4)
     shares = {name: decode_shares(group.entity(name).share(), group.plan).content for name in NAMES}
-    listed = encode_participants(shares, group.plan, signer=group.operator)
+    listed = encode_participants(shares, group.plan, signer=group.signer)
     with pytest.raises(TooFewMessages):
-        group.entity("a").answer(encode_survivors(NAMES, NAMES[:3], group.plan, signer=group.operator), listed)
+        group.entity("a").answer(encode_survivors(NAMES, NAMES[:3], group.plan, signer=group.signer), listed)
     assert usual_survivors(5) == 5
