@@ -154,10 +154,13 @@ def _idle(folder: Path, actor: str, world: World) -> bool:
 
 
 def _choose(stage: str, rng: random.Random, turns: Counter[str]) -> Kill:
-    """Every second kill at the next touch in turn, so that none is left out; else in a write, or at any time."""
+    """Every second kill at another touch, until none is left out; else in a write, or at any time.
+
+    In steps of seven, so that a few dozen kills are spread over the whole run.
+    """
     turns[stage] += 1
     if turns[stage] % 2:
-        return Kill("touch", turns[stage] // 2 % TOUCHES[stage] + 1)
+        return Kill("touch", 7 * (turns[stage] // 2) % TOUCHES[stage] + 1)
     if rng.random() < 0.5:
         return Kill("write", rng.randrange(1, 1 + TOUCHES[stage] // 5), rng.random())
     return Kill("time", 0, rng.random())

@@ -22,11 +22,12 @@ from twofold.privacy.ledger.record import START
 from twofold.privacy.ledger.record import encode as encode_line
 from twofold.privacy.ledger.record import seal as seal_line
 from twofold.storage.container import seal
+from twofold.storage.signing import SigningKey
 
-__all__ = ["RESEALERS", "Form", "mutated", "reseal"]
+__all__ = ["Form", "edit_tree", "mutated", "reseal", "reseal_container"]
 
 #: How a file is built, which decides how it is changed.
-Form = Literal["bytes", "json", "toml", "container", "chain", "table", "gzip", "public gzip"]
+Form = Literal["bytes", "json", "lines", "toml", "container", "chain", "table", "gzip", "public gzip", "number"]
 Change = Callable[[bytes, bytes, random.Random], bytes]
 
 #: Placeholders that are replaced after the text is written: Python writes neither.
@@ -116,7 +117,14 @@ _CELLS: Final = (
 )
 
 
-def mutated(samples: Sequence[bytes], form: Form, chance: random.Random) -> tuple[str, bytes]:
+def mutated(
+    samples: Sequence[bytes],
+    form: Form,
+    chance: random.Random,
+    *,
+    insider: Callable[[bytes], bytes] | None = None,
+    changes: Sequence[Callable[[bytes, random.Random], bytes]] = (),
+) -> tuple[str, bytes]:
     """Change a valid file; give the name of the change and the bytes.
 
     Parameters
@@ -127,6 +135,10 @@ def mutated(samples: Sequence[bytes], form: Form, chance: random.Random) -> tupl
         How they are built.
     chance : random.Random
         Decides everything.
+    insider : callable, optional
+        Makes checksums and signatures right; `reseal` by default. Used for most of the changes.
+    changes : sequence of callable
+        Further changes, of this kind of file alone.
 
     Examples
     --------
@@ -134,33 +146,36 @@ def mutated(samples: Sequence[bytes], form: Form, chance: random.Random) -> tupl
     True
     """
     one, two = chance.choice(samples), chance.choice(samples)
+    if changes and (form == "number" or chance.random() < 0.4):
+        special = chance.choice(changes)
+        return special.__name__.lstrip("_"), special(one, chance)
     own = _OWN[form]
     change = chance.choice(own if own and chance.random() < 0.7 else _BYTES)
     data = change(one, two, chance)
     if chance.random() < 0.7:
-        data = reseal(data)
+        data = (insider or reseal)(data)
     return change.__name__.lstrip("_"), data
 
 
 def reseal(data: bytes) -> bytes:
-    """Make checksums (and, later, signatures) right again, as an insider could; other bytes stay as they are."""
-    for each in RESEALERS:
-        data = each(data)
-    return data
+    """Make the checksum of a container right again, as anybody could; other bytes stay as they are.
+
+    `studies.hostile.insider` does the same with the signatures of those who made the samples.
+    """
+    return reseal_container(data, None)
 
 
-def _reseal_container(data: bytes) -> bytes:
-    found = re.search(rb'\\"checksum\\":\\"([0-9a-f]{64})', data[: 2**16])
-    if found is None:
-        return data
-    blank = data[: found.start(1)] + b"0" * 64 + data[found.end(1) :]
+def reseal_container(data: bytes, signer: SigningKey | None) -> bytes:
+    """Write the checksum and, with a key, the signature of a container anew."""
+    blank = data
+    for name, digits in ((b"checksum", 64), (b"signature", 128))[: 1 if signer is None else 2]:
+        found = re.search(rb'\\"%b\\":\\"([0-9a-f]{%d})' % (name, digits), blank[: 2**16])
+        if found is None:
+            return blank
+        blank = blank[: found.start(1)] + b"0" * digits + blank[found.end(1) :]
     with suppress(TwofoldError):
-        return seal(blank)
+        return seal(blank, signer=signer)
     return blank
-
-
-#: Applied one after another by `reseal`; add one for each new kind of seal or signature.
-RESEALERS: list[Callable[[bytes], bytes]] = [_reseal_container]
 
 
 def _flip(one: bytes, _: bytes, chance: random.Random) -> bytes:
@@ -269,6 +284,24 @@ def _edit_json(one: bytes, _: bytes, chance: random.Random) -> bytes:
     if chance.random() < 0.1:  # a key twice
         text = text.replace("{", '{"schema":"x",', 1)
     return text.encode("utf-8", "surrogatepass")
+
+
+def _edit_json_line(one: bytes, _: bytes, chance: random.Random) -> bytes:
+    """Change the JSON in one line, or remove, repeat or move the line."""
+    lines = one.splitlines(keepends=True)
+    at, action = chance.randrange(len(lines)), chance.random()
+    if action < 0.8:
+        try:
+            lines[at] = _edit_json(lines[at], b"", chance) + b"\n"
+        except ValueError:  # a line that a crash tore
+            lines[at] = _edit_text(lines[at], b"", chance)
+    elif action < 0.87:
+        del lines[at]
+    elif action < 0.94:
+        lines.insert(at, chance.choice(lines))
+    else:
+        chance.shuffle(lines)
+    return b"".join(lines)
 
 
 def _edit_line(one: bytes, _: bytes, chance: random.Random) -> bytes:
@@ -437,7 +470,9 @@ def _bomb(one: bytes, _: bytes, chance: random.Random) -> bytes:
 
 _OWN: Final[dict[Form, tuple[Change, ...]]] = {
     "bytes": (),
+    "number": (),
     "json": (_edit_json, _edit_json, _edit_text),
+    "lines": (_edit_json_line, _edit_json_line, _edit_text),
     "toml": (_edit_line, _edit_line, _edit_text),
     "container": (
         *(_edit_header, _edit_record, _edit_record, _edit_header_text, _edit_arrays, _edit_arrays, _resize_arrays),

@@ -1,7 +1,9 @@
 """Feed hostile files to every parser and count what happens.
 
-``python -m studies hostile --cases 50000 --seed 1`` prints a table: files accepted and refused, exceptions that are not
-ours, crashes, hangs, the slowest case and the peak of memory. Every parser runs in a process of its own, with a limit
+``python -m studies hostile --cases 50000 --seed 1`` prints a table: files whose seals fit, files accepted and refused,
+exceptions that are not ours, crashes, hangs, the slowest case and the peak of memory. The first cases of every parser
+are what is no file at all (pipes, folders, devices) and valid files of every other kind; all further ones are changed
+files. Every parser runs in a process of its own, with a limit
 of memory; a case that takes too long is ended and counted. ``--only NAME --case K`` runs one case again, with its
 traceback.
 """
@@ -19,16 +21,19 @@ import threading
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 from studies.hostile.mutate import mutated
 from studies.hostile.parsers import PARSERS, Parser
+from studies.hostile.planted import PLANTS, clear
+from studies.hostile.registry import watched_seals
 from twofold.errors import BadParameter, TwofoldError
 
-__all__ = ["Outcome", "main", "run"]
+__all__ = ["Case", "Outcome", "attempt", "case", "main", "run"]
 
 #: Seconds for one case; for starting, which compiles kernels.
 PATIENCE: Final = 20.0
@@ -46,6 +51,7 @@ class Outcome:
 
     name: str
     cases: int = 0
+    past: int = 0
     accepted: int = 0
     refused: Counter[str] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
@@ -60,26 +66,82 @@ class Outcome:
 
     def row(self) -> str:
         """A line of the table."""
+        sealed = self.name in PARSERS and PARSERS[self.name].sealed
+        past = f"{self.past:,}" if sealed else "-"
         refused = ", ".join(f"{kind} {times:,}" for kind, times in self.refused.most_common(4))
         return (
-            f"| {self.name} | {self.cases:,} | {self.accepted:,} | {refused} | {len(self.faults)} | {len(self.hangs)} "
+            f"| {self.name} | {self.cases:,} | {past} | {self.accepted:,} "
+            f"| {sum(self.refused.values()):,}: {refused} | {len(self.faults)} | {len(self.hangs)} "
             f"| {self.slowest:.2f} | {self.megabytes} |"
         )
 
 
-_COLUMNS: Final = ("parser", "cases", "accepted", "refused by", "foreign", "hangs", "slowest (s)", "peak (MB)")
+_COLUMNS: Final = (
+    "parser",
+    "cases",
+    "past the seal",
+    "accepted",
+    "refused",
+    "foreign",
+    "hangs",
+    "slowest (s)",
+    "peak (MB)",
+)
 HEADER: Final = f"| {' | '.join(_COLUMNS)} |\n" + "|---" * len(_COLUMNS) + "|"
 
 
-def case(parser: Parser, samples: Sequence[bytes], number: int, seed: int) -> tuple[str, bytes]:
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A hostile file: its bytes, or what stands in its place."""
+
+    kind: str
+    data: bytes = b""
+    plant: Callable[[Path], None] | None = None
+
+    def put(self, path: Path) -> None:
+        """Put it where the parser looks."""
+        if self.plant is None:
+            path.write_bytes(self.data)
+        else:
+            self.plant(path)
+
+
+def case(parser: Parser, samples: Sequence[bytes], number: int, seed: int) -> Case:
     """Make the file of one case; the same numbers give the same file."""
-    return mutated(samples, parser.form, random.Random(f"{seed} {parser.name} {number}"))
+    if parser.opens and number < len(PLANTS):
+        kind, plant = list(PLANTS.items())[number]
+        return Case(kind=kind, plant=plant)
+    others = [] if parser.form == "number" else foreign_samples()
+    if (place := number - len(PLANTS) * parser.opens) < len(others):
+        return Case(kind=f"file of {others[place][0]}", data=others[place][1])
+    chance = random.Random(f"{seed} {parser.name} {number}")
+    kind, data = mutated(samples, parser.form, chance, insider=parser.insider, changes=parser.changes)
+    return Case(kind=kind, data=data)
 
 
-def attempt(parser: Parser, data: bytes, folder: Path) -> str:
-    """Parse one file; give "accepted", the name of our error, or a fault that begins with "!"."""
-    path = folder / parser.file
-    path.write_bytes(data)
+@cache
+def foreign_samples() -> list[tuple[str, bytes]]:
+    """One valid file of every kind."""
+    return [(name, one.samples()[0]) for name, one in PARSERS.items()]
+
+
+def attempt(parser: Parser, given: Case, folder: Path) -> tuple[str, bool]:
+    """Parse one file; give how it ended, and whether there was a seal that fitted.
+
+    The end is "accepted", the name of our error, or a fault that begins with "!".
+    """
+    place = folder / "case"
+    place.mkdir()
+    given.put(place / parser.file)
+    try:
+        with watched_seals() as seals:
+            end = _end_of(parser, place / parser.file)
+        return end, seals.past
+    finally:
+        clear(place)
+
+
+def _end_of(parser: Parser, path: Path) -> str:
     try:
         parser.parse(path)
     except TwofoldError as error:
@@ -95,10 +157,6 @@ def attempt(parser: Parser, data: bytes, folder: Path) -> str:
             last = last.tb_next
         place = "" if last is None else f" at {Path(last.tb_frame.f_code.co_filename).name}:{last.tb_lineno}"
         return f"!{type(error).__name__}{place}"
-    finally:
-        for left in folder.iterdir():
-            if left.is_file():
-                left.unlink()
     return "accepted"
 
 
@@ -107,20 +165,22 @@ def work(name: str, first: int, last: int, seed: int) -> None:
     warnings.simplefilter("ignore")
     parser = PARSERS[name]
     samples = parser.samples()
+    foreign_samples()  # before memory is limited
     with tempfile.TemporaryDirectory() as folder:
         for sample in samples:
-            if (end := attempt(parser, sample, Path(folder))) != "accepted":
+            end, past = attempt(parser, Case(kind="valid", data=sample), Path(folder))
+            if end != "accepted" or past < parser.sealed:
                 raise BadParameter(f"a valid sample of {name} was not accepted.", found=end, parameter="samples")
         base = _megabytes("VmHWM")
         _limit(_megabytes("VmSize") * 1024**2 + MEMORY)
         _say({"ready": base})
         for number in range(first, last):
-            kind, data = case(parser, samples, number, seed)
-            _say({"start": number, "kind": kind})
+            given = case(parser, samples, number, seed)
+            _say({"start": number, "kind": given.kind})
             started = time.perf_counter()
-            end = attempt(parser, data, Path(folder))
+            end, past = attempt(parser, given, Path(folder))
             seconds = time.perf_counter() - started
-            _say({"end": end, "number": number, "seconds": seconds, "peak": _megabytes("VmHWM")})
+            _say({"end": end, "past": past, "number": number, "seconds": seconds, "peak": _megabytes("VmHWM")})
 
 
 def _say(record: dict[str, Any]) -> None:
@@ -189,6 +249,7 @@ def _one_worker(outcome: Outcome, first: int, last: int, seed: int) -> int:
 def _count(outcome: Outcome, record: dict[str, Any], kind: str) -> None:
     end = record["end"]
     outcome.cases += 1
+    outcome.past += record["past"]
     outcome.slowest = max(outcome.slowest, record["seconds"])
     outcome.megabytes = max(outcome.megabytes, record["peak"])
     if end == "accepted":
@@ -227,11 +288,11 @@ def _lines(process: subprocess.Popen[str]) -> Iterator[dict[str, Any] | None]:
 def again(name: str, number: int, seed: int) -> None:
     """Run one case in this process; its exception goes through."""
     parser = PARSERS[name]
-    kind, data = case(parser, parser.samples(), number, seed)
+    given = case(parser, parser.samples(), number, seed)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, parser.file)
-        path.write_bytes(data)
-        print(f"{name}, case {number}: {kind}, {len(data):,} bytes: {data[:300]!r}")
+        given.put(path)
+        print(f"{name}, case {number}: {given.kind}, {len(given.data):,} bytes: {given.data[:300]!r}")
         print(f"accepted: {parser.parse(path)!r:.300}")
 
 

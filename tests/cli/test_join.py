@@ -21,7 +21,7 @@ from twofold.privacy.ledger.state import StaleRelease
 NAMES = ("anna", "bern", "clara", "curt", "dora")
 ITEMS = [f"item-{number}" for number in range(8)]
 KEYS = " ".join(f"--public-key {name}.pub" for name in (*NAMES, OPERATOR))
-NUMBERS = "--mechanism gram --n-users 25 --epsilon 30 --rank 2 --max-items 4"
+NUMBERS = "--mechanism gram --n-users 25 --epsilon 20 --rank 2 --max-items 4"
 MADE = f"plan new plan.toml --catalog items.csv {NUMBERS} {KEYS}"
 NEW = f"{MADE} --secure peers"
 
@@ -106,7 +106,7 @@ def test_a_late_entity_spends_nothing_and_gets_a_model():
     said = call(join("dora"))
     assert "nothing was drawn or spent" in said
     assert Path("dora.model").exists()
-    assert "remaining  ε=30" in call("ledger show dora.ledger")
+    assert "remaining  ε=20" in call("ledger show dora.ledger")
 
 
 def test_a_server_goes_on_without_those_who_are_missing():
@@ -167,7 +167,7 @@ def test_plans_that_cannot_be():
     for more, parameter, found in (
         ("--survivors 2", "secure.survivors", "threshold 2, survivors 2, present 5"),
         ("--mechanism buckets", "mechanism", "buckets"),
-        ("--most-alone 0.5", "secure.most_alone", "ε = 63.9"),
+        ("--most-alone 0.5", "secure.most_alone", "ε = 41.1"),
         ("--entity anna --entity bern", "entity", "keys of clara, curt, dora"),
     ):
         check_refusal(ask(f"{NEW} {more}").exception, BadPlan, parameter, found=found)
@@ -221,7 +221,7 @@ def test_the_agreements_of_another_plan_start_nothing():
     new("--name second", made=NEW.replace("plan.toml", "two.toml"))
     Path("plan.agreed").write_bytes(Path("two.agreed").read_bytes())
     for line in (join("anna"), COLLECT):
-        check_refusal(ask(line).exception, NotReady, "agreements", found="5 without")
+        check_refusal(ask(line).exception, NotReady, "agreements", found="6 without")
     assert not list(Path("box").iterdir())
 
 
@@ -237,7 +237,7 @@ def test_the_fingerprint_and_the_members_are_shown():
     words = json.loads(call("plan agree plan.toml --keys anna.keys --json"))["fingerprint"]
     said = call(join("anna"), 3)
     assert words in said
-    assert f"entities: anna, bern, clara, dora; operator: {OPERATOR}" in said
+    assert f"entities: anna, bern, clara, curt, dora; operator: {OPERATOR}" in said
     assert "written by clara" in said
     record = json.loads(call(join("anna", "--json"), 3))
     assert (record["fingerprint"], record["entities"], record["operator"]) == (words, [*NAMES], OPERATOR)

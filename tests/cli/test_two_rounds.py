@@ -291,18 +291,20 @@ def test_an_entity_without_users_takes_part_like_any_other(folder: Path) -> None
     said = {name: _released(name, more) for name, more in lines.items()} | {"anna": _released("anna")}
     assert said["empty"] == said["strange"] == said["anna"]
     assert json.loads(call("check empty.csv --catalog items.csv --json"))["users"] == 0
-    call("factorize empty.round1 --plan plan.toml -o items.round2")
-    assert "no entries of its own" in call("personalize items.round2 --plan plan.toml --data empty.csv -o empty.model")
+    call(f"factorize anna.round1 --plan plan.toml {SERVER} -o items.round2")
+    assert "no entries of its own" in call(
+        "personalize items.round2 --plan plan.toml --data empty.csv -o empty.model --entity anna"
+    )
     history = json.loads(call("recommend empty.model --history item-1=3 -n 2 --json"))
     assert len(history) > 0
     refused("recommend empty.model --user 1", UnknownUser)
-    assert "nothing was shared" in call("personalize --plan plan.toml --data empty.csv -o alone.model")
+    assert "nothing was shared" in call("personalize --plan plan.toml --data empty.csv -o alone.model --entity anna")
 
 
 def _released(name: str, more: str = "") -> dict[str, object]:
     data = f"{name}.parquet" if name == "anna" else f"{name}.csv"
     line = f"release --plan plan.toml --data {data} --ledger {name}.ledger --new-ledger -o {name}.round1 --json"
-    record = json.loads(call(f"{line} --entity one {more}"))
+    record = json.loads(call(f"{line} --entity anna --keys anna.keys {more}"))
     return {key: value for key, value in record.items() if key not in ("file", "receipt")}
 
 

@@ -16,6 +16,7 @@ import polars as pl
 import pytest
 from scipy import sparse
 
+from tests.enrolled import enrolled
 from twofold.data.catalog import Catalog, Identifiers
 from twofold.data.ratings import Ratings
 from twofold.entity.agent import Entity
@@ -23,8 +24,6 @@ from twofold.features import Features
 from twofold.federation.key_messages import decode_shares, encode_participants
 from twofold.federation.plan import Plan
 from twofold.federation.secure import SecureSum
-from twofold.identity.keystore import new_keys
-from twofold.identity.roster import Roster
 from twofold.storage.container import open_container
 
 ITEMS = 17
@@ -75,7 +74,9 @@ def released(entity: Entity, folder: Path, participants: bytes | None = None) ->
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         message = entity.release(participants)
-    header = {key: value for key, value in open_container(message.data).record.items() if key != "checksum"}
+    header = {
+        key: value for key, value in open_container(message.data).record.items() if key not in ("checksum", "signature")
+    }
     files = sorted((path.relative_to(folder).as_posix(), path.stat().st_size) for path in folder.rglob("*"))
     kinds = [(one.category.__name__, str(one.message).replace(str(folder), "")) for one in told]
     named = [(_without_digits(name), size) for name, size in files if "." in name and not name.endswith(".lock")]
@@ -97,13 +98,16 @@ CASES = [
 def test_what_others_see_of_a_release_is_the_same_for_all_data(
     mechanism: str, feedback: str, delta: Any, tmp_path: Path
 ) -> None:
-    made = plan(mechanism, feedback, delta)
+    everybody = enrolled(plan(mechanism, feedback, delta), "one")
+    made = everybody.plan
     assert (made.spec.rows or 0) > 1 or mechanism in ("popularity", "gram", "sketch", "features")
     seen = {}
     for number, (name, ratings) in enumerate(data_sets(feedback).items()):
         folder = tmp_path / str(number)
         folder.mkdir()
-        seen[name] = released(Entity("one", ratings, made, ledger=folder / "one.ledger"), folder)
+        seen[name] = released(
+            Entity("one", ratings, made, ledger=folder / "one.ledger", **everybody.given("one")), folder
+        )
     for name, found in seen.items():
         assert found == seen["nobody"], name
 
@@ -117,8 +121,9 @@ def test_what_others_see_of_a_masked_release_is_the_same_for_all_data(
     seen = {}
     roster_folder = tmp_path / "keys"
     roster_folder.mkdir()
-    roster = Roster.joined(new_keys(roster_folder / f"{name}.keys", name) for name in NAMES)
-    made = plan(mechanism, feedback, delta, n_entities=3, secure=SecureSum(survivors=3, roster=roster))
+    given = plan(mechanism, feedback, delta, n_entities=3, secure=SecureSum(survivors=3))
+    group = enrolled(given, *NAMES, folder=roster_folder)
+    made = group.plan
     kept = {path.name: path.read_bytes() for path in roster_folder.iterdir()}
     for number, (name, ratings) in enumerate(data_sets(feedback).items()):
         folder = tmp_path / str(number)
@@ -127,10 +132,17 @@ def test_what_others_see_of_a_masked_release_is_the_same_for_all_data(
             (folder / file).write_bytes(data)
             (folder / file).chmod(0o600)
         everybody = {
-            one: Entity(one, ratings, made, ledger=folder / f"{one}.ledger", keys=folder / f"{one}.keys")
+            one: Entity(
+                one,
+                ratings,
+                made,
+                ledger=folder / f"{one}.ledger",
+                keys=folder / f"{one}.keys",
+                agreements=group.agreements,
+            )
             for one in NAMES
         }
         shares = {one: decode_shares(entity.share(), made).content for one, entity in everybody.items()}
-        seen[name] = released(everybody["one"], folder, encode_participants(shares, made))
+        seen[name] = released(everybody["one"], folder, encode_participants(shares, made, signer=group.signer()))
     for name, found in seen.items():
         assert found == seen["nobody"], name

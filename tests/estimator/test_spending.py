@@ -22,6 +22,7 @@ from twofold.errors import BudgetExceeded, SilentSpending, TooFewMessages
 from twofold.estimator import FederatedRecommender
 from twofold.estimator.spending import GUARD
 from twofold.federation.plan import Plan
+from twofold.identity.keystore import KeyStore
 from twofold.privacy.ledger import Ledger
 
 CATALOG = Catalog([f"item-{number}" for number in range(8)])
@@ -232,7 +233,8 @@ def test_ledgers_hand_out_what_they_stored_and_refuse_another_plan(tmp_path: Pat
 def test_ledgers_with_room_take_another_plan(tmp_path: Path) -> None:
     fit_with_new_ledgers(tmp_path)
     for path in tmp_path.glob("*.ledger"):
-        Ledger(path).raise_ceiling(make_plan(epsilon=4, delta="1/250000").budget, reason="agreed")
+        signer = KeyStore(path.with_suffix(".keys")).signer  # the fit has made it, and it signs the ledger
+        Ledger(path, signer=signer).raise_ceiling(make_plan(epsilon=4, delta="1/250000").budget, reason="agreed")
     assert fit(make_plan(epsilon=1), visits(), ledgers=tmp_path).private_
 
 

@@ -65,7 +65,7 @@ def warm_and_break(folder):
         Entity.release = draws_without_a_ledger
     elif sys.argv[2] == "draws anew":
         Keys.source = draws_anew
-        _kills._choose = lambda *_: Kill("touch", 53)  # of an entity: drawn, not yet stored
+        _kills._choose = lambda *_: Kill("touch", 59)  # of an entity: drawn, not yet stored
     else:
         ServerFolder.publish = publishes_something_else
     return usual

@@ -119,7 +119,7 @@ def test_keys_beside_the_ledgers_and_nothing_spent_twice(tmp_path: Path):
     # Another plan in the same folder has keys of its own; these people have no budget left for it.
     with pytest.raises(BudgetExceeded):
         simulate(FEDERATION, plan(rank=1), **given)
-    assert len(list(ledgers.glob("*.keys"))) == 10
+    assert len(list(ledgers.glob("*.keys"))) == 15  # five signing keys, and keys for two plans
 
 
 def test_a_plan_with_a_list_of_keys_needs_those_keys(tmp_path: Path):

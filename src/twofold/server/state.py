@@ -18,6 +18,7 @@ has come. Nothing is ever changed after `closed.json` but the list of those who 
 from __future__ import annotations
 
 import json
+import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
@@ -27,13 +28,14 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Final
 
+from twofold.checks import is_hash
 from twofold.errors import BadMessage, PlanMismatch, ProtocolError, TransportError
 from twofold.federation.mailbox import ROUNDS, Rejected, Step, StepId, steps_of
 from twofold.federation.messages import read_header
 from twofold.federation.plan import Plan
 from twofold.storage.container import LARGEST_HEADER
 from twofold.storage.container import receipt as receipt_of
-from twofold.storage.files import Busy, locked, make_folder, read_limited, write_whole
+from twofold.storage.files import Busy, locked, make_folder, open_plain, read_limited, write_whole
 
 __all__ = ["FolderState", "MemoryState", "State", "StepState"]
 
@@ -245,7 +247,7 @@ class _StepFolder(StepState):
             with suppress(OSError):
                 left.unlink()
         path = self.folder / "plan.json"
-        if not path.exists():
+        if not os.path.lexists(path):
             write_whole(path, self.plan.canonical().encode(), mode=0o600)
         elif read_limited(path, _LARGEST_RECORD) != self.plan.canonical().encode():
             raise PlanMismatch(
@@ -274,7 +276,9 @@ class _StepFolder(StepState):
 
     def refused(self) -> dict[str, tuple[str, str]]:
         record = self._read("refused.json") or {}
-        return {str(key): (str(name), str(reason)) for key, (name, reason) in record.items()}
+        if not all(is_hash(key) and _is_pair(value) for key, value in record.items()):
+            raise _damaged("refused.json")
+        return {key: (name, reason) for key, (name, reason) in record.items()}
 
     def refuse(self, refused: Mapping[str, tuple[str, str]]) -> None:
         self._write("refused.json", dict(list(refused.items())[:MOST_REFUSED]))
@@ -283,16 +287,17 @@ class _StepFolder(StepState):
         record = self._read("closed.json")
         if record is None:
             return None
-        if record.get("plan") != self.plan.hash or not isinstance(record.get("receipts"), list):
+        receipts = record.get("receipts")
+        if record.get("plan") != self.plan.hash or not isinstance(receipts, list) or not all(map(is_hash, receipts)):
             raise _damaged("closed.json")
-        return [str(one) for one in record["receipts"]]
+        return receipts
 
     def close(self, receipts: list[str], why: str) -> None:
         self._write("closed.json", {"plan": self.plan.hash, "receipts": sorted(receipts), "why": why})
 
     def result(self) -> bytes | None:
         path = self._result
-        return read_limited(path, self.step.down.limit(self.plan)) if path.exists() else None
+        return read_limited(path, self.step.down.limit(self.plan)) if os.path.lexists(path) else None
 
     def store_result(self, data: bytes) -> None:
         write_whole(self._result, data)
@@ -304,7 +309,7 @@ class _StepFolder(StepState):
     def _entity(self, receipt: str) -> str:
         if receipt not in self._entities:
             try:
-                with self._path(receipt).open("rb") as file:
+                with os.fdopen(open_plain(self._path(receipt)), "rb") as file:  # a pipe is not waited for
                     header = read_header(file.read(8 + LARGEST_HEADER))
             except (OSError, ProtocolError):
                 raise _damaged(self._path(receipt).name) from None
@@ -313,11 +318,11 @@ class _StepFolder(StepState):
 
     def _read(self, name: str) -> dict[str, Any] | None:
         path = self.folder / name
-        if not path.exists():
+        if not os.path.lexists(path):
             return None
         try:
             found = json.loads(read_limited(path, _LARGEST_RECORD))
-        except ValueError:
+        except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict):
             raise _damaged(name)
@@ -337,6 +342,10 @@ def _our_errors(folder: Path, job: Any) -> None:
             found=f"{folder.name}: {error.strerror or type(error).__name__}",
             fix="check that its parent exists, its permissions and its free space",
         ) from None
+
+
+def _is_pair(value: object) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(isinstance(one, str) for one in value)
 
 
 def _damaged(name: str) -> BadMessage:
