@@ -19,7 +19,7 @@ from tests.agreed import OPERATOR, agree, make_keys
 from tests.refused import check_refusal
 from tests.site_keys import write_keys
 from twofold.cli import app
-from twofold.errors import BadPlan, NotApproved, NotReady, PlanMismatch, PolicyRefused
+from twofold.errors import BadPlan, BadPolicy, NotApproved, NotReady, PlanMismatch, PolicyRefused
 from twofold.federation.plan import Plan
 from twofold.identity.keystore import KeyStore
 from twofold.identity.log import Event, read_log, verify_log
@@ -173,6 +173,25 @@ def test_without_an_approval_nothing_is_drawn() -> None:
     kinds = events(Event.APPROVED, Event.RELEASED, Event.SENT)
     assert kinds[-2:] == [Event.RELEASED, Event.SENT]
     assert kinds.count(Event.APPROVED) == kinds.count(Event.RELEASED) == 1
+
+
+def test_no_option_overrides_the_policy_beside_the_keys() -> None:
+    policy(approver="officer.pub")
+    plan(more="--writer anna")
+    call("ledger new anna.ledger --dataset anna --epsilon 3 --delta 1e-5")
+    before = ledger()
+    Path("lax").mkdir()
+    lax = Policy(writers=None, operators=None, min_users=0, min_participants=0)
+    Path("lax", "policy.toml").write_text(lax.text)
+    release = "release --plan plan.toml --data anna.csv --ledger anna.ledger --keys anna.keys -o anna.round1"
+    for line in (join(), release, "plan agree plan.toml --keys anna.keys"):
+        check_refusal(ask(f"{line} --policy lax/policy.toml").exception, BadPolicy, "policy")
+        check_refusal(ask(f"{line} --policy none.toml").exception, BadPolicy, "policy")
+    check_refusal(ask(f"{join()} --policy ./policy.toml").exception, NotApproved)  # the same file may be named
+    Path("policy.toml").unlink()
+    Path("policy.toml").symlink_to("nowhere.toml")
+    assert ask(join()).exit_code != 0
+    assert (ledger(), nothing_left(), list(Path("lax").glob("*.log"))) == (before, True, [])
 
 
 def test_the_keys_of_another_entity() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
 from twofold import __version__
-from twofold.errors import PrivacyError
+from twofold.errors import BadPolicy, PrivacyError
 from twofold.federation.messages import message_limit, roster_of
 from twofold.federation.plan import Plan
 from twofold.identity.clearance import clearance
@@ -85,12 +86,21 @@ class Site:
         store, keys : KeyStore, path
             The entity's keys, and where they are.
         policy : path, optional
-            The policy; by default ``policy.toml`` beside the keys if there is one. It names the log; without a policy
-            the log is beside the keys, as ``st-anna.log`` for ``st-anna.keys``.
+            The policy; by default ``policy.toml`` beside the keys if there is one, and then no other. It names the
+            log; without a policy the log is beside the keys, as ``st-anna.log`` for ``st-anna.keys``.
         """
         place = Path(keys)
         beside = place.with_name(POLICY)
-        file = Path(policy) if policy is not None else beside if beside.exists() else None
+        here = os.path.lexists(beside)  # a link that leads nowhere is a policy that cannot be read, and not none
+        if here and policy is not None and not (beside.exists() and Path(policy).exists() and beside.samefile(policy)):
+            raise BadPolicy(
+                "another policy is beside the keys, and no option overrides it.",
+                found=Path(policy).name,
+                expected=f"the site's {POLICY}",
+                fix="leave the option out, or ask the owner of the policy",
+                parameter="policy",
+            )
+        file = Path(policy) if policy is not None else beside if here else None
         rules = None if file is None else Policy.read(file)
         path = place.with_suffix(".log") if rules is None or file is None else rules.log_path(file)
         earlier = (store.identity.replaces,) if store.identity.replaces else ()
