@@ -19,6 +19,7 @@ from tests.refused import refused
 from twofold.errors import BadMessage, ConflictingMessage, PlanMismatch, PrivacyError
 from twofold.federation.bodies import encode_body
 from twofold.federation.factors import decode_factors
+from twofold.federation.inbox import Found, Scanner
 from twofold.federation.key_messages import decode_answer, encode_answer
 from twofold.federation.mailbox import MASKED, ROUNDS, StepId
 from twofold.federation.messages import ROLL, SURVIVORS, decode_release, encode_release
@@ -373,6 +374,30 @@ def test_a_stranger_who_writes_into_the_folder_changes_nothing(tmp_path: Path, s
     assert len(set(hashes)) == 1
     assert sums(stage) == {receipt(stage.released(name)) for name in NAMES}
     assert all(stage.spent(name) == 1 for name in NAMES)
+
+
+def test_copies_that_change_as_soon_as_they_were_seen_stall_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They come first by name. Between the look and the reading of the bytes, the stranger changes or removes them."""
+    stage = Stage(tmp_path, small_plan("a", "b"), shared=True)
+    usual, copies = Scanner.messages, [f"{place:02}-copy" for place in range(12)]
+
+    def watched(self: Scanner) -> list[Found]:
+        for path in sorted(stage.box.iterdir()):
+            for copy in copies:
+                if path.name[:1] in "abf":
+                    shutil.copy(path, stage.box / f"{copy}{path.suffix}{receipt(path.read_bytes())[:4]}")
+        found = usual(self)
+        for place, path in enumerate(sorted(stage.box.glob("[01]?-copy*"))):
+            path.write_bytes(b"junk") if place % 2 else path.unlink()
+        return found
+
+    monkeypatch.setattr(Scanner, "messages", watched)
+    for name in "ab":
+        stage.join(name)
+    assert stage.serve().published
+    assert stage.join("a").factors is not None
 
 
 def test_ten_thousand_junk_files_stall_nobody(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ import re
 import stat
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path
@@ -37,11 +38,12 @@ CHANGING: Final = "changed while it was read; waiting until it rests"
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """A complete message in a file: its place, its header and the SHA-256 of its bytes."""
+    """A complete message in a file: its place, its header, the SHA-256 of its bytes, and where else it was found."""
 
     path: Path
     header: Header
     receipt: str
+    copies: tuple[Path, ...] = ()
 
 
 class Scanner:
@@ -86,18 +88,18 @@ class Scanner:
         TransportError
             The folder itself cannot be read.
         """
-        taken: dict[str, Found] = {}
+        taken: dict[str, tuple[Found, list[Path]]] = {}
         self.rejected, known = [], {}
         for path in self._files():
             mark, seen = self._look(path)
             if mark:
                 known[path] = (mark, seen)
             if isinstance(seen, Found):
-                taken.setdefault(seen.receipt, seen)
+                taken.setdefault(seen.receipt, (seen, []))[1].append(path)
             elif seen is not None:
                 self._reject(path, seen)
         self._known = known
-        return list(taken.values())
+        return [replace(first, copies=tuple(paths[1:])) for first, paths in taken.values()]
 
     def _files(self) -> list[Path]:
         try:
@@ -159,7 +161,7 @@ class Scanner:
 
 
 def read_again(found: Found, limit: int) -> bytes:
-    """Read exactly the bytes of a message that was found.
+    """Read exactly the bytes of a message that was found, from the first of its copies that still holds them.
 
     Parameters
     ----------
@@ -168,19 +170,25 @@ def read_again(found: Found, limit: int) -> bytes:
     limit : int
         Most bytes to read.
     """
+    for path in (found.path, *found.copies):  # a stranger's copy may come first by name, and change at once
+        with suppress(OSError):
+            if receipt(data := _bytes(path, limit)) == found.receipt:
+                return data
     try:
-        with os.fdopen(open_plain(found.path), "rb") as file:
-            data = file.read(limit + 1)
+        _bytes(found.path, limit)
     except OSError as error:
         raise unreadable(found.path, error) from None
-    if receipt(data) != found.receipt:
-        raise TransportError(
-            "a message changed after it was found.",
-            found=printable(found.path.name),
-            fix="check again; a file is read once it stops changing",
-            parameter="receipt",
-        )
-    return data
+    raise TransportError(
+        "a message changed after it was found.",
+        found=printable(found.path.name),
+        fix="check again; a file is read once it stops changing",
+        parameter="receipt",
+    )
+
+
+def _bytes(path: Path, limit: int) -> bytes:
+    with os.fdopen(open_plain(path), "rb") as file:
+        return file.read(limit + 1)
 
 
 def _header(head: bytes, size: int) -> Header | str:
