@@ -20,7 +20,7 @@ from twofold.errors import BadMessage, ConflictingMessage, PlanMismatch, Privacy
 from twofold.federation.bodies import encode_body
 from twofold.federation.factors import decode_factors
 from twofold.federation.inbox import Found, Scanner
-from twofold.federation.key_messages import decode_answer, encode_answer
+from twofold.federation.key_messages import decode_answer, decode_shares, encode_answer, encode_shares
 from twofold.federation.mailbox import MASKED, ROUNDS, StepId
 from twofold.federation.messages import ROLL, SURVIVORS, decode_release, encode_release
 from twofold.federation.secure import SecureSum
@@ -249,6 +249,33 @@ def test_double_answers_of_a_participant_count_once_or_not_at_all(open_stage: St
     # Late: the factors are out, and stay.
     (stage.box / "e.third.answer").write_bytes(wrong)
     assert ends(stage, *HONEST) == hashes
+
+
+@pytest.mark.parametrize("victims", ["a", "ab"])
+def test_shares_that_do_not_open_are_named_and_take_no_model_from_anybody(tmp_path: Path, victims: str) -> None:
+    """A participant seals nonsense for others, who cannot answer then. The sum goes on if enough others can."""
+    stage = Stage(tmp_path, small_plan(*"abcdefg", secure=SecureSum(survivors=5)), shared=True)
+    for name in stage.plan.entities:
+        stage.join(name)
+    [path] = stage.box.glob("g.*.shares")
+    shares = decode_shares(path.read_bytes(), stage.plan).content
+    path.unlink()
+    wrong = replace(shares, boxes={**shares.boxes, **dict.fromkeys(victims, bytes(82))})
+    (stage.box / "g").write_bytes(encode_shares(wrong, stage.plan, signer=stage.members.signer("g")))
+    stage.serve()
+    for name in "abcdef":
+        stage.join(name)
+    stage.serve(close=True)
+    for name in "abcdef":
+        if name in victims:
+            with refused(BadMessage, found="'g'"):
+                stage.join(name)
+        else:
+            stage.join(name)
+    assert set(stage.answers(*"abcdef")) == set("abcdef") - set(victims)
+    assert stage.serve().published == (len(victims) == 1)
+    if len(victims) == 1:
+        assert stage.join("a").factors is not None
 
 
 def test_an_entity_that_signs_two_releases(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from twofold.entity.agent import Entity
-from twofold.errors import RoundClosed
+from twofold.errors import BadMessage, RoundClosed
 from twofold.federation.mailbox import (
     AGREE,
     ANSWERS,
@@ -129,7 +129,11 @@ def act(entity: Entity, published: Mapping[StepId, bytes | None], submitted: Set
     if survivors is None:
         return Wait(step=MASKED)
     if StepId.ANSWERS not in submitted:
-        return Send(step=ANSWERS, data=entity.answer(survivors, participants))
+        try:
+            return Send(step=ANSWERS, data=entity.answer(survivors, participants))
+        except BadMessage:  # somebody's shares do not open; the sum may go on with the answers of others
+            if StepId.ANSWERS in published and published[StepId.ANSWERS] is None:
+                raise
     return _finish(ANSWERS, published)
 
 
