@@ -159,12 +159,22 @@ def _answered(store: KeyStore) -> object:
     return None if before is None else decode_answer(before, plan("secure")).content
 
 
+def _message(store: KeyStore) -> object:
+    store.keep_message("cd" * 32)
+    return store.masked
+
+
+def _confirm(store: KeyStore) -> object:
+    store.confirm("ab" * 32)
+    return store.confirmed("ab" * 32)
+
+
 _beside("plan", _bind)
 _beside("roll", lambda store: store.keep_participants("ab" * 32))
-_beside("message", lambda store: (store.masked, store.keep_message("cd" * 32)))
+_beside("message", _message)
 _beside("answer", _answered)
 _beside("agreed-" + "ab" * 8, lambda store: (store.agreement("ab" * 32), store.agree("ab" * 32)))
-_beside("confirmed-" + "ab" * 8, lambda store: (store.confirmed("ab" * 32), store.confirm("ab" * 32)))
+_beside("confirmed-" + "ab" * 8, _confirm)
 
 
 def _use_policy(path: Path) -> object:

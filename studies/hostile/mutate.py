@@ -244,7 +244,8 @@ def edit_tree(tree: Any, chance: random.Random) -> None:
             with suppress(KeyError, IndexError):
                 holder[key] = json.loads(json.dumps(other[name]))
         elif isinstance(holder[key], int | float):
-            holder[key] = holder[key] * chance.choice((-1, 2, 0.5, 10**6, 10**18, 1 + 1e-6))
+            with suppress(OverflowError):
+                holder[key] = holder[key] * chance.choice((-1, 2, 0.5, 10**6, 10**18, 1 + 1e-6))
         elif isinstance(holder[key], list):
             holder[key] = holder[key] * chance.choice((0, 2, 50))
 

@@ -124,7 +124,7 @@ for _kind in ("plain", "gram", "ratings", "signed"):
 
 _DECODERS: Final[dict[str, Callable[[bytes, Plan], object]]] = {
     "agreement": decode_agreement,
-    "agreed": decode_agreed,
+    "agreed": decode_agreed.__wrapped__,  # what it has seen it would not check again
     "shares": decode_shares,
     "participants": decode_participants,
     "masked release": decode_release,

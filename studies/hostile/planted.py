@@ -39,7 +39,7 @@ def _sparse(path: Path) -> None:
 
 def _huge_text(path: Path) -> None:
     """Begins like a table, and has 50 GB of zeros behind it."""
-    path.write_bytes(b"user,item,value\n1,item-1,2\n")
+    path.write_bytes(b"user,item,value\n" + b"1,item-1,2\n" * 100)
     os.truncate(path, _SPARSE)
 
 

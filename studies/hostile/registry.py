@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from unittest import mock
 
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
 from studies.hostile.mutate import Form, reseal
 from twofold.entity import artefact
 from twofold.storage import container, signing
@@ -105,7 +108,7 @@ def watched_seals() -> Iterator[Seals]:
     >>> seals.past
     True
     """
-    seals, real_key, real_seal = Seals(), signing.Ed25519PublicKey, container.is_sealed
+    seals, real_key, real_seal = Seals(), Ed25519PublicKey, container.is_sealed
 
     class Watched:
         """A public key that tells of its checks; every module's `verify` makes its keys through this name."""
@@ -120,7 +123,7 @@ def watched_seals() -> Iterator[Seals]:
         def verify(self, signature: bytes, data: bytes) -> None:
             try:
                 self.key.verify(signature, data)
-            except signing.InvalidSignature:
+            except InvalidSignature:
                 seals.note(False)
                 raise
             seals.note(True)

@@ -274,6 +274,42 @@ def test_arrays_mutated_at_random_and_sealed_give_our_error_or_a_model(kind: str
     assert refused > 0
 
 
+@pytest.mark.parametrize("name", ["means", "left", "right"])
+@pytest.mark.parametrize("shape", [(1, -1), (-1, 1)])
+def test_vectors_of_another_shape_are_refused(name: str, shape: tuple[int, int], make_model: MakeModel) -> None:
+    """Audit L1: such weights were read, and `recommend` raised IndexError or ValueError."""
+
+    def change(record: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+        n_items = arrays["scorer.means"].size
+        arrays.pop("scorer.weights", None)
+        arrays.update({f"scorer.{one}": np.ones(n_items, np.float32) for one in ("means", "left", "right")})
+        arrays["scorer.basis"] = np.ones((2, n_items), np.float32)
+        arrays[f"scorer.{name}"] = arrays[f"scorer.{name}"].reshape(shape)
+
+    with refused(BadModel):
+        decode_model(rewritten(encode_model(make_model("item-item")), change))
+
+
+def test_what_a_file_holds_is_repeated_in_few_words(make_model: MakeModel) -> None:
+    """Audit L1: an error held a list of three thousand numbers."""
+
+    def change(record: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+        record["content"]["scorer"]["settings"].update(feedback=[0] * 3_000)
+
+    with pytest.raises(BadModel) as error:
+        decode_model(rewritten(encode_model(make_model("item-item")), change))
+    assert len(str(error.value)) < 1_000
+
+
+def test_a_chosen_candidate_without_a_kind_has_the_scorers(make_model: MakeModel) -> None:
+    """Audit L1: `summary` raised KeyError."""
+    table = [{"taken": True, "strength": 0.5, "loss": 0.5, "error": 0.1}]
+    data = rewritten(
+        encode_model(make_model("item-item")), lambda record, _: record["content"].update(validation=table)
+    )
+    assert decode_model(data).summary()
+
+
 @pytest.mark.parametrize(
     "validation",
     [

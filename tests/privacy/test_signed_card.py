@@ -109,6 +109,7 @@ def test_a_card_signed_again_by_another_key_is_another_signer(signed):
         lambda card: card["unit"].update(entities="2"),
         lambda card: card.update(signal={"low": 1.0}),
         lambda card: card.update(noise=0.0),
+        lambda card: card.update(rho=-0.5),
         lambda card: card.update(dataset="\x1b[2J"),
         lambda card: card.update(what_left="\u202eturned"),
         lambda card: card.update(trust="x" * 5000),

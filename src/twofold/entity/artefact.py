@@ -182,7 +182,8 @@ def decode_model(data: bytes, *, name: str = "the model") -> Model:
     except BadModel:
         raise
     except TwofoldError as error:
-        raise _bad(f"{name} is not a valid model: {error.summary}", error.found, error.expected) from None
+        found = None if error.found is None else printable(error.found, 200)  # it may repeat what the file holds
+        raise _bad(f"{name} is not a valid model: {error.summary}", found, error.expected) from None
     except (TypeError, ValueError, KeyError, AttributeError, IndexError, OverflowError, ArithmeticError):
         raise _bad(f"{name} is not a valid model.", "a part that is missing or of the wrong type", None) from None
 
@@ -297,8 +298,9 @@ def _scorer(record: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Scorer:
         scorer = SCORERS[kind].rebuild(arrays, record["settings"])
         if isinstance(scorer, FactorScorer):
             _ = scorer.ready  # looks at factors and settings now, not at the first question
-        if not np.isfinite(scorer.one(np.zeros(0, np.int64), np.zeros(0, np.float32))).all():
-            raise _bad("the scores of the model are not finite.", None, "finite scores")
+        scores = scorer.one(np.zeros(0, np.int64), np.zeros(0, np.float32))
+        if scores.shape != (scorer.n_items,) or not np.isfinite(scores).all():
+            raise _bad("the scores of the model are not finite.", None, "one finite score per item")
     return scorer
 
 

@@ -170,7 +170,7 @@ def chosen_kind(model: Model) -> str:
     Item-item weights of counts have one scorer, whether they are pulled to nothing, public features or both, so
     the scorer does not tell these apart.
     """
-    return next((str(row["kind"]) for row in model.validation if row.get("taken")), model.scorer.kind)
+    return next((str(row.get("kind")) for row in model.validation if row.get("taken")), model.scorer.kind)
 
 
 def _kind_text(model: Model) -> str:

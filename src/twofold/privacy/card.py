@@ -185,6 +185,7 @@ class Card:
             and Unit.from_dict(self.unit).as_dict() == self.unit
             and (self.signal is None or set(self.signal) == {"low", "high"})
             and (self.noise is None or self.noise > 0)
+            and (self.rho is None or self.rho >= 0)
             and all(len(text) <= _LONGEST and text.isprintable() for text in _texts(asdict(self)))
         )
 

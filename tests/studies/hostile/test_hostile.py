@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import resource
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,41 +17,72 @@ import pytest
 from studies.hostile import run as harness
 from studies.hostile.mutate import mutated, reseal
 from studies.hostile.parsers import PARSERS, Parser
-from studies.hostile.run import Outcome, attempt, case, main, run
-from twofold.errors import BadMessage
+from studies.hostile.planted import PLANTS
+from studies.hostile.run import Case, Outcome, attempt, case, main
+from twofold.errors import BadMessage, TransportError
 from twofold.storage.container import is_sealed, open_container
 
-#: Bombs take time to unpack.
-FEW, SOME = 40, 200
-LATER = pytest.mark.xfail(reason="the ledger's reader is being rewritten", strict=False)
+#: Changed files of each parser, beside what is no file and files of other kinds. Bombs take time to unpack.
+FEW, SOME = 10, 30
+#: Seconds for all files of one parser, and bytes that they may add: a hang ends the test, a huge table not the machine.
+PATIENCE, MEMORY = 60, 2 * 1024**3
+
+
+@pytest.fixture
+def limited(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+
+    def stop(*_: object) -> None:
+        raise TimeoutError
+
+    before, handler = resource.getrlimit(resource.RLIMIT_AS), signal.signal(signal.SIGALRM, stop)
+    resource.setrlimit(resource.RLIMIT_AS, (harness._megabytes("VmSize") * 1024**2 + MEMORY, before[1]))
+    signal.alarm(PATIENCE)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, handler)
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def tried(parser: Parser, data: bytes, folder: Path) -> tuple[str, bool]:
+    return attempt(parser, Case(kind="x", data=data), folder)
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", [pytest.param(name, marks=LATER if "ledger" in name else ()) for name in PARSERS])
-def test_hostile_files_give_only_our_errors(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", PARSERS)
+def test_hostile_files_give_only_our_errors(name: str, tmp_path: Path, limited: None) -> None:
     """Audit L1: about 30 kinds of foreign errors came from plans, keys, models, ledgers and tables."""
     parser = PARSERS[name]
     samples = parser.samples()
-    assert all(attempt(parser, sample, tmp_path) == "accepted" for sample in samples)
-    faults = []
-    for number in range(FEW if parser.form == "public gzip" else SOME):
-        kind, data = case(parser, samples, number, seed=2)
-        if (end := attempt(parser, data, tmp_path)).startswith("!"):
-            faults.append((number, kind, end))
+    for sample in samples:
+        end, past = tried(parser, sample, tmp_path)
+        assert end == "accepted"
+        assert past or not parser.sealed
+    faults, past_seal = [], 0
+    start = len(PLANTS) + len(PARSERS)
+    for number in range(start + (FEW if parser.form in ("public gzip", "number") else SOME)):
+        given = case(parser, samples, number, seed=2)
+        end, past = attempt(parser, given, tmp_path)
+        past_seal += past
+        if end.startswith("!"):
+            faults.append((number, given.kind, end))
     assert not faults
+    assert past_seal or not parser.sealed
 
 
 def test_the_same_numbers_give_the_same_file() -> None:
     for name in ("plan", "keys", "survivors", "catalog.csv"):
         parser = PARSERS[name]
         samples = parser.samples()
-        files = [case(parser, samples, number, seed=7) for number in range(50)]
-        assert files == [case(parser, samples, number, seed=7) for number in range(50)]
-        assert len({data for _, data in files}) > 40
+        files = [case(parser, samples, number, seed=7) for number in range(100, 150)]
+        assert files == [case(parser, samples, number, seed=7) for number in range(100, 150)]
+        assert len({one.data for one in files}) > 40
 
 
 def test_an_insider_makes_the_checksum_right() -> None:
-    sample = PARSERS["survivors"].samples()[0]
+    sample = PARSERS["plan's features"].samples()[0]
     changed = sample[:-3] + b"!!!"
     assert not is_sealed(changed, open_container(changed).record)
     again = reseal(changed)
@@ -55,10 +90,42 @@ def test_an_insider_makes_the_checksum_right() -> None:
     assert reseal(b"anything") == b"anything"
 
 
+@pytest.mark.parametrize("name", [name for name, one in PARSERS.items() if one.insider is not reseal])
+def test_an_insider_signs_what_is_unchanged(name: str, tmp_path: Path) -> None:
+    """So the cases fail for what they change, not for their signature."""
+    parser = PARSERS[name]
+    for sample in parser.samples():
+        end, past = tried(parser, parser.insider(sample), tmp_path)
+        assert end == "accepted"
+        assert past or not parser.sealed
+        if parser.form != "bytes":
+            assert parser.insider(b"anything").strip() == b"anything"
+
+
+def test_an_insider_signs_other_content(tmp_path: Path) -> None:
+    """Each is refused with the old signature and passes with a new one, so that what comes behind it is reached."""
+    changes = {
+        "public part": (b'"site-0"', b'"site-9"'),
+        "approval": (b'"seen"', b'"fine"'),
+        "card.json": (b'"St. Anna"', b'"St. Bern"'),
+        "message signed": (b'note\\":\\"', b'note\\":\\"!'),
+    }
+    for name, (before, after) in changes.items():
+        parser = PARSERS[name]
+        sample = parser.samples()[0]
+        assert before in sample, name
+        changed = sample.replace(before, after)
+        if parser.form == "container":
+            changed = sample.replace(b"twofold ", b"twofoid ", 1)
+        assert not tried(parser, changed, tmp_path)[1], name
+        assert tried(parser, parser.insider(changed), tmp_path)[1], name
+
+
 def test_every_form_changes_something() -> None:
     for parser in PARSERS.values():
         samples = parser.samples()
-        assert any(mutated(samples, parser.form, random.Random(seed))[1] not in samples for seed in range(20))
+        given = {"insider": parser.insider, "changes": parser.changes}
+        assert any(mutated(samples, parser.form, random.Random(seed), **given)[1] not in samples for seed in range(20))
 
 
 def test_faults_are_seen(tmp_path: Path) -> None:
@@ -72,7 +139,7 @@ def test_faults_are_seen(tmp_path: Path) -> None:
         raise BadMessage("no such person.", found="patient-7")
 
     ends = [
-        attempt(Parser(name="x", form="bytes", samples=list, parse=parse), b"", tmp_path)
+        tried(Parser(name="x", form="bytes", samples=list, parse=parse), b"", tmp_path)[0]
         for parse in (foreign, loud, telling, Path.read_bytes)
     ]
     assert ends[0].startswith("!KeyError at test_hostile.py")
@@ -101,7 +168,8 @@ def test_from_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     told = capsys.readouterr().out
     assert "| keys | 30 |" in told
     assert "30 files, 0 foreign" in told
-    main(["--only", "keys", "--case", "3"]) if run("keys", 4, 1).accepted else None
+    with pytest.raises(TransportError):  # a loop of links
+        main(["--only", "public part", "--case", "3"])
     with pytest.raises(SystemExit):
         main(["--only", "nothing"])
 

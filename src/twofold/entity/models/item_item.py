@@ -89,7 +89,10 @@ class ItemItemScorer:
             raise BadParameter("feedback is unknown.", found=repr(feedback), expected="'counts' or 'ratings'")
         self.weights = _rounded(weights)
         self.means = np.array(means, dtype=np.float32)
-        if any(part.shape[-1] != self.means.size for part in self.weights.arrays().values()):
+        due = {name: 1 if name in ("left", "right") else 2 for name in self.weights.arrays()}
+        if self.means.ndim != 1 or any(
+            part.ndim != due[name] or part.shape[-1] != self.means.size for name, part in self.weights.arrays().items()
+        ):
             raise BadShape("weights and means do not have the same items.")
         self.feedback, self.shrinkage, self.power = feedback, float(shrinkage), float(power)
         # For counts, what is left when the history is empty: the means of items nobody mentioned speak too.
