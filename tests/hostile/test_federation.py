@@ -74,6 +74,20 @@ def test_different_lists_to_different_entities_open_no_sum_below_the_promise(sta
     assert stage.answers(*HONEST) == answers
 
 
+def test_an_older_copy_of_the_files_beside_the_keys_sends_no_second_answer(stage: Stage) -> None:
+    """The answer in the outbox is the last guard; without it nobody remembers."""
+    stage.to_the_lists()
+    stage.show("survivors", stage.survivors(NAMES), "a")
+    stage.join("a")
+    first = stage.answers("a")
+    (stage.folder / "a.keys.answer").unlink()
+    stage.hide("survivors", "a")
+    stage.show("survivors", stage.survivors(HONEST), "a")
+    with refused(ConflictingMessage, "entity"):
+        stage.join("a")
+    assert stage.answers("a") == first
+
+
 LISTS = {
     "the victim twice": (["a", "a", "b", "c", "d"], None),
     "the victim twice for another": (["a", "a", "c", "d"], None),
