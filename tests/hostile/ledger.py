@@ -58,7 +58,8 @@ def template(path: Path, *, signer: SigningKey | None = SIGNER) -> Ledger:
     ledger = Ledger.create(path, dataset="visits", ceiling=ceiling, unit=UNIT, signer=signer, wait=0.0)
     numbers = {"n_items": 9, "n_users": 90, "bound": 5.0, "max_items": 3, "n_prototypes": 1, "n_entities": 2}
     about = {"what": "sums", "public_numbers": numbers, "not_promised": ["more"]}
-    whole = {"unit": UNIT, "data": digest(b"d"), "about": about, "draw": lambda source: source.words(5).tobytes()}
+    draw = lambda source: source.words(5).tobytes()  # noqa: E731
+    whole: dict[str, Any] = {"unit": UNIT, "data": digest(b"d"), "about": about, "draw": draw}
     ledger.release(plan=digest(b"a"), events=[LAPLACE], **whole)
     delta = ApproxDP(epsilon=1, delta="1/100000")
     ledger.release(plan=digest(b"b"), events=[GAUSS], cost=delta, **whole)
@@ -118,7 +119,7 @@ def explore(path: Path) -> None:
     attempt(cards)
     attempt(exported)
     attempt(lambda: Ledger(path, signer=SIGNER, wait=0.0).raise_ceiling(ApproxDP(epsilon=6, delta="1/100"), reason="x"))
-    asked = {"plan": digest(b"new"), "data": digest(b"d"), "events": [LAPLACE], "unit": UNIT}
+    asked: dict[str, Any] = {"plan": digest(b"new"), "data": digest(b"d"), "events": [LAPLACE], "unit": UNIT}
     attempt(lambda: Ledger(path, signer=SIGNER, wait=0.0).release(**asked, draw=lambda: b"new"))
 
 
