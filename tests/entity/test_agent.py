@@ -220,7 +220,7 @@ def test_changed_data_get_the_old_bytes_and_a_warning_inside(ledger, draws):
 
 def test_the_ledger_of_another_entity_is_noticed(ledger):
     member("st-anna", table(), agreed(), ledger=ledger).release()
-    with refused(LedgerBroken, "signer"):
+    with refused(LedgerBroken, None, found="signed by"):
         member("st-olga", table(), agreed(), ledger=ledger).release()
 
 

@@ -18,6 +18,7 @@ import os
 import random
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +39,9 @@ __all__ = ["SIGNER", "cases", "explore", "template"]
 SIGNER = SigningKey(bytes(range(32)))
 NAME = "x.ledger"
 UNIT = Unit.person()
-LAPLACE = DiscreteLaplaceEvent(unit=UNIT, sensitivity=60, scale=120, coordinates=457)
-GAUSS = DiscreteGaussianEvent(unit=UNIT, sensitivity_squared=1, variance=50, coordinates=9)
-CELLS = ThresholdEvent(unit=UNIT, scale=10, threshold=5)
+LAPLACE = DiscreteLaplaceEvent(unit=UNIT, sensitivity=Fraction(60), scale=Fraction(120), coordinates=457)
+GAUSS = DiscreteGaussianEvent(unit=UNIT, sensitivity_squared=Fraction(1), variance=Fraction(50), coordinates=9)
+CELLS = ThresholdEvent(unit=UNIT, scale=Fraction(10), threshold=5)
 Change = Callable[[Path], None]
 
 #: Values that a field may be given: of the wrong type, out of range, or made to be costly.
