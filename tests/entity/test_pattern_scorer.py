@@ -121,7 +121,7 @@ def test_parts_that_do_not_fit_are_refused():
 
 
 def test_numbers_that_cannot_be_solved_for_give_our_error():
-    """Audit L1: LinAlgError came out of such a file."""
+    """Found by `studies hostile`: LinAlgError came out of such a file."""
     loadings = np.full((ITEMS, 2), 3e38)
     scorer = PatternScorer(loadings, means=np.zeros(ITEMS), doubts=np.zeros(ITEMS), noise=1.0, offset=0.5)
     with np.errstate(all="ignore"), refused(BadNumber):
