@@ -277,7 +277,7 @@ def test_arrays_mutated_at_random_and_sealed_give_our_error_or_a_model(kind: str
 @pytest.mark.parametrize("name", ["means", "left", "right"])
 @pytest.mark.parametrize("shape", [(1, -1), (-1, 1)])
 def test_vectors_of_another_shape_are_refused(name: str, shape: tuple[int, int], make_model: MakeModel) -> None:
-    """Audit L1: such weights were read, and `recommend` raised IndexError or ValueError."""
+    """Found by `studies hostile`: such weights were read, and `recommend` raised IndexError or ValueError."""
 
     def change(record: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
         n_items = arrays["scorer.means"].size
@@ -291,7 +291,7 @@ def test_vectors_of_another_shape_are_refused(name: str, shape: tuple[int, int],
 
 
 def test_what_a_file_holds_is_repeated_in_few_words(make_model: MakeModel) -> None:
-    """Audit L1: an error held a list of three thousand numbers."""
+    """Found by `studies hostile`: an error held a list of three thousand numbers."""
 
     def change(record: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
         record["content"]["scorer"]["settings"].update(feedback=[0] * 3_000)
@@ -302,7 +302,7 @@ def test_what_a_file_holds_is_repeated_in_few_words(make_model: MakeModel) -> No
 
 
 def test_a_chosen_candidate_without_a_kind_has_the_scorers(make_model: MakeModel) -> None:
-    """Audit L1: `summary` raised KeyError."""
+    """Found by `studies hostile`: `summary` raised KeyError."""
     table = [{"taken": True, "strength": 0.5, "loss": 0.5, "error": 0.1}]
     data = rewritten(
         encode_model(make_model("item-item")), lambda record, _: record["content"].update(validation=table)

@@ -13,7 +13,7 @@ from twofold.entity.artefact import decode_model, encode_model
 from twofold.entity.model import Model
 from twofold.entity.models.blend import Scorer
 from twofold.entity.models.patterns import PatternScorer
-from twofold.errors import BadModel, BadShape
+from twofold.errors import BadModel, BadNumber, BadShape
 from twofold.federation.plan import Plan
 
 ITEMS = 15
@@ -118,3 +118,13 @@ def test_parts_that_do_not_fit_are_refused():
     for broken in ({"noise": 0.0}, {"offset": -1.0}, {"kind": "magic"}):
         with refused(BadModel, "settings"):
             PatternScorer.rebuild(arrays, {**settings, **broken})
+
+
+def test_numbers_that_cannot_be_solved_for_give_our_error():
+    """Found by `studies hostile`: LinAlgError came out of such a file."""
+    loadings = np.full((ITEMS, 2), 3e38)
+    scorer = PatternScorer(loadings, means=np.zeros(ITEMS), doubts=np.zeros(ITEMS), noise=1.0, offset=0.5)
+    with np.errstate(all="ignore"), refused(BadNumber):
+        scorer.scores(histories())
+    with np.errstate(all="ignore"), refused(BadNumber):
+        scorer.one(*entries(histories(), 0))

@@ -37,7 +37,7 @@ def test_what_was_written_is_read(folder: Path):
     "record", [{"a": ["x", "y"]}, {"ab" * 32: 5}, {"ab" * 32: ["x"]}, {"ab" * 32: "xy"}, {"ab" * 32: ["x", 5]}, []]
 )
 def test_damaged_refusals(folder: Path, record: object):
-    """Audit L1: TypeError and ValueError came out."""
+    """Found by `studies hostile`: TypeError and ValueError came out."""
     (folder / "refused.json").write_text(json.dumps(record))
     with pytest.raises(BadMessage):
         state_of(folder).refused()
@@ -45,7 +45,7 @@ def test_damaged_refusals(folder: Path, record: object):
 
 @pytest.mark.parametrize("receipt", ["a\0b", "\ud800", "../../x", 5, "AB" * 32, None])
 def test_damaged_receipts(folder: Path, receipt: object):
-    """Audit L1: they became names of files, some of which no file can have."""
+    """Found by `studies hostile`: they became names of files, some of which no file can have."""
     (folder / "closed.json").write_text(json.dumps({"plan": PLAN.hash, "receipts": [receipt], "why": "x"}))
     with pytest.raises(BadMessage):
         state_of(folder).closed()

@@ -48,6 +48,14 @@ LEAST = 1e-6
 PRIOR_USERS = 10
 
 
+def _solved(matrix: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Solve, or say that the numbers of the model do not allow it; a damaged file may hold any."""
+    try:
+        return np.asarray(np.linalg.solve(matrix, right))
+    except np.linalg.LinAlgError:
+        raise BadNumber("the model's patterns cannot be solved for.", expected="numbers of similar size") from None
+
+
 class PatternScorer:
     """Predicted ratings ``mean_i + o + loading_i · p``, with offset o and place p of a user from the history.
 
@@ -116,17 +124,17 @@ class PatternScorer:
         given, marks = (csr_rows(part, at.ravel(), rows.indptr, shape) for part in (above, np.ones_like(above)))
         matrices = unpacked(marks @ packed_squares(sides), sides.shape[1])
         matrices += (marks @ self.doubts[used].astype(np.float64))[:, None, None] * self._patterns + self._prior
-        return np.asarray(np.linalg.solve(matrices, (given @ sides)[:, :, None])[:, :, 0])
+        return np.asarray(_solved(matrices, (given @ sides)[:, :, None])[:, :, 0])
 
     def one(self, columns: Columns, values: Floats) -> NDArray[np.float32]:
         """Score every item for one history; see `Scorer`."""
         above = np.asarray(values, np.float64) - self.means[columns]
-        place = np.linalg.solve(self._matrix(columns), self._sides(columns).T @ above)
+        place = _solved(self._matrix(columns), self._sides(columns).T @ above)
         return np.asarray(self.means + self._sides(slice(None)) @ place, dtype=np.float32)
 
     def reasons(self, columns: Columns, values: Floats, item: int) -> NDArray[np.float64]:
         """How much each entry added to the score of one item, above the item's own mean."""
-        pull = np.linalg.solve(self._matrix(columns), self._sides(np.array([item]))[0])
+        pull = _solved(self._matrix(columns), self._sides(np.array([item]))[0])
         above = np.asarray(values, np.float64) - self.means[columns]
         return np.asarray((self._sides(columns) @ pull) * above)
 
