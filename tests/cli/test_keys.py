@@ -54,6 +54,7 @@ def test_again_the_same(folder: Path):
         "sign": made.sign.hex(),
         "keys": "st-anna.keys",
         "public": "st-anna.pub",
+        "log": "st-anna.log",
         "plan": None,
     }
 
