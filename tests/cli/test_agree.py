@@ -11,10 +11,11 @@ from typer.testing import CliRunner, Result
 from tests.agreed import OPERATOR, make_keys
 from tests.refused import check_refusal
 from twofold.cli import app
-from twofold.errors import BadMessage, DataError, NotReady, PlanMismatch
+from twofold.errors import BadMessage, BudgetExceeded, DataError, NotReady, PlanMismatch
 from twofold.federation.agreement import Agreements, plan_words
 from twofold.federation.plan import Plan
 from twofold.identity.keystore import KeyStore
+from twofold.identity.policy import Policy
 
 NAMES = ("anna", "bern", OPERATOR)
 
@@ -97,3 +98,30 @@ def test_what_is_not_an_agreement() -> None:
     Path("forged").write_text(json.dumps(record, sort_keys=True, separators=(",", ":")))
     line = f"plan agreed plan.toml forged {OPERATOR}.plan -o b.agreed"
     check_refusal(ask(line).exception, NotReady, "agreements", found="bern")
+
+
+def test_the_policy_and_the_price_are_said() -> None:
+    """First reader A2, A6: agreeing named neither the policy nor the price."""
+    said = ask("plan agree plan.toml --keys anna.keys").output
+    assert "no policy" in said
+    assert "ε = 1" in said
+    assert "73.1%" in said
+    record = json.loads(ask("plan agree plan.toml --keys anna.keys --json").stdout)
+    assert (record["policy"], record["epsilon"], record["guess"], record["alone"]) == (None, "1", "73.1%", None)
+    rules = Policy(writers=None, operators=None, min_users=0, min_participants=0)
+    Path("policy.toml").write_text(rules.text)
+    assert f"policy {rules.hash[:8]} (policy.toml)" in ask("plan agree plan.toml --keys anna.keys").output
+    assert json.loads(ask("plan agree plan.toml --keys anna.keys --json").stdout)["policy"] == rules.hash
+    assert "policy" not in ask(f"plan agree plan.toml --keys {OPERATOR}.keys").output  # it sends no data
+
+
+def test_a_ledger_without_room_is_told_before_the_plan_is_signed() -> None:
+    """First reader A4."""
+    assert ask("ledger new small.ledger --dataset visits --epsilon 0.5 --delta 1e-6").exit_code == 0
+    line = "plan agree plan.toml --keys anna.keys --ledger"
+    check_refusal(ask(f"{line} small.ledger").exception, BudgetExceeded, "cost")
+    assert KeyStore("anna.keys").agreement(Plan.read("plan.toml").hash) is None
+    assert ask("ledger new large.ledger --dataset visits --epsilon 2 --delta 1e-5").exit_code == 0
+    before = Path("large.ledger").read_bytes()
+    assert ask(f"{line} large.ledger").exit_code == 0
+    assert Path("large.ledger").read_bytes() == before

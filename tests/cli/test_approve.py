@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -151,3 +152,28 @@ def test_a_policy_is_shown(policy: Policy) -> None:
     assert "total_epsilon: 3" in shown
     assert dict(policy.approvers)["officer"].hex() in shown
     assert json.loads(ask("policy show policy.toml --json").stdout)["hash"] == policy.hash
+
+
+def test_the_policy_beside_the_draft_is_taken() -> None:
+    """First reader A10: a person not in the policy approved without a word."""
+    result = ask("approve st-anna.draft --keys stranger.keys --yes")
+    check_refusal(result.exception, NotApproved, "keys", found="stranger")
+    assert not Path("st-anna.draft.stranger.approval").exists()
+    assert "no policy" not in ask("approve st-anna.draft --keys officer.keys --yes").stderr
+
+
+def test_without_a_policy_it_is_said_that_nothing_was_checked() -> None:
+    Path("policy.toml").rename("elsewhere.toml")
+    result = ask("approve st-anna.draft --keys officer.keys --yes")
+    assert result.exit_code == 0
+    assert "no policy" in result.stderr
+    assert "no policy" not in ask("approve st-anna.draft --keys officer.keys --yes --policy elsewhere.toml").stderr
+
+
+def test_the_officer_sees_the_price_alone_and_in_all(policy: Policy) -> None:
+    """First reader A6: `approve` showed ε and δ of the release, and nothing else that the card says."""
+    given = {"epsilon": Fraction(1), "spent_epsilon": Fraction(1), "ceiling_epsilon": Fraction(2)}
+    Draft.of(replace(FACTS, **given, guess="73.1%", alone="1.46", honest=2), policy, **REST).write(DRAFT)
+    said = " ".join(ask("approve st-anna.draft --keys officer.keys --yes").output.split())
+    for fact in ("at most 73.1%", "If all others collude: ε = 1.46.", "After this release in all: ε = 2 of 2"):
+        assert fact in said

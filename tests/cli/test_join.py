@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from pathlib import Path
 
@@ -13,9 +14,19 @@ from typer.testing import CliRunner, Result
 
 from tests.agreed import OPERATOR, agree, make_keys
 from tests.refused import check_refusal
-from twofold.cli import app
-from twofold.errors import BadPlan, NotReady, PlanMismatch, TooFewMessages, TransportError, UnreadableSource
+from twofold.cli import app, main
+from twofold.errors import (
+    BadPlan,
+    BudgetExceeded,
+    NotReady,
+    PlanMismatch,
+    TooFewMessages,
+    TransportError,
+    UnreadableSource,
+)
 from twofold.federation.plan import Plan
+from twofold.identity.keys import Identity
+from twofold.identity.policy import Policy
 from twofold.privacy.ledger.state import StaleRelease
 
 NAMES = ("anna", "bern", "clara", "curt", "dora")
@@ -497,3 +508,95 @@ def test_the_colluders_are_explained():
     assert "the server together with 2 dishonest participants" in call("plan explain plan.toml")
     error = ask(f"{NEW} --colluders 0 --force").exception
     check_refusal(error, BadPlan, "secure.colluders", found="0", expected="at least 1")
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_a_ledger_without_room_is_told_before_anything_is_sent(secure: bool):
+    """First reader A4: all had agreed, shared keys and approved when the budget was found missing."""
+    new("--survivors 4") if secure else plain("anna")
+    Path("plan.agreed").unlink()
+    call("ledger new anna.ledger --dataset anna --epsilon 0.5 --delta 1e-6")
+    line = join("anna").replace("--new-ledger", "")
+    check_refusal(ask(line).exception, BudgetExceeded, "cost", "--epsilon", found="remaining")
+    assert not list(Path("box").iterdir())
+
+
+def test_a_stored_release_needs_no_room():
+    plain("anna")
+    first = call(join("anna"), 3)
+    assert "sent: the agreement, the message" in first
+    assert "already sent" in call(join("anna"), 3)  # the ledger is spent to the last
+    assert json.loads(call("ledger show anna.ledger --json"))["remaining"]["epsilon"] == "0"
+    error = ask(f"{join('anna')} --version 2").exception
+    check_refusal(error, BudgetExceeded, "cost")
+
+
+def test_the_advice_to_raise_a_signed_ledger_works():
+    """First reader A5: the printed command lacked --keys and was refused."""
+    plain("anna")
+    call(join("anna"), 3)
+    told = str(ask(f"{join('anna')} --version 2").exception)
+    advice = told.split("twofold ledger raise ")[1].split(' --reason "..."')[0]
+    assert "--keys anna.keys" in advice
+    call(f"ledger raise {advice} --reason agreed")
+    call("plan agree plan.toml --keys anna.keys --ledger anna.ledger")
+
+
+def test_the_price_and_the_policy_are_said():
+    """First reader A2, A6."""
+    new("--survivors 4")
+    record = json.loads(call(join("anna", "--json"), 3))
+    assert (record["policy"], record["epsilon"]) == (None, "20")
+    assert record["honest"] == Plan.read("plan.toml").parameters.honest
+    said = call(join("anna"), 3)
+    assert "no policy" in said
+    for fact in ("ε = 20", record["guess"], f"ε = {record['alone']}", f"at least {record['honest']} entities"):
+        assert fact in said
+
+
+def test_a_release_says_under_which_policy():
+    """First reader A2."""
+    plain("anna")
+    line = "release --plan plan.toml --data anna.csv --ledger anna.ledger --new-ledger --keys anna.keys -o anna.round1"
+    assert "no policy" in call(line)
+    rules = Policy(writers=None, operators=None, min_users=0, min_participants=0)
+    Path("policy.toml").write_text(rules.text)
+    assert f"policy {rules.hash[:8]} (policy.toml)" in call(line)
+    assert json.loads(call(f"{line} --json"))["policy"] == rules.hash
+
+
+def test_waiting_for_an_approval_is_no_fault(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    """First reader A10: exit code 3 as for every wait, and a command that can be copied."""
+    plain("anna")
+    call("keys new --person ada --keys ada.keys -o ada.pub")
+    people = (("ada", Identity.read("ada.pub").sign),)
+    rules = Policy(writers=None, operators=None, min_users=0, min_participants=0, approvals=1, approvers=people)
+    Path("site").mkdir()
+    Path("site/policy.toml").write_text(rules.text)
+    Path("anna.keys").rename("site/anna.keys")
+    for state in Path().glob("anna.keys.*"):
+        state.rename(Path("site") / state.name)
+    line = join("anna").replace("anna.keys", "site/anna.keys")
+    single = "release --plan plan.toml --data anna.csv --ledger anna.ledger --keys site/anna.keys -o anna.round1"
+    for words, code in ((line, 3), (single, 3), (f"{line} --policy items.csv", 2)):
+        monkeypatch.setattr(sys, "argv", ["twofold", *words.split()])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert ended.value.code == code, words
+        told = capsys.readouterr().err
+        if code == 3:
+            assert "twofold approve site/anna.draft --keys ada.keys --policy site/policy.toml" in told
+    call("approve site/anna.draft --keys ada.keys --policy site/policy.toml --yes")
+    call(line, 3)
+    assert list(Path("box").glob("*.round1"))
+
+
+def test_a_server_says_which_step_is_open():
+    """First reader A13: "0 of 4 messages" right after the key shares, and no word that a step had closed."""
+    new("--survivors 4")
+    assert "closed: agreements\nopen: key shares, step 2 of 4" in call(COLLECT, 3)
+    for name in NAMES:
+        call(join(name), 3)
+    assert "closed: agreements, key shares\nopen: masked messages, step 3 of 4" in call(COLLECT, 3)
+    record = json.loads(call(f"{COLLECT} --json", 3))
+    assert (record["steps_closed"], record["step_open"]) == (["agreements", "key shares"], "masked messages")

@@ -11,10 +11,11 @@ from typer.testing import CliRunner, Result
 
 from tests.refused import check_refusal
 from twofold.cli import app
-from twofold.errors import BadPlan, DataError, PlanMismatch
+from twofold.errors import BadPlan, DataError, LogBroken, PlanMismatch
 from twofold.federation.plan import CatalogKey, Plan
 from twofold.identity.keys import Identity, Revocation, Role
 from twofold.identity.keystore import KeyStore
+from twofold.identity.policy import Policy
 
 LINE = "keys new --entity st-anna --keys st-anna.keys -o st-anna.pub"
 
@@ -54,6 +55,7 @@ def test_again_the_same(folder: Path):
         "sign": made.sign.hex(),
         "keys": "st-anna.keys",
         "public": "st-anna.pub",
+        "log": "st-anna.log",
         "plan": None,
     }
 
@@ -136,3 +138,25 @@ def test_a_key_is_withdrawn_by_itself():
     assert record == {"name": "st-anna", "sign": gone.sign.hex(), "file": "st-anna.revoked"}
     assert gone.sign == Identity.read("st-anna.pub").sign
     check_refusal(ask("keys revoke --keys st-anna.keys -o st-anna.keys").exception, DataError, "output")
+
+
+def test_the_log_is_announced():
+    """First reader A9: the log of an entity was in no document and not announced."""
+    assert "st-anna.log" in ask(LINE).output
+    assert Path("st-anna.log").exists()
+    told = json.loads(ask("keys new --operator centre --keys centre.keys -o centre.pub --json").stdout)
+    assert told["log"] is None
+
+
+def test_entities_share_a_policy_and_a_broken_log_does_not_cost_the_public_part():
+    """First reader A8: keys of a second entity beside one policy; keys without their .pub when the log failed."""
+    Path("policy.toml").write_text(Policy(writers=None, operators=None).text)
+    for name in ("st-anna", "st-bern"):
+        assert ask(f"keys new --entity {name} --keys {name}.keys -o {name}.pub").exit_code == 0
+        assert ask(f"keys new --entity {name} --renew {name}.keys --keys {name}-2.keys -o {name}-2.pub").exit_code == 0
+        assert Path(f"{name}.log").exists()
+    Path("policy.toml").write_text(Policy(writers=None, operators=None, log="one.log").text)
+    ask(LINE)
+    error = ask("keys new --entity st-clara --keys st-clara.keys -o st-clara.pub").exception
+    check_refusal(error, LogBroken, "log", "{entity}.log", found="one.log")
+    assert Identity.read("st-clara.pub") == KeyStore("st-clara.keys").identity

@@ -95,7 +95,7 @@ def ledger(name: str = "anna") -> dict[str, bytes]:
 
 
 def events(*kinds: Event) -> list[Event]:
-    found = [one.event for one in read_log("security.log")]
+    found = [one.event for one in read_log("anna.log")]
     return [one for one in found if not kinds or one in kinds]
 
 
@@ -126,10 +126,10 @@ def test_what_the_policy_forbids_draws_nothing(rule: str) -> None:
         assert result.exit_code != 0
     assert ledger() == before
     assert nothing_left()
-    [line] = [one for one in read_log("security.log") if one.event is Event.POLICY_REFUSED]
+    [line] = [one for one in read_log("anna.log") if one.event is Event.POLICY_REFUSED]
     assert dict(line.fields) == {"plan": made.hash, "policy": rules.hash, "rules": [rule]}
     check_refusal(ask("plan agree plan.toml --keys anna.keys").exception, PolicyRefused, rule)
-    assert verify_log("security.log", keys=[KeyStore("anna.keys").identity.sign]).signed
+    assert verify_log("anna.log", keys=[KeyStore("anna.keys").identity.sign]).signed
 
 
 def test_the_third_release_is_one_too_many() -> None:
@@ -156,7 +156,11 @@ def test_without_an_approval_nothing_is_drawn() -> None:
     check_refusal(ask(join()).exception, NotApproved)
     # Approvals by others, of another draft, or with another's name do not count.
     check_refusal(ask("approve anna.draft --keys head.keys --yes --policy policy.toml").exception, NotApproved, "keys")
-    call("approve anna.draft --keys head.keys --yes")
+    check_refusal(ask("approve anna.draft --keys head.keys --yes").exception, NotApproved, "keys")
+    Path("away").mkdir()  # where there is no policy
+    shutil.copy("anna.draft", "away")
+    call("approve away/anna.draft --keys head.keys --yes")
+    shutil.copy("away/anna.draft.head.approval", "anna.draft.head.approval")
     shutil.copy("anna.draft.head.approval", "anna.draft.officer.approval")
     check_refusal(ask(join()).exception, NotApproved)
     assert (ledger(), nothing_left()) == (before, True)
@@ -304,10 +308,10 @@ def test_killed_between_approval_ledger_and_sending(when: str) -> None:
     sent = [path.read_bytes() for path in Path("box").glob("*.round1")]
     [stored] = Ledger("anna.ledger").state().entries
     assert (stored.status, sent) == ("released", [Ledger("anna.ledger").stored(plan=made.hash)])
-    of_release = [one for one in read_log("security.log") if one.fields.get("digest") in (None, receipt(sent[0]))]
+    of_release = [one for one in read_log("anna.log") if one.fields.get("digest") in (None, receipt(sent[0]))]
     kinds = [one.event for one in of_release if one.event is not Event.LOG_OPENED]
     assert kinds == [Event.DRAFT_MADE, Event.APPROVED, Event.RELEASED, Event.SENT]
-    assert verify_log("security.log", keys=[KeyStore("anna.keys").identity.sign]).signed
+    assert verify_log("anna.log", keys=[KeyStore("anna.keys").identity.sign]).signed
 
 
 @pytest.mark.parametrize(("option", "parameter"), [("--delta 0.9 --epsilon 1", "delta"), ("--epsilon 21", "epsilon")])

@@ -226,6 +226,13 @@ def test_every_field_changes_the_hash_of_a_draft() -> None:
         "bytes": 3,
         "epsilon": Fraction(1),
         "delta": Fraction(0),
+        "guess": "73.1%",
+        "alone": "1.46",
+        "honest": 2,
+        "spent_epsilon": Fraction(1),
+        "spent_delta": Fraction(1, 10),
+        "ceiling_epsilon": Fraction(2),
+        "ceiling_delta": Fraction(1, 5),
         "unit": "visit",
         "mechanism": "sketch",
         "secure": "none",
@@ -276,8 +283,45 @@ def test_a_draft_in_plain_words() -> None:
     assert "\n".join(weak.lines()).count("WEAK") == 2
 
 
-def test_the_same_release_has_the_same_draft_whatever_was_spent() -> None:
-    assert Draft.of(replace(FACTS, spent_epsilon=Fraction(1)), POLICY, **REST) == DRAFT
+def test_what_other_releases_spent_is_part_of_what_people_sign() -> None:
+    """First reader A6: an approval at ε = 1 in all must not serve at ε = 3 in all."""
+    later = Draft.of(replace(FACTS, spent_epsilon=Fraction(1)), POLICY, **REST)
+    assert (later.total_epsilon, DRAFT.total_epsilon) == (Fraction(4, 3), Fraction(1, 3))
+    assert later.hash != DRAFT.hash
+
+
+def test_a_draft_says_what_the_card_will_say() -> None:
+    """First reader A6: ε alone, the total and the ceiling, the best guess, and that the bytes are a limit."""
+    given = {"epsilon": Fraction(1), "spent_epsilon": Fraction(1), "ceiling_epsilon": Fraction(2), "guess": "73.1%"}
+    draft = Draft.of(replace(FACTS, **given, alone="1.46", honest=2), POLICY, **REST)
+    assert Draft.from_text(draft.text) == draft
+    said = "\n".join(draft.lines(POLICY))
+    for fact in ("at most 420,000 bytes", "at most 73.1%", "ε = 1.46", "at least 2 entities", "in all: ε = 2 of 2"):
+        assert fact in said
+    plain = "\n".join(DRAFT.lines(POLICY))
+    assert "collude" not in plain
+    assert " of the time" not in plain
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("guess", bad) for bad in ("73", "x%", "\x1b[31m%", 0.7, None)),
+        *(("alone", bad) for bad in ("one", "1.4\n", 1.4, None, "-1")),
+        *(("honest", bad) for bad in (-1, True, "2", 1.5)),
+        *(("spent_epsilon", bad) for bad in ("", None, "-1", 1)),
+        *(("ceiling_epsilon", bad) for bad in ("none", "-1", 2)),
+    ],
+)
+def test_a_price_that_cannot_be(name: str, value: object) -> None:
+    with refused(BadMessage, name):
+        replace(DRAFT, **{name: value})
+
+
+def test_the_command_for_the_approver_is_whole() -> None:
+    """First reader A10: with the folder of the draft, the policy, and a name of the policy."""
+    with refused(NotApproved, "approvals", "twofold approve 'my site/st-anna.draft'", "head.keys --policy p.toml"):
+        check_approvals(DRAFT, POLICY, [], draft_file="my site/st-anna.draft", policy_file="p.toml", now=NOW)
 
 
 def test_no_draft_without_a_promise() -> None:

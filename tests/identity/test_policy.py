@@ -123,6 +123,7 @@ def test_the_fewest_people_are_the_plans_number() -> None:
     assert {one.name for one in fields(PlanFacts)} == {
         *("plan", "name", "epsilon", "delta", "spent_epsilon", "spent_delta", "n_users", "entities", "mechanism"),
         *("secure", "colluders", "writer", "operators", "simulation"),
+        *("ceiling_epsilon", "ceiling_delta", "guess", "alone", "honest"),
     }
 
 

@@ -17,7 +17,7 @@ import pytest
 from tests.agreed import OPERATOR, agree, make_keys
 
 TUTORIAL = (Path(__file__).parents[2] / "docs" / "tutorial" / "first_federation.md").read_text()
-HOSPITALS = ("st-anna", "st-benno", "st-clara")
+HOSPITALS = ("st-anna", "st-bern", "st-clara")
 COLUMNS = "--user patient --item code --value count"
 
 #: What the tutorial takes as given: the others' messages and one pooled table.
@@ -29,7 +29,7 @@ warnings.simplefilter("ignore")
 catalog = tw.Catalog.read("items.csv")
 plan = tw.Plan.read("plan.toml")
 columns = dict(user="patient", item="code", value="count")
-tables = {name: pl.read_parquet(f"{name}.parquet") for name in ("st-benno", "st-clara")}
+tables = {name: pl.read_parquet(f"{name}.parquet") for name in ("st-bern", "st-clara")}
 def other(name, table):
     own = dict(ledger=f"{name}.ledger", keys=f"{name}.keys", agreements="plan.agreed")
     return tw.Entity(name, tw.read_ratings(table, catalog, **columns), plan, **own).release()
@@ -117,6 +117,29 @@ def test_the_shell_runs_as_written(folder: Path) -> None:
     found = json.loads(run("twofold recommend st-anna.model --user patient-17 -n 5 --json", folder))
     assert len(found) == 5
     assert {"item", "score"} <= set(found[0])
+
+
+def test_the_shared_folder_runs_as_typed(tmp_path: Path) -> None:
+    """First reader A11: every command of the section, data and keys included, in an empty folder."""
+    section = TUTORIAL.split("## Through a shared folder\n", 1)[1]
+    typed = "".join(re.findall(r"```bash\n(.*?)```", section, re.DOTALL))
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    result = subprocess.run(
+        ["bash", "-e", "-c", typed],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+        timeout=300,
+    )
+    assert result.returncode == 0, (result.stdout, result.stderr)
+    assert len(list(tmp_path.glob("*.model"))) == len(HOSPITALS)
+    assert "closed: agreements, key shares, masked messages, answers" in result.stdout
+    assert "Error" not in result.stderr
+    for name in HOSPITALS:
+        state = json.loads(run(f"twofold ledger show {name}.ledger --json", tmp_path))
+        assert [one["status"] for one in state["entries"]] == ["released"]
 
 
 def test_asking_twice_writes_the_same_bytes_and_spends_once(folder: Path) -> None:

@@ -47,9 +47,9 @@ def test_the_page_runs_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     exec(compile(block, "site.md", "exec"), dict(names))
     for line in lines("The security log"):
         assert ask(line).exit_code == 0, line
-    events = [one.event for one in read_log("security.log")]
+    events = [one.event for one in read_log("st-anna.log")]
     assert events == [Event.LOG_OPENED, Event.DRAFT_MADE, Event.APPROVED, Event.RELEASED, Event.SENT]
-    assert verify_log("security.log", keys=[keys["st-anna"].public]).signed
+    assert verify_log("st-anna.log", keys=[keys["st-anna"].public]).signed
 
 
 def test_the_page_lists_every_event_and_field() -> None:

@@ -27,7 +27,8 @@ from twofold.cli import (
 from twofold.cli import log as security_log
 from twofold.cli import policy as site_policy
 from twofold.cli.render import all_verbs
-from twofold.errors import TwofoldError
+from twofold.cli.steps import NOT_YET
+from twofold.errors import NotApproved, TwofoldError
 
 __all__ = ["app", "main"]
 
@@ -76,9 +77,11 @@ def _warn(message: Warning | str, category: type[Warning], *_: object, **__: obj
 
 
 def main() -> None:
-    """Run the command line; twofold errors, already printed by the verb, become exit code 2, never a trace."""
+    """Run the command line; twofold errors, already printed by the verb, become exit code 2 or 3, never a trace."""
     warnings.showwarning = _warn
     try:
         app()
+    except NotApproved as error:  # too few approvals so far is no fault: the command is run again later
+        sys.exit(NOT_YET if error.parameter == "approvals" else 2)
     except TwofoldError:
         sys.exit(2)

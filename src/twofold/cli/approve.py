@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as jsonlib
+import os
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Annotated
@@ -24,7 +25,8 @@ def approve(
     draft: Annotated[Path, typer.Argument(help="The draft of a release, such as st-anna.draft.")],
     keys: Annotated[Path, typer.Option(help="Your own secret keys, such as officer.keys.")],
     policy: Annotated[
-        Path | None, typer.Option(help="The site's policy: checks that you are one of its approvers.")
+        Path | None,
+        typer.Option(help="The site's policy, which must name you; by default policy.toml beside the draft, if there."),
     ] = None,
     remark: Annotated[str, typer.Option(help="What you want to add, at most 200 characters; anyone may read it.")] = "",
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
@@ -40,8 +42,13 @@ def approve(
     from twofold.identity.policy import Policy
 
     found, (name, signer) = Draft.read(draft), signer_of(keys)
-    rules = None if policy is None else Policy.read(policy)
-    if rules is not None:
+    beside = draft.with_name("policy.toml")
+    file = policy if policy is not None else beside if os.path.lexists(beside) else None
+    rules = None if file is None else Policy.read(file)
+    if rules is None:
+        missing = f"no policy beside the draft: not checked that it names {name}; if not, the approval does not count"
+        typer.echo(f"note: {missing}", err=True)
+    else:
         _check_right(found.policy, rules.hash, dict(rules.approvers).get(name), signer.public, name)
     if json and not yes:
         raise BadParameter("--json does not ask.", fix="add --yes", parameter="yes")

@@ -22,9 +22,10 @@ from twofold.cli.options import (
     read_agreed,
     read_agreements,
 )
-from twofold.cli.steps import ARRIVING, NOT_YET
+from twofold.cli.steps import ARRIVING, NOT_YET, STEPS
 from twofold.errors import NotReady, Run, TooFewMessages, TransportError
 from twofold.federation.folder import ServerFolder
+from twofold.federation.mailbox import StepId, steps_of
 from twofold.server.coordinate import CoordinationStatus, server_for, standing
 from twofold.server.coordinate import coordinate as look_once
 from twofold.server.state import FolderState
@@ -77,7 +78,7 @@ def coordinate(
 
     mailbox, kept = ServerFolder(inbox, outbox, agreed), FolderState(state, agreed)
     status = _look(look, lambda: standing(server, mailbox, state=kept), wait, poll, close)
-    _print(status, json=json)
+    _print(status, [step.id for step in steps_of(agreed)], json=json)
     if not status.published:
         raise typer.Exit(NOT_YET)
 
@@ -106,7 +107,10 @@ def _look(
             time.sleep(poll)
 
 
-def _print(status: CoordinationStatus, *, json: bool) -> None:
+def _print(status: CoordinationStatus, steps: list[StepId], *, json: bool) -> None:
+    """Say which steps are closed, which one is open, and who is missing in it."""
+    over = steps if status.published else steps[: steps.index(status.step)]
+    present = None if status.published else STEPS[status.step]
     remark = ANYBODY if status.open_to_anybody else ""
     if json:
         record = {
@@ -114,6 +118,8 @@ def _print(status: CoordinationStatus, *, json: bool) -> None:
             "expected": status.expected,
             "rejected": len(status.refused),
             "closed": status.closed,
+            "steps_closed": [STEPS[one] for one in over],
+            "step_open": present,
             "published": status.published,
             "missing": status.missing,
             "refused": [{"name": one.name, "reason": one.reason} for one in status.refused],
@@ -121,6 +127,10 @@ def _print(status: CoordinationStatus, *, json: bool) -> None:
         }
         typer.echo(jsonlib.dumps(record, indent=2))
         return
+    if over:
+        typer.echo(f"closed: {', '.join(STEPS[one] for one in over)}")
+    if present is not None:
+        typer.echo(f"open: {present}, step {len(over) + 1} of {len(steps)}")
     done = "published" if status.published else "waiting"
     typer.echo(f"{done}: {status.arrived} of {status.expected} {ARRIVING[status.step][0]}")
     _print_people(status)

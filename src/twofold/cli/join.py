@@ -40,7 +40,7 @@ from twofold.cli.options import (
     refuse_output,
 )
 from twofold.cli.render import shell_words
-from twofold.cli.steps import NOT_YET, PUBLISHED, SENT, not_taken
+from twofold.cli.steps import NOT_YET, PUBLISHED, SENT, not_taken, price_lines, price_record
 from twofold.entity.agent import Entity
 from twofold.entity.participate import ParticipationStatus, participate
 from twofold.errors import TransportError
@@ -86,8 +86,8 @@ def join(
 ) -> None:
     """Take part: send what is due, read what has arrived, and write the model once the item factors are here.
 
-    Safe to stop and start again at any time: nothing is drawn or paid for twice. Exit code 3 while the server is still
-    waited for.
+    Safe to stop and start again at any time: nothing is drawn or paid for twice. Exit code 3 while the server, or an
+    approval, is still waited for.
     """
     refuse_output(output, (plan, data, catalog, keys), ledger=ledger)
     for option, box in (("--outbox", outbox), ("--inbox", inbox)):
@@ -106,11 +106,15 @@ def join(
             _show_members(agreed, about)
         first.check_keys()  # refuses what does not fit before a ledger is made
     site = open_site(agreed, store, keys, policy)
+    about |= {} if site is None else {"policy": site.policy_hash}
+    if site is not None and not json:
+        typer.echo(site.line)
     if confirm and site is not None and store is not None:
         store.confirm(agreed.hash)
         site.confirmed(agreed)
     book = open_ledger(ledger, agreed, name, new=new_ledger, store=store)
     agent = Entity(name, table, agreed, ledger=book, version=version, keys=keys, agreements=every, site=site)
+    agent.check_room()  # before others wait for this entity
 
     mailbox, until = EntityFolder(outbox, inbox, agreed), time.monotonic() + wait
     with shell_words(secure=agreed.secure is not None):
@@ -136,13 +140,16 @@ def _members(plan: Plan) -> dict[str, Any]:
     from twofold.federation.agreement import plan_words  # loads the library of ciphers
 
     members = roster_of(plan)
-    return {"fingerprint": plan_words(plan), "entities": [*members.entities], "operator": members.operator.name}
+    names = {"entities": [*members.entities], "operator": members.operator.name}
+    return {"fingerprint": plan_words(plan), **names, **price_record(plan)}
 
 
 def _show_members(plan: Plan, about: dict[str, Any]) -> None:
     typer.echo(f"plan {plan.name}, {plan.hash[:12]}, written by {plan.writer}")
     typer.echo(f"  fingerprint: {about['fingerprint']}")
     typer.echo(f"  entities: {listed(about['entities'])}; operator: {about['operator']}")
+    for line in price_lines(plan):
+        typer.echo(f"  {line}")
 
 
 def _check_folder(option: str, path: Path) -> None:

@@ -56,16 +56,21 @@ def new(
     _check_place("output", output, f"{name}.pub")
     _check_place("keys", keys, f"{name}.keys")
     made = new_keys(keys, name, role, renew=renew, replace=replace)
+    _write(made.text, output)  # before the log, which can fail
+    log = None
     if role is Role.ENTITY:
-        Site.of(KeyStore(keys), keys).log.add_once(Event.KEY_MADE, name=name, key=made.sign.hex())
-    _write(made.text, output)
+        log = Site.of(KeyStore(keys), keys).log
+        log.add_once(Event.KEY_MADE, name=name, key=made.sign.hex())
     serves = KeyStore(keys).plan_hash
     if json:
-        typer.echo(jsonlib.dumps(_record(made) | {"keys": keys.name, "public": output.name, "plan": serves}))
+        files = {"keys": keys.name, "public": output.name, "log": None if log is None else log.path.name}
+        typer.echo(jsonlib.dumps(_record(made) | files | {"plan": serves}))
         return
     typer.echo(f"{output}: public part of the {role} {name}")
     typer.echo(f"  fingerprint: {made.words}")
     typer.echo(f"  secret keys in {keys.name}: for you only; never restore an old copy")
+    if log is not None:
+        typer.echo(f"  security log in {log.path}: twofold log show {log.path}")
     if role is Role.PERSON:
         typer.echo("  give the public part to whoever keeps the site's policy")
     else:

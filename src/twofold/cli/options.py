@@ -211,7 +211,8 @@ AgreementsOption = Annotated[
     typer.Option("--agreements", help="Everybody's agreements to the plan; beside the plan as .agreed by default."),
 ]
 PolicyOption = Annotated[
-    Path | None, typer.Option("--policy", help="The site's policy; by default policy.toml beside the keys, if there.")
+    Path | None,
+    typer.Option("--policy", help="The site's policy; policy.toml beside the keys, if there, and then no other."),
 ]
 RevokedOption = Annotated[
     list[Path] | None, typer.Option("--revoked", help="A revoked key (twofold keys revoke); repeat for more.")

@@ -24,11 +24,13 @@ from twofold.cli.options import (
     refuse_output,
 )
 from twofold.cli.plan_explain import explain_plan, note_features, plan_lines, release_lines, release_record
+from twofold.cli.steps import price_lines, price_record
 from twofold.errors import BadPlan, Set
 from twofold.federation.fields import FieldNote
 from twofold.federation.plan import Plan
 from twofold.federation.plan_file import read_plan
 from twofold.federation.secure import SecureSum, usual_survivors
+from twofold.privacy.ledger import Ledger
 from twofold.privacy.unit import Unit
 
 if TYPE_CHECKING:
@@ -285,6 +287,9 @@ def agree_plan(
     ] = None,
     revoked: RevokedOption = None,
     policy: PolicyOption = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="The ledger of your data set: checks that it has room for the plan.")
+    ] = None,
     yes: YesOption = False,
     json: Json = False,
 ) -> None:
@@ -301,7 +306,12 @@ def agree_plan(
     members = check_member(plan, store.identity, [Revocation.read(one) for one in revoked or ()])
     if output is not None:
         refuse_output(output, (file, keys))
-    if store.identity.name in members.entities and (site := open_site(plan, store, keys, policy)) is not None:
+    site = open_site(plan, store, keys, policy) if store.identity.name in members.entities else None
+    if site is not None and not json:
+        typer.echo(site.line)
+    if ledger is not None:
+        _check_room(ledger, plan, store.identity.name)
+    if site is not None:
         site.agreed(plan)
     signature = store.agree(plan.hash)
     if output is not None:
@@ -309,14 +319,25 @@ def agree_plan(
     words = plan_words(plan)
     if json:
         record = {"plan": plan.hash, "fingerprint": words, "name": store.identity.name, "members": list(members)}
+        record |= price_record(plan) | {"policy": None if site is None else site.policy_hash}
         typer.echo(json_module.dumps(record, indent=2))
         return
     typer.echo(f"{store.identity.name} agrees to plan {plan.name}, {plan.hash[:12]}")
     typer.echo(f"  fingerprint: {words}")
     typer.echo(f"  entities: {listed(list(members.entities))}; operator: {members.operator.name}")
     typer.echo(f"  written by: {plan.writer}")
+    for line in price_lines(plan):
+        typer.echo(f"  {line}")
     if output is not None:
         typer.echo(f"  send {output.name} to the author of the plan")
+
+
+def _check_room(ledger: Path, plan: Plan, name: str) -> None:
+    """Refuse a plan for which the ledger has no room, before it is signed."""
+    from twofold.entity.agent import open_account
+
+    event = plan.spec.event_for(seeded=False)
+    open_account(Ledger(ledger), plan, dataset=name, event=event).check_room("1")
 
 
 @app.command("agreed")

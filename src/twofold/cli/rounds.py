@@ -53,6 +53,7 @@ from twofold.server.coordinate import check_signer
 from twofold.server.factorize import Server
 
 if TYPE_CHECKING:
+    from twofold.entity.site import Site
     from twofold.federation.agreement import Agreements
 
 __all__ = ["factorize", "personalize", "release"]
@@ -91,7 +92,7 @@ def release(
 ) -> None:
     """Make an entity's one message: reserve the budget, draw the noise, store and write the message.
 
-    Running it again writes the same bytes and spends nothing.
+    Running it again writes the same bytes and spends nothing. Exit code 3 while an approval is waited for.
     """
     refuse_output(output, (plan, data, catalog, keys), ledger=ledger)
     agreed = read_agreed(plan)
@@ -113,17 +114,19 @@ def release(
     Entity(name, table, agreed, keys=keys, agreements=every).check_keys()  # before a ledger is made
     site = open_site(agreed, store, keys, policy)
     book = open_ledger(ledger, agreed, name, new=new_ledger, store=store)
+    if site is not None and not json:
+        typer.echo(site.line)
+    agent = Entity(name, table, agreed, ledger=book, version=version, keys=keys, agreements=every, site=site)
+    agent.check_room()
     with shell_words():
-        message = Entity(
-            name, table, agreed, ledger=book, version=version, keys=keys, agreements=every, site=site
-        ).release()
+        message = agent.release()
     if output.is_dir():
         EntityFolder(output, output, agreed).submit(ROUNDS, message.data, entity=name)
     else:
         message.save(output)
     if site is not None:
         site.sent(agreed, message.data)
-    _print_release(message, agreed, book, output, json=json)
+    _print_release(message, agreed, book, output, site, json=json)
 
 
 def _all_agreements(plan: Plan, path: Path, given: Path | None) -> Agreements | None:
@@ -139,7 +142,9 @@ def _all_agreements(plan: Plan, path: Path, given: Path | None) -> Agreements | 
     return found
 
 
-def _print_release(message: ReleaseMessage, plan: Plan, book: Ledger, output: Path, *, json: bool) -> None:
+def _print_release(
+    message: ReleaseMessage, plan: Plan, book: Ledger, output: Path, site: Site | None, *, json: bool
+) -> None:
     record: dict[str, Any] = {
         "file": output.name,
         "entity": message.entity,
@@ -150,6 +155,7 @@ def _print_release(message: ReleaseMessage, plan: Plan, book: Ledger, output: Pa
         "prototypes": getattr(message.content, "n_prototypes", None),
         "cost": cost_text(cost_of(plan.budget)) if not plan.simulation else None,
         "private": not message.content.seeded and not plan.simulation,
+        "policy": None if site is None else site.policy_hash,
     }
     if json:
         typer.echo(jsonlib.dumps(record, indent=2))

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
-from typing import Final
+from fractions import Fraction
+from typing import Any, Final
 
 from twofold.federation.mailbox import Rejected, StepId
+from twofold.federation.plan import Plan
+from twofold.privacy.budget import best_guess
+from twofold.privacy.card import brief, percent, rounded_up
+from twofold.privacy.ledger import cost_of
 
-__all__ = ["ARRIVING", "NOT_YET", "PUBLISHED", "SENT", "not_taken"]
+__all__ = ["ARRIVING", "NOT_YET", "PUBLISHED", "SENT", "STEPS", "not_taken", "price_lines", "price_record"]
 
 #: Exit code when nothing is wrong and the round is not complete.
 NOT_YET: Final = 3
+#: The steps by their names.
+STEPS: Final = {
+    StepId.AGREE: "agreements",
+    StepId.ROUNDS: "messages",
+    StepId.KEYS: "key shares",
+    StepId.MASKED: "masked messages",
+    StepId.ANSWERS: "answers",
+}
 #: What an entity sends in each step.
 SENT: Final = {
     StepId.AGREE: "the agreement",
@@ -46,3 +60,53 @@ def not_taken(rejected: Iterable[Rejected], most: int = 3) -> str:
     'x: a link'
     """
     return "; ".join(f"{one.name}: {one.reason}" for one in list(rejected)[:most])
+
+
+def price_record(plan: Plan) -> dict[str, Any]:
+    """Give what a release of the plan costs each person, as plain JSON; nothing for a plan without a promise.
+
+    Examples
+    --------
+    >>> from twofold.federation.plan import CatalogKey
+    >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=3), feedback="counts", bound=5, max_items=2)
+    >>> price_record(plan)["guess"], price_record(plan)["alone"]
+    ('73.1%', None)
+    """
+    if plan.simulation or not plan.spec.private:
+        return {}
+    stated = None if plan.secure is None else plan.spec.sum
+    alone = None
+    if stated is not None:
+        alone = rounded_up(Fraction(stated.alone_epsilon) if math.isfinite(stated.alone_epsilon) else math.inf)
+    return {
+        "epsilon": str(plan.epsilon),
+        "delta": str(plan.delta),
+        "guess": percent(best_guess(float(plan.epsilon), float(plan.delta))),
+        "alone": alone,
+        "honest": None if stated is None else plan.parameters.honest,
+    }
+
+
+def price_lines(plan: Plan) -> list[str]:
+    """Say what a release of the plan costs each person, before anybody agrees to it.
+
+    Examples
+    --------
+    >>> from twofold.federation.plan import CatalogKey
+    >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=3), feedback="counts", bound=5, max_items=2)
+    >>> print(price_lines(plan)[0])
+    price for each person: ε = 1, δ = 1e-6; a guess whether one was in the data is right at most 73.1% of the time
+    """
+    record = price_record(plan)
+    if not record:
+        return []
+    lines = [
+        f"price for each {plan.unit.holder}: {brief(cost_of(plan.budget))}; a guess whether one was in the data is "
+        f"right at most {record['guess']} of the time"
+    ]
+    if record["alone"] is not None:
+        lines.append(
+            f"the noise is enough if at least {record['honest']:,} entities, yours included, draw their share and keep "
+            f"it secret; if all others collude: ε = {record['alone']}"
+        )
+    return lines

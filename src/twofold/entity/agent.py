@@ -19,6 +19,7 @@ from twofold.federation.plan import Plan
 from twofold.privacy.budget import ApproxDP, PureDP
 from twofold.privacy.events import Event, NonPrivateEvent, flatten, is_seeded
 from twofold.privacy.ledger import Ledger
+from twofold.privacy.ledger.reservation import Request, check
 from twofold.privacy.rng import OperatingSystem, Source, source
 
 if TYPE_CHECKING:
@@ -66,6 +67,25 @@ class LedgerCharge:
             before = self._before(version)
             if before:
                 raise _ended_before(error, waits="open" in before) from None
+            raise
+
+    def check_room(self, version: str) -> None:
+        """Refuse a release that the ledger could not pay for; one that is stored or reserved needs no room.
+
+        Privacy
+        -------
+        Looks at the plan and the ledger only. Writes nothing.
+        """
+        before = self._before(version)
+        if before & {"released", "open"}:
+            return
+        asked: dict[str, Any] = {"plan": self.plan.hash, "version": version, "unit": self.plan.unit, "cost": self.cost}
+        request = Request(data="0" * 64, events=[self.event], **asked)  # no data is looked at
+        try:
+            check(request, self.ledger.state(), name=self.ledger.path.name)
+        except BudgetExceeded as error:
+            if before:
+                raise _ended_before(error, waits=False) from None
             raise
 
     def _before(self, version: str) -> set[str]:
@@ -269,6 +289,24 @@ class Entity:
         if self.plan.secure is not None:
             self._part()
 
+    def check_room(self) -> None:
+        """Refuse a plan for which the ledger has no room, before anything is sent; a new ledger has room.
+
+        Raises
+        ------
+        BudgetExceeded
+            As `release` would, when others have agreed, shared keys and waited.
+
+        Privacy
+        -------
+        Looks at the plan and the ledger only. Writes nothing.
+        """
+        where = self._ledger
+        if where is None or (not isinstance(where, Ledger) and not Path(where).exists()):
+            return
+        event = self.plan.spec.event_for(seeded=self._source.seeded)
+        open_account(where, self.plan, dataset=self.name, event=event).check_room(self.version)
+
     @property
     def started(self) -> bool:
         """Whether everybody's agreements are known here, or none are needed."""
@@ -314,8 +352,11 @@ class Entity:
             The plan has no secure sum, or the keys are those of another plan or another name.
         NotReady
             Not everybody has agreed to the plan, or nobody here has confirmed its fingerprint.
+        BudgetExceeded
+            The ledger has no room for this plan.
         """
         self._refuse_before_start()
+        self.check_room()
         return self._part().shares()
 
     def answer(self, survivors: bytes | str | PathLike[str], participants: bytes | str | PathLike[str]) -> bytes:

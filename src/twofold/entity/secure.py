@@ -105,7 +105,7 @@ class SecurePart:
         """Give the sealed shares; the same bytes every time."""
         if not self.plan.simulation and not self.store.confirmed(self.plan.hash):
             raise NotReady(
-                "nobody here has confirmed the plan's fingerprint; nothing was shared.",
+                "nobody here has confirmed the plan's fingerprint; nothing but the agreement was sent.",
                 expected="its twelve words, compared with people you know at other entities: a plan's writer who"
                 " invents the other participants reads your message",
                 fix=Run("join --confirm"),

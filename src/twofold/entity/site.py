@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
+from fractions import Fraction
 from os import PathLike
 from pathlib import Path
 
@@ -15,6 +17,8 @@ from twofold.identity.clearance import clearance
 from twofold.identity.keystore import KeyStore
 from twofold.identity.log import Event, SecurityLog
 from twofold.identity.policy import PlanFacts, Policy
+from twofold.privacy.budget import best_guess
+from twofold.privacy.card import percent, rounded_up
 from twofold.privacy.ledger import LedgerState
 from twofold.privacy.ledger.state import Cost
 from twofold.storage.container import receipt
@@ -25,8 +29,8 @@ __all__ = ["Site", "plan_facts"]
 POLICY = "policy.toml"
 
 
-def plan_facts(plan: Plan, *, spent: Cost | None = None) -> PlanFacts:
-    """Give the public values of a plan that a policy looks at.
+def plan_facts(plan: Plan, *, spent: Cost | None = None, ceiling: Cost | None = None) -> PlanFacts:
+    """Give the public values of a plan and a ledger that a policy looks at and a draft shows.
 
     Examples
     --------
@@ -36,6 +40,7 @@ def plan_facts(plan: Plan, *, spent: Cost | None = None) -> PlanFacts:
     (500, 'none')
     """
     before = spent or Cost()
+    stated = plan.spec.sum if plan.secure is not None else None
     members = None if plan.roster is None else roster_of(plan)
     return PlanFacts(
         plan=plan.hash,
@@ -44,6 +49,11 @@ def plan_facts(plan: Plan, *, spent: Cost | None = None) -> PlanFacts:
         delta=plan.delta,
         spent_epsilon=before.epsilon,
         spent_delta=before.delta,
+        ceiling_epsilon=None if ceiling is None else ceiling.epsilon,
+        ceiling_delta=None if ceiling is None else ceiling.delta,
+        guess=percent(best_guess(float(plan.epsilon), float(plan.delta))) if plan.spec.private else "",
+        alone="" if stated is None else _up(stated.alone_epsilon),
+        honest=plan.parameters.honest,
         n_users=plan.n_users,
         entities=plan.entities,
         mechanism=plan.spec.mechanism,
@@ -53,6 +63,10 @@ def plan_facts(plan: Plan, *, spent: Cost | None = None) -> PlanFacts:
         operators=() if members is None else tuple(one.sign for one in members.operators.values()),
         simulation=plan.simulation,
     )
+
+
+def _up(amount: float) -> str:
+    return rounded_up(Fraction(amount) if math.isfinite(amount) else math.inf)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +79,8 @@ class Site:
         Of this entity.
     policy : Policy, optional
         Without one, nothing is refused and nobody has to approve.
+    policy_file : Path, optional
+        Where the policy is.
     drafts : Path
         Folder for drafts and approvals.
 
@@ -75,6 +91,7 @@ class Site:
 
     log: SecurityLog
     policy: Policy | None = None
+    policy_file: Path | None = None
     drafts: Path
 
     @classmethod
@@ -86,26 +103,43 @@ class Site:
         store, keys : KeyStore, path
             The entity's keys, and where they are.
         policy : path, optional
-            The policy; by default ``policy.toml`` beside the keys if there is one, and then no other. It names the
-            log; without a policy the log is beside the keys, as ``st-anna.log`` for ``st-anna.keys``.
+            The policy; by default ``policy.toml`` beside the keys. If that is there, a file with another content is
+            refused. The policy names the log; without one it is beside the keys, as ``st-anna.log``.
+
+        Raises
+        ------
+        BadPolicy
+            The policy cannot be read, or is not the one beside the keys.
         """
-        place = Path(keys)
+        place, name = Path(keys), store.identity.name
         beside = place.with_name(POLICY)
         here = os.path.lexists(beside)  # a link that leads nowhere is a policy that cannot be read, and not none
-        if here and policy is not None and not (beside.exists() and Path(policy).exists() and beside.samefile(policy)):
+        file = beside if here else None if policy is None else Path(policy)
+        rules = None if file is None else Policy.read(file)
+        if here and policy is not None and rules is not None and Policy.read(policy).hash != rules.hash:
             raise BadPolicy(
-                "another policy is beside the keys, and no option overrides it.",
+                "another policy is beside the keys, and no option replaces it.",
                 found=Path(policy).name,
-                expected=f"the site's {POLICY}",
+                expected=f"policy {rules.hash[:8]}, the site's {POLICY}",
                 fix="leave the option out, or ask the owner of the policy",
                 parameter="policy",
             )
-        file = Path(policy) if policy is not None else beside if here else None
-        rules = None if file is None else Policy.read(file)
-        path = place.with_suffix(".log") if rules is None or file is None else rules.log_path(file)
+        path = place.with_name(f"{name}.log") if rules is None or file is None else rules.log_path(file, name)
         earlier = (store.identity.replaces,) if store.identity.replaces else ()
-        log = SecurityLog(path, store.signer, entity=store.identity.name, earlier=earlier)
-        return cls(log=log, policy=rules, drafts=place.parent)
+        log = SecurityLog(path, store.signer, entity=name, earlier=earlier)
+        return cls(log=log, policy=rules, policy_file=file, drafts=place.parent)
+
+    @property
+    def policy_hash(self) -> str | None:
+        """Hash of the policy; None if there is none."""
+        return None if self.policy is None else self.policy.hash
+
+    @property
+    def line(self) -> str:
+        """Say under which policy this site stands, or that there is none."""
+        if self.policy is None or self.policy_file is None:
+            return "no policy: nothing limits what may leave this site"
+        return f"policy {self.policy.hash[:8]} ({self.policy_file.name})"
 
     def agreed(self, plan: Plan) -> None:
         """Refuse an agreement that the policy does not allow, and log one that it does."""
@@ -125,7 +159,8 @@ class Site:
 
     def clear(self, plan: Plan, state: LedgerState, *, entity: str, version: str) -> None:
         """Check the policy and the approvals before the ledger is asked; a stored release needs neither again."""
-        same = [one for one in state.entries if one.key == (plan.hash, version)]
+        # A draw that was lost stays spent and is paid for again.
+        same = [one for one in state.entries if one.key == (plan.hash, version) and one.status != "lost"]
         if any(one.status == "released" for one in same) or self.policy is None:
             return
         spent = sum((one.cost for one in state.entries if one not in same), Cost())
@@ -133,7 +168,7 @@ class Site:
             raise PrivacyError("a mechanism without a promise is not released under a policy.", parameter="mechanism")
         clearance(
             policy=self.policy,
-            facts=plan_facts(plan, spent=spent),
+            facts=plan_facts(plan, spent=spent, ceiling=state.ceiling),
             log=self.log,
             draft_file=self.drafts / f"{entity}.draft",
             entity=entity,
@@ -142,6 +177,7 @@ class Site:
             size=message_limit(plan),
             unit=plan.unit.holder,
             software=f"twofold {__version__}",
+            policy_file=self.policy_file,
         )
 
     def released(self, plan: Plan, data: bytes) -> None:

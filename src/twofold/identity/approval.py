@@ -1,14 +1,16 @@
 """Approval of a release by named people, before anything is drawn.
 
-A *draft* is a public document of what would leave. It is made from the plan, the policy and public names alone, so the
-same release always has the same draft. A person approves it by signing its hash. The draft holds the hash of the
-policy, so a changed policy, plan, data version or software makes another draft that nobody has approved yet.
+A *draft* is a public document of what would leave. It is made from the plan, the policy, the ledger's account of other
+releases and public names alone, so trying the same release again gives the same draft. A person approves it by signing
+its hash. A changed policy, plan, data version, software or account makes another draft that nobody has approved yet.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
@@ -19,7 +21,7 @@ from typing import Any, Final
 
 from twofold.checks import NAME, check_entity_name, is_hash
 from twofold.errors import BadMessage, NotApproved, Run, TwofoldError
-from twofold.identity.policy import PlanFacts, Policy, amount_text
+from twofold.identity.policy import Amount, PlanFacts, Policy, amount_text
 from twofold.storage.container import canonical_json, parse_json
 from twofold.storage.files import read_limited, write_whole
 from twofold.storage.signing import (
@@ -39,6 +41,10 @@ _APPROVAL: Final = "twofold.approval/1"
 #: Bytes; a draft names up to some thousand participants.
 LARGEST_DRAFT: Final = 1024 * 1024
 LARGEST_APPROVAL: Final = 4 * 1024
+#: Fields with exact numbers.
+_AMOUNTS: Final = ("epsilon", "delta", "spent_epsilon", "spent_delta", "ceiling_epsilon", "ceiling_delta")
+_PERCENT: Final = re.compile("[0-9]{2,3}([.][0-9]{1,2})?%", re.ASCII)
+_DECIMAL: Final = re.compile("[0-9]{1,20}([.][0-9]{1,20})?(e[+-]?[0-9]{1,3})?", re.ASCII)
 _TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
 #: Clocks of two machines may differ by this much.
 TOLERANCE: Final = timedelta(minutes=10)
@@ -57,9 +63,19 @@ class Draft:
     leaves : str
         What leaves, in a sentence.
     bytes : int
-        Its size, as the plan fixes it.
+        The most that it can have; the plan fixes it.
     epsilon, delta : Fraction
         Its price.
+    guess : str
+        How often an attacker's best guess about one person is right, as "73.1%"; "" if not known.
+    alone : str
+        ε of the message by itself, if all others collude with the server, rounded up; "" without a secure sum.
+    honest : int
+        Entities, this one included, whose noise must stay secret; 0 without a secure sum.
+    spent_epsilon, spent_delta : Fraction
+        What the ledger had spent before.
+    ceiling_epsilon, ceiling_delta : Fraction, optional
+        The most that it allows; None, in the file "", if it has no ceiling.
     unit : str
         Whose presence is hidden.
     mechanism, secure, colluders : str, str, int
@@ -95,6 +111,13 @@ class Draft:
     bytes: int
     epsilon: Fraction
     delta: Fraction
+    guess: str
+    alone: str
+    honest: int
+    spent_epsilon: Fraction
+    spent_delta: Fraction
+    ceiling_epsilon: Fraction | None
+    ceiling_delta: Fraction | None
     unit: str
     mechanism: str
     secure: str
@@ -108,8 +131,10 @@ class Draft:
     software: str
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", _amount("epsilon", self.epsilon))
-        object.__setattr__(self, "delta", _amount("delta", self.delta))
+        for name in _AMOUNTS:
+            value = getattr(self, name)
+            none = name.startswith("ceiling") and (value is None or value == "")
+            object.__setattr__(self, name, None if none else _amount(name, value))
         for name in ("participants", "operators", "weak"):
             value = getattr(self, name)
             if not isinstance(value, list | tuple) or len(value) > 10_000:
@@ -135,8 +160,10 @@ class Draft:
         software: str,
     ) -> Draft:
         """Make the draft of a release from public values."""
-        if not isinstance(facts.epsilon, Fraction | int) or not isinstance(facts.delta, Fraction | int):
+        price, spent = (facts.epsilon, facts.delta), (facts.spent_epsilon, facts.spent_delta)
+        if any(isinstance(one, float) for one in (*price, *spent)):
             raise NotApproved("a release without a privacy promise has no draft.", parameter="epsilon")
+        epsilon, delta, before, before_delta = (Fraction(one) for one in (*price, *spent))
         return cls(
             plan=facts.plan,
             name=facts.name,
@@ -144,8 +171,15 @@ class Draft:
             version=version,
             leaves=leaves,
             bytes=size,
-            epsilon=Fraction(facts.epsilon),
-            delta=Fraction(facts.delta),
+            epsilon=epsilon,
+            delta=delta,
+            guess=facts.guess,
+            alone=facts.alone,
+            honest=facts.honest,
+            spent_epsilon=before,
+            spent_delta=before_delta,
+            ceiling_epsilon=_finite(facts.ceiling_epsilon),
+            ceiling_delta=_finite(facts.ceiling_delta),
             unit=unit,
             mechanism=facts.mechanism,
             secure=facts.secure,
@@ -160,10 +194,20 @@ class Draft:
         )
 
     @property
+    def total_epsilon(self) -> Fraction:
+        """What the ledger will have spent after this release."""
+        return self.spent_epsilon + self.epsilon
+
+    @property
+    def total_delta(self) -> Fraction:
+        """What the ledger will have spent after this release."""
+        return self.spent_delta + self.delta
+
+    @property
     def text(self) -> str:
         """Canonical JSON, as `from_text` reads it."""
         record: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(self)}
-        exact = {"epsilon": str(self.epsilon), "delta": str(self.delta)}
+        exact = {name: "" if record[name] is None else str(record[name]) for name in _AMOUNTS}
         return canonical_json({"schema": _DRAFT, **record, **exact})
 
     @property
@@ -217,16 +261,42 @@ class Draft:
         return [
             f"{self.entity} would send, once, under the plan {self.name}:",
             f"  {self.leaves}",
-            f"  {self.bytes:,} bytes, made by {self.mechanism} from version {self.version} of the data",
+            f"  at most {self.bytes:,} bytes, made by {self.mechanism} from version {self.version} of the data",
             f"Promise, for each {self.unit}: ε = {amount_text(self.epsilon)}, δ = {amount_text(self.delta)}",
+            *self._guess_lines(),
             *(f"  {weak[one]}" for one in self.weak),
             hidden[self.secure],
+            *self._alone_lines(),
+            self._total_line(),
             f"{len(self.participants):,} participants: {', '.join(shown)}" + (f" and {more:,} more" if more else ""),
             f"Plan written by: {_known(self.writer, names) if self.writer else 'nobody named'}",
             f"Servers run by: {', '.join(_known(one, names) for one in self.operators) or 'nobody named'}",
             f"Plan {self.plan[:16]}, policy {self.policy[:16]}, {self.software}",
             f"Draft in words: {fingerprint(self.hash.encode())}",
         ]
+
+    def _guess_lines(self) -> list[str]:
+        said = f"Someone who guesses whether one {self.unit} was in the data is right at most {self.guess} of the time"
+        return [f"  {said}; a coin, 50%."] if self.guess else []
+
+    def _alone_lines(self) -> list[str]:
+        if not self.alone:
+            return []
+        return [
+            f"  The noise is enough if at least {self.honest:,} entities, this one included, draw their share and keep "
+            "it secret.",
+            f"  If all others collude: ε = {self.alone}.",
+        ]
+
+    def _total_line(self) -> str:
+        parts = [("ε", self.total_epsilon, self.ceiling_epsilon)]
+        if self.total_delta:
+            parts.append(("δ", self.total_delta, self.ceiling_delta))
+        shown = (
+            f"{sign} = {amount_text(total)}" + ("" if most is None else f" of {amount_text(most)}")
+            for sign, total, most in parts
+        )
+        return f"After this release in all: {', '.join(shown)}."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -325,7 +395,13 @@ class Approval:
 
 
 def check_approvals(
-    draft: Draft, policy: Policy, approvals: Iterable[Approval | TwofoldError], *, now: datetime | None = None
+    draft: Draft,
+    policy: Policy,
+    approvals: Iterable[Approval | TwofoldError],
+    *,
+    draft_file: str | PathLike[str] | None = None,
+    policy_file: str | PathLike[str] | None = None,
+    now: datetime | None = None,
 ) -> tuple[Approval, ...]:
     """Give the approvals that count, one for each person, or refuse if they are too few.
 
@@ -338,6 +414,8 @@ def check_approvals(
     approvals : iterable of Approval or TwofoldError
         What was found; errors stand for files that could not be read. What does not count is passed over, because
         others may be able to put files there, and is named if too few are left.
+    draft_file, policy_file : path, optional
+        Where they are, for the command that the error gives.
     now : datetime, optional
         The time, with its zone.
 
@@ -366,12 +444,14 @@ def check_approvals(
         elif reason is not None:
             reasons.append(reason)
     if not same or len(counted) < policy.approvals:
-        waiting = ", ".join([name for name in people if name not in counted][:12])
+        waiting = [name for name in people if name not in counted][:12]
+        where = shlex.quote(os.fspath(draft_file or f"{draft.entity}.draft"))
+        under = "" if policy_file is None else f" --policy {shlex.quote(os.fspath(policy_file))}"
         raise NotApproved(
             "this release is not approved; nothing was drawn.",
             found=f"{len(counted)} of {policy.approvals} approvals" + "".join(f"; {one}" for one in reasons[:10]),
-            expected=f"an approval by {waiting}" if same else "a draft made under the policy as it is now",
-            fix=Run(f"approve {draft.entity}.draft --keys officer.keys"),
+            expected=f"an approval by {', '.join(waiting)}" if same else "a draft made under the policy as it is now",
+            fix=Run(f"approve {where} --keys {next(iter(waiting), 'officer')}.keys{under}"),
             parameter="approvals",
         )
     return tuple(counted[name] for name in sorted(counted))
@@ -437,6 +517,11 @@ _FITS: Final[Mapping[str, Callable[[object], bool]]] = {
     "unit": _is_line,
     "mechanism": _is_line,
     "software": _is_line,
+    "guess": lambda value: value == "" or (isinstance(value, str) and _PERCENT.fullmatch(value) is not None),
+    "alone": lambda value: (
+        value in ("", "infinite") or (isinstance(value, str) and _DECIMAL.fullmatch(value) is not None)
+    ),
+    "honest": _is_whole,
     "bytes": _is_whole,
     "colluders": _is_whole,
     "n_users": _is_whole,
@@ -462,6 +547,10 @@ def _amount(name: str, value: object) -> Fraction:
     if all(part.isascii() and part.isdigit() and len(part) <= 130 for part in digits) and int(digits[1]):
         return Fraction(int(top), int(digits[1]))
     raise _bad(name)
+
+
+def _finite(value: Amount | None) -> Fraction | None:
+    return None if value is None or isinstance(value, float) else Fraction(value)
 
 
 def _hex(name: str, value: object, length: int) -> bytes:

@@ -46,6 +46,7 @@ def clearance(
     size: int,
     unit: str,
     software: str,
+    policy_file: str | PathLike[str] | None = None,
     now: datetime | None = None,
 ) -> Clearance:
     """Check the policy, make the draft, ask for the approvals and log all of it; returns only if everything holds.
@@ -60,6 +61,8 @@ def clearance(
         Where the draft is written, as st-anna.draft; approvals are looked for beside it.
     entity, version, leaves, size, unit, software : str or int
         The rest of the draft; see `Draft`.
+    policy_file : path, optional
+        Where the policy is, for the command that the error gives.
     now : datetime, optional
         The time, with its zone.
 
@@ -103,7 +106,8 @@ def clearance(
     about = {"plan": draft.plan, "draft": draft.hash}
     entries = [log.add_once(Event.DRAFT_MADE, **about, policy=draft.policy, version=version, **price)]
     _keep(draft, Path(draft_file))
-    approvals = check_approvals(draft, policy, find_approvals(draft_file, policy), now=now)
+    found = find_approvals(draft_file, policy)
+    approvals = check_approvals(draft, policy, found, draft_file=draft_file, policy_file=policy_file, now=now)
     for one in approvals:
         entries.append(log.add_once(Event.APPROVED, **about, approver=one.approver, key=one.key.hex()))
     return Clearance(draft=draft, approvals=approvals, entries=tuple(entries))

@@ -211,7 +211,14 @@ class SecurityLog:
                 parameter="key",
             )
         if found.entries and self._keys and not found.entries[-1].signed_by(self._keys):
-            raise _broken("the last line", "it is not signed by this entity")
+            raise LogBroken(
+                "the log was not written with these keys, or it was changed; nothing was added.",
+                found=f"{self.path.name}: its last line is not signed with the key of {self._entity}",
+                expected="the log of these keys",
+                fix="after a lost key, keep this log under another name; otherwise name the log of these keys in the "
+                'policy, as log = "{entity}.log"',
+                parameter="log",
+            )
         return found
 
     @contextmanager

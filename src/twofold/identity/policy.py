@@ -48,7 +48,8 @@ _MOST_NAMES: Final = 1_000
 _BITS: Final = 400
 _HEX_KEY: Final = re.compile("[0-9a-f]{64}")
 _TOP: Final = """\
-# Policy of this site: what may leave it at all. No plan and no option overrides it.
+# Policy of this site: what may leave it at all. No plan overrides it. The person who runs the program chooses the
+# keys and their folder: what binds people are the permissions of this file, of that folder and of the keys.
 # Every change makes another policy: approvals given under the old one no longer count.
 # Only the people who answer for it should be able to write to this file.
 """
@@ -66,6 +67,14 @@ class PlanFacts:
         Price of the release; infinity for a mechanism without a promise.
     spent_epsilon, spent_delta : Fraction
         What the ledger has spent so far, without this very release if that was made before.
+    ceiling_epsilon, ceiling_delta : Fraction, optional
+        The most that the ledger allows in all; None if no ledger was asked, or if it has no ceiling.
+    guess : str
+        How often an attacker's best guess about one person is right, as "73.1%".
+    alone : str
+        ε of the message by itself, if all others collude with the server, rounded up; "" without a secure sum.
+    honest : int
+        Entities, this one included, whose noise must stay secret; 0 without a secure sum.
     n_users : int
         People that the plan promises for an entity; never a count.
     entities : tuple of str
@@ -97,6 +106,11 @@ class PlanFacts:
     delta: Amount
     spent_epsilon: Amount = Fraction(0)
     spent_delta: Amount = Fraction(0)
+    ceiling_epsilon: Amount | None = None
+    ceiling_delta: Amount | None = None
+    guess: str = ""
+    alone: str = ""
+    honest: int = 0
     n_users: int
     entities: tuple[str, ...]
     mechanism: str
@@ -311,8 +325,13 @@ class Policy:
         ),
     )
     log: str = field(
-        default="security.log",
-        metadata=_note("The security log, seen from the folder of this file.", "the path of a file", _path),
+        default="{entity}.log",
+        metadata=_note(
+            "The security log, seen from the folder of this file. {entity} stands for the entity's name, so that "
+            "several may share a policy.",
+            "the path of a file",
+            _path,
+        ),
     )
     writers: Named | None = field(
         default=(),
@@ -419,15 +438,16 @@ class Policy:
                 names = ", ".join(name for name, _ in allowed[:12]) or "nobody"
                 yield Violation(rule=rule, found=shown, expected=f"a key of: {names}")
 
-    def log_path(self, policy_file: str | PathLike[str]) -> Path:
-        """Give the path of the security log, which the file names as seen from its own folder.
+    def log_path(self, policy_file: str | PathLike[str], entity: str) -> Path:
+        """Give the path of an entity's security log, which the file names as seen from its own folder.
 
         Examples
         --------
-        >>> Policy(log="logs/security.log").log_path("site/policy.toml").as_posix()
-        'site/logs/security.log'
+        >>> Policy(log="logs/{entity}.log").log_path("site/policy.toml", "st-anna").as_posix()
+        'site/logs/st-anna.log'
         """
-        return Path(policy_file).parent / self.log
+        check_entity_name(entity, error=BadPolicy)  # it becomes part of a path
+        return Path(policy_file).parent / self.log.replace("{entity}", entity)
 
     @property
     def record(self) -> dict[str, Any]:

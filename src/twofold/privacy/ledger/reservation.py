@@ -214,6 +214,7 @@ def _exceeded(cost: Cost, state: LedgerState, name: str) -> BudgetExceeded:
         expected=f"at most what remains of the ceiling, {cost_text(state.ceiling)}",
         fix=f"ask for less, or raise the ceiling: twofold ledger raise {name} --epsilon {enough.epsilon}"
         + (f" --delta {enough.delta}" if enough.delta else "")
+        + (f" --keys {name.removesuffix('.ledger')}.keys" if state.signer else "")
         + ' --reason "..." (recorded)',
         parameter="cost",
     )
