@@ -509,7 +509,8 @@ def test_a_secure_sum_says_how_many_may_collude(tmp_path):
     assert (made.entities, made.survivors, made.colluders, made.parties) == (20, 18, 1, 17)
     assert rows(made)["Secure sum"] == (
         "entities: 20 named in the plan; survivors: 18 or more needed in the sum; "
-        "colluders: 1 may work with the server; honest: the noise of at least 17 entities, this one and 16 more, suffices"
+        "colluders: 1 may work with the server; "
+        "honest: the noise of at least 17 entities, this one and 16 more, suffices"
     )
     assert "at most 1 works with the server and at least 17 entities, this one and 16 more," in made.against
     for text in (to_markdown(made), to_html(made)):

@@ -137,8 +137,8 @@ class AuditResult:
     Examples
     --------
     >>> ran = AuditResult(at="2026-05-03T10:00:00Z", software="twofold 1", passed=True, sound=9, broken=4)
-    >>> ran.said("twofold 1")
-    'passed on 2026-05-03: 9 attempts disproved no sound mechanism; all 4 broken on purpose were caught; same version'
+    >>> ran.said("twofold 1").split("; ")[1:]
+    ['all 4 broken on purpose were caught', 'tested: twofold 1']
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
@@ -171,7 +171,7 @@ class AuditResult:
         named = f" ({', '.join(self.mechanisms)})" if self.mechanisms else ""
         return (
             f"passed on {day}{other}: {self.sound:,} attempts disproved no sound mechanism{named}; all {self.broken:,} "
-            f"broken on purpose were caught{'; same version' if same else ''}"
+            f"broken on purpose were caught{f'; tested: {self.software}' if same else ''}"
         )
 
 
