@@ -78,6 +78,8 @@ def test_the_result_is_written_for_a_card(run, tmp_path):
     found = read_audit(tmp_path / "audit.json")
     assert (found.passed, found.sound, found.broken) == (True, 1, 1)
     assert found.software == f"twofold {__version__}"
+    assert json.loads((tmp_path / "audit.json").read_text())["mechanisms"] == [SOUND.mechanism]
+    assert found.mechanisms == (SOUND.mechanism,)
 
 
 def test_a_failed_audit_is_written_too(run, tmp_path):

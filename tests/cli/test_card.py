@@ -119,6 +119,33 @@ def test_verify_as_json(card, ledger):
     assert told["card"]["statement"]["curator"] == "St. Anna"
 
 
+def test_an_outdated_card_says_so(card, ledger):
+    """First reader A3: after a second release, the old card was "sound" and its total passed for today's."""
+    told = json.loads(run("verify", card, "--ledger", ledger, "--json").output)
+    assert (told["ledger_has_grown"], told["spent_now"]) == (False, "ε = 0.334")
+    event = DiscreteLaplaceEvent(unit=Unit.person(), sensitivity=1, scale=3, coordinates=5)
+    asked = {"plan": digest(b"2"), "data": digest(b"raw"), "events": [event], "unit": Unit.person()}
+    Ledger(ledger).release(**asked, draw=lambda: b"noisy")
+    told = json.loads(run("verify", card, "--ledger", ledger, "--json").output)
+    assert (told["sound"], told["ledger_has_grown"], told["spent_now"]) == (True, True, "ε = 0.667")
+    assert told["releases_now"] == 2
+    shown = run("verify", card, "--ledger", ledger).output
+    for fact in ("as of the card", "ε = 0.667", "2 releases"):
+        assert fact in shown
+    assert json.loads(run("verify", card, "--json").output)["ledger_has_grown"] is None
+
+
+def test_show_says_what_it_wrote(ledger):
+    """First reader A12: nothing was printed."""
+    out = ledger.with_name("c.html")
+    assert "draft" in run("show", ledger, "-o", out).output
+    assert (
+        "c.html: html card of visits, signed"
+        in run("show", ledger, "--keys", ledger.with_name("st-anna.keys"), "-o", out).output
+    )
+    assert run("show", ledger, "-o", out, "--json").output == ""
+
+
 def test_another_signer_is_refused(card, ledger):
     fails(BadCard, "key", "verify", card, "--key", ledger.with_name("st-bern.pub"))
 

@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from twofold.cli.plan import app
+from twofold.cli.plan_explain import release_lines
 from twofold.features import Features
 from twofold.federation.messages import array_bytes
 from twofold.federation.plan import CatalogKey, Plan
@@ -43,6 +44,14 @@ def explained(folder: Path, plan: Plan, *options: object) -> str:
 def told(folder: Path, plan: Plan, *options: object) -> dict[str, Any]:
     record: dict[str, Any] = json.loads(explained(folder, plan, "--json", *options))
     return record
+
+
+def test_honest_counts_this_entity():
+    """First reader B2: "shared among 2 honest entities" left open whether this one is counted."""
+    honest = SECURE.parameters.honest
+    said = "\n".join(release_lines(SECURE))
+    assert f"at least {honest} entities, this one and {honest - 1} more, suffices" in said
+    assert f"Of the {honest} shares that the price and the card count on" in said
 
 
 def test_a_secure_sum_is_judged_by_the_noise_of_the_sum(tmp_path):

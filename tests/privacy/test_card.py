@@ -14,7 +14,7 @@ from scipy import stats
 
 from tests.refused import refused
 from twofold.errors import LedgerBroken, PrivacyError
-from twofold.privacy.budget import ApproxDP, NotPrivate, PureDP
+from twofold.privacy.budget import ApproxDP, NotPrivate, PureDP, best_guess
 from twofold.privacy.card import Card, alone_cost, card_from_ledger, percent
 from twofold.privacy.events import (
     DiscreteGaussianEvent,
@@ -55,7 +55,7 @@ def card(tmp_path: Path) -> Card:
 
 def test_the_guess_at_epsilon_one_is_73_percent(card):
     assert "one person" in headline(card)
-    assert "at most 73.1%" in headline(card)
+    assert "at most 73.2%" in headline(card)
     assert [figure.cost for figure in card.figures] == ["ε = 1", "ε = 2", "ε = 1"]
 
 
@@ -109,15 +109,15 @@ def test_what_is_not_private_says_so_first(tmp_path, event):
     assert (made.protects, made.against) == ("nobody", "nobody")
     assert "NOT PRIVATE" in to_markdown(made).splitlines()[2]
     assert "NOT PRIVATE" in to_html(made)
-    assert "73.1%" not in to_html(made)
+    assert "73.2%" not in to_html(made)
     assert json.loads(made.to_json())["figures"][0]["epsilon"] == "infinite"
 
 
 def test_a_share_of_noise_promises_nothing_alone(tmp_path):
     share = DiscreteLaplaceShareEvent(unit=Unit.person(), sensitivity=1, scale=1, parties=5, coordinates=3)
     made = card_from_ledger(make(tmp_path, [share], cost=PureDP(epsilon=1)))
-    assert "the sum of 5 such messages" in headline(made)
-    assert "no message alone" in headline(made)
+    assert "the published sum " in headline(made)
+    assert "this message alone: 100%" in headline(made)
     assert made.not_promised[0].startswith("Anything about this message alone")
 
 
@@ -137,14 +137,123 @@ def test_all_releases_are_added_up(tmp_path):
     assert card_from_ledger(ledger, record=1).figures[-1].epsilon == 1.5
 
 
-def test_the_headline_speaks_of_everything_that_left(tmp_path):
+def test_the_headline_speaks_of_this_release_and_then_of_all(tmp_path):
+    """First reader A1: one sentence mixed the guess of all releases with that of one message."""
     ledger = make(tmp_path)
-    assert "everything that left" not in headline(card_from_ledger(ledger))
+    assert "together" not in headline(card_from_ledger(ledger))
     event = DiscreteLaplaceEvent(unit=Unit.person(), sensitivity=1, scale=1, coordinates=1)
     ledger.release(plan=digest(b"2"), data=DATA, events=[event], unit=Unit.person(), draw=lambda: b"more")
+    made = card_from_ledger(ledger)
+    first, _, second = headline(made).partition("All 2 releases together")
+    assert re.findall(r"[\d.]+%", first) == ["73.2%", "50%"]
+    assert re.findall(r"[\d.]+%", second) == ["88.1%"]  # of ε = 2
+    assert made.guess == made.figures[0].guess
+    assert made.all_alone is None
+
+
+def secure(tmp_path: Path, *costs: Any, **about: Any) -> Ledger:
+    """A ledger with one release of a secure sum for each cost; 2 honest entities."""
+    unit = Unit.person()
+    ceiling = ApproxDP(epsilon=9, delta=1e-3)
+    ledger = Ledger.create(tmp_path / "s.ledger", dataset="visits", ceiling=ceiling, unit=unit)
+    for count, cost in enumerate(costs):
+        delta = getattr(cost, "delta", 0)
+        public = ReleaseParameters(n_items=12, n_users=40, max_items=4, bound=5, epsilon=1, delta=delta, honest=2)
+        asked = {"plan": digest(b"%d" % count), "data": DATA, "unit": unit, "cost": cost, "about": about}
+        ledger.release(**asked, events=[Bilinear(kind="gram").spec(public).event], draw=lambda: b"sum")
+    return ledger
+
+
+GAUSS = ApproxDP(epsilon=1, delta=1e-6)
+
+
+def test_all_messages_alone_are_added_up(tmp_path):
+    """First reader A1: two messages alone together stood nowhere; here they are twice one."""
+    ledger = secure(tmp_path, GAUSS, GAUSS, entities=4, survivors=4, colluders=1)
+    event = DiscreteLaplaceEvent(unit=Unit.person(), sensitivity=1, scale=2, coordinates=1)
+    made = card_from_ledger(ledger)
+    assert made.alone is not None
+    assert made.all_alone is not None
+    assert made.all_alone.epsilon == pytest.approx(2 * made.alone.epsilon)
+    assert not made.all_alone.headline
+    first, _, second = headline(made).partition("All 2 releases together")
+    assert re.findall(r"[\d.]+%", first) == [percent(made.guess), "50%", percent(made.alone.guess)]
+    assert re.findall(r"[\d.]+%", second) == ["88.1%", percent(made.all_alone.guess)]
+    ledger.release(plan=digest(b"plain"), data=DATA, events=[event], unit=Unit.person(), draw=lambda: b"more")
+    plain = card_from_ledger(ledger)
+    assert plain.alone is None
+    assert plain.all_alone is not None
+    assert plain.all_alone.epsilon == pytest.approx(made.all_alone.epsilon + 0.5)
+
+
+def test_one_message_without_a_bound_makes_all_of_them_infinite(tmp_path):
+    made = card_from_ledger(secure(tmp_path, GAUSS, PureDP(epsilon=1)), record=1)
+    assert made.alone is not None
+    assert math.isfinite(made.alone.epsilon)
+    assert made.all_alone is not None
+    assert (made.all_alone.cost.partition(",")[0], made.all_alone.guess) == ("ε = infinite", 1)
+
+
+def test_the_headline_counts_messages_not_shares_of_noise(tmp_path):
+    """First reader B1: "the sum of 2 such messages" named the number of noise shares."""
+    assert "sum (at least 4 messages)" in headline(
+        card_from_ledger(secure(tmp_path, GAUSS, entities=4, survivors=4, colluders=1))
+    )
+
+
+def test_a_draw_that_failed_is_charged_and_said(tmp_path):
+    ledger = make(tmp_path)
+    event = DiscreteLaplaceEvent(unit=Unit.person(), sensitivity=1, scale=1, coordinates=1)
+
+    def fail() -> bytes:
+        raise RuntimeError("no power")
+
+    with pytest.raises(RuntimeError):
+        ledger.release(plan=digest(b"2"), data=DATA, events=[event], unit=Unit.person(), draw=fail)
     said = headline(card_from_ledger(ledger))
-    assert "everything that left" in said
-    assert "88.1%" in said  # of ε = 2, not the 73.1% of one release
+    assert "charged so far: at most 88.1%" in said
+
+
+def test_the_guess_follows_from_the_printed_figures(tmp_path):
+    """First reader B4: ε = 1.46 stood beside 81.0%, which is the guess at 1.45."""
+    made = card_from_ledger(secure(tmp_path, GAUSS))
+    for figure in made.figures:
+        epsilon, _, delta = figure.cost.removeprefix("ε = ").partition(", δ = ")
+        assert figure.guess == best_guess(float(epsilon), float(delta))
+        assert float(epsilon) >= figure.epsilon
+
+
+def test_unlimited_computing_is_promised_of_the_noise_only(tmp_path):
+    """First reader B3: "no matter how long they compute", yet masks are ciphers."""
+    made = card_from_ledger(secure(tmp_path, GAUSS, colluders=1))
+    assert made.alone is not None
+    shown = made.alone.cost.partition(",")[0]
+    assert "how long they compute" not in made.against
+    assert made.against.endswith(f"X25519 or ChaCha20 is broken, now or later on recorded messages, {shown} remains")
+    (tmp_path / "plain").mkdir()
+    assert "how long they compute" in card_from_ledger(make(tmp_path / "plain")).against
+
+
+def test_the_card_names_what_it_assumes(tmp_path):
+    """First reader: these stood on the promise page only."""
+    made = card_from_ledger(secure(tmp_path, GAUSS))
+    for assumed in ("one ledger, never set back", "unchanged software", "one id per person", "one plan", "no intruder"):
+        assert assumed in rows(made)["Site"]
+    assert "under one id; the plan assumes nobody is in more than 1 entity" in rows(made)["Protects"]
+    assert "X25519, HKDF, ChaCha20, Poly1305" in made.trust
+    (tmp_path / "plain").mkdir()
+    assert "one plan" not in rows(card_from_ledger(make(tmp_path / "plain")))["Site"]
+
+
+def test_the_attack_tests_name_what_they_attacked(tmp_path):
+    """First reader: "32 attempts" did not say on what, nor of which version."""
+    ran = AuditResult(
+        at="2026-05-03T10:00:00Z", software="twofold 1", passed=True, sound=9, broken=4, mechanisms=("gram", "sulq")
+    )
+    said = rows(card_from_ledger(secure(tmp_path, GAUSS), audit=ran))["Attack tests"]
+    assert "(gram, sulq)" in said
+    assert "twofold 1, another version" in said
+    assert "not the masks" in said
 
 
 def test_one_person_in_several_entities_is_in_the_headline(tmp_path):
@@ -224,7 +333,7 @@ def test_the_gauge_shows_how_far_the_guess_is_from_a_coin(card):
     bars = [dict(attrs) for tag, attrs in _Text(to_html(card)).tags if tag == "rect"]
     reach = next(int(bar["width"]) for bar in bars if bar.get("fill") == "url(#hatched)")
     assert reach == round(170 * (card.guess - 0.5) * 2) == 79
-    assert 'aria-label="best guess 73.1%"' in to_html(card)
+    assert 'aria-label="best guess 73.2%"' in to_html(card)
 
 
 def test_no_format_holds_the_digest_of_the_data(card):
@@ -281,9 +390,9 @@ def test_both_figures_of_a_secure_sum(tmp_path):
     assert made.alone.epsilon == pytest.approx(Bilinear(kind="gram").spec(public).sum.alone_epsilon)
     assert 19 < made.alone.epsilon < 21
     assert (made.figures[0].epsilon, made.parties, made.alone.headline) == (1, 205, False)
-    assert "at most 73.1%" in headline(made)
+    assert "at most 73.2%" in headline(made)
     assert f"this message alone: {percent(made.alone.guess)}" in headline(made)
-    assert "the sum of 205 such messages" in headline(made)
+    assert "the published sum " in headline(made)
     for text in (to_markdown(made), to_html(made)):
         assert "this message alone" in text
     assert json.loads(made.to_json())["figures"][2]["epsilon"] == made.alone.epsilon
@@ -398,8 +507,12 @@ def test_a_secure_sum_says_how_many_may_collude(tmp_path):
     """Audit H1: `colluders` stood neither on the card nor anywhere else."""
     made = share(tmp_path, entities=20, survivors=18, colluders=1)
     assert (made.entities, made.survivors, made.colluders, made.parties) == (20, 18, 1, 17)
-    assert rows(made)["Secure sum"] == "entities: 20, survivors: 18, colluders: 1, honest: 17"
-    assert "at most 1 works with the server and at least 17 others" in made.against
+    assert rows(made)["Secure sum"] == (
+        "entities: 20 named in the plan; survivors: 18 or more needed in the sum; "
+        "colluders: 1 may work with the server; "
+        "honest: the noise of at least 17 entities, this one and 16 more, suffices"
+    )
+    assert "at most 1 works with the server and at least 17 entities, this one and 16 more," in made.against
     for text in (to_markdown(made), to_html(made)):
         assert "colluders: 1" in text
         assert "20 names are 20 institutions" in text

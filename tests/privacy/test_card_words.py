@@ -21,7 +21,7 @@ PERSON = Unit.person()
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "guess"), [(0, "50.0%"), (0.1, "52.5%"), (1, "73.1%"), (3, "95.3%"), (10, "99.99%")]
+    ("epsilon", "guess"), [(0, "50.0%"), (0.1, "52.5%"), (1, "73.2%"), (3, "95.3%"), (10, "99.996%")]
 )
 def test_known_guesses(epsilon, guess):
     assert percent(best_guess(epsilon)) == guess
@@ -47,7 +47,23 @@ def test_a_card_never_understates(amount):
 
 
 def test_less_than_certain_never_prints_as_certain():
-    assert percent(1 - 1e-12) == "99.99%"
+    assert percent(1 - 1e-12) == "99.9999999999%"
+
+
+@given(share=st.floats(0.5, 1))
+def test_a_guess_is_rounded_up(share):
+    """First reader B4: 81.0% was printed for a guess of 81.15%."""
+    shown = float(percent(share).removesuffix("%"))
+    assert share * 100 - 1e-9 <= shown <= share * 100 + 0.1 + 1e-9
+
+
+def test_noise_is_told_in_multiples_of_what_one_person_moves():
+    """First reader B5: 4.002e+06 had no unit and no measure."""
+    event = DiscreteGaussianShareEvent(unit=PERSON, sensitivity_squared=4, variance=25, parties=4, coordinates=2)
+    (line,) = describe(event)
+    assert "is 5 times that. Unit: one step of the whole numbers in the message" in line
+    (line,) = describe(DiscreteLaplaceEvent(unit=PERSON, sensitivity=2, scale=3, coordinates=1, grid="1/4"))
+    assert "in steps of 1/4" in line
 
 
 def test_the_spread_of_discrete_laplace_noise_by_summation():

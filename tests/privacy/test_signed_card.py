@@ -57,7 +57,7 @@ def test_signing_is_repeatable(signed):
 @pytest.mark.parametrize(
     "change",
     [
-        lambda record: record["card"]["figures"][0].update(epsilon=0.1, guess=0.52497918747894),
+        lambda record: record["card"]["figures"][0].update(epsilon=0.1, guess=0.52497918747894, cost="ε = 0.1"),
         lambda record: record["card"].update(dataset="other"),
         lambda record: record["card"]["statement"].update(curator="St. Bern"),
         lambda record: record["card"]["audit"].update(sound=1000),
@@ -96,6 +96,9 @@ def test_a_card_signed_again_by_another_key_is_another_signer(signed):
     [
         lambda card: card["figures"][0].update(guess=0.5),
         lambda card: card["figures"][0].update(epsilon=-1),
+        lambda card: card["figures"][0].update(epsilon=1.2),
+        lambda card: card["figures"][0].update(cost="ε = 0.9"),
+        lambda card: card["figures"][0].update(cost="cheap"),
         lambda card: card["figures"][0].update(epsilon="huge"),
         lambda card: card["figures"][0].update(epsilon=True),
         lambda card: card["figures"][0].update(extra=1),
@@ -167,10 +170,11 @@ def test_the_ledger_holds_the_card(ledger, signed):
 def test_a_ledger_that_grew_still_holds_the_card(ledger, signed):
     event = DiscreteLaplaceEvent(unit=Unit.person(), sensitivity=1, scale=2, coordinates=1)
     ledger.release(plan=digest(b"2"), data=DATA, events=[event], unit=Unit.person(), draw=lambda: b"more")
-    check_ledger(signed, ledger)
+    now = check_ledger(signed, ledger)
+    assert (now.has_grown, now.spent, now.releases) == (True, "ε = 1.5", 2)  # first reader A3
     later = sign_card(card_from_ledger(ledger, record=1), KEY)
     assert later.card.spent != signed.card.spent
-    check_ledger(later, ledger)
+    assert not check_ledger(later, ledger).has_grown
 
 
 def test_a_swapped_ledger_is_refused(tmp_path, signed):

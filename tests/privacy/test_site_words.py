@@ -75,6 +75,16 @@ def test_the_result_of_an_audit_is_read(tmp_path):
     assert "tested: twofold 1" in found.said("twofold 2")
 
 
+def test_the_attacked_mechanisms_are_read_by_their_short_names(tmp_path):
+    names = ("gram, counts", "gram, counts, with δ", "Algorithm 1")
+    findings = [{"mechanism": name, "broken": name == names[2], "as_expected": True} for name in names]
+    (tmp_path / "audit.json").write_text(json.dumps(RESULT | {"findings": findings}))
+    assert read_audit(tmp_path / "audit.json").mechanisms == ("gram",)
+    (tmp_path / "audit.json").write_text(json.dumps(RESULT | {"findings": [findings[0] | {"mechanism": "a\nb"}]}))
+    with refused(UnreadableSource, "audit"):
+        read_audit(tmp_path / "audit.json")
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import math
 import re
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
-from twofold.privacy.budget import weak_promise
-from twofold.privacy.trust import NOT_RECORDED, deployment, preprocessing, trust_paragraph, unprotected
+from twofold.federation.plan import CatalogKey, Plan
+from twofold.federation.secure import SecureSum, usual_survivors
+from twofold.privacy.budget import best_guess, weak_promise
+from twofold.privacy.card import percent, rounded_up
+from twofold.privacy.trust import NOT_RECORDED, deployment, needed, preprocessing, trust_paragraph, unprotected
+
+PROMISE = (Path(__file__).parents[2] / "docs" / "explanation" / "promise.md").read_text(encoding="utf-8")
 
 
 def test_a_plain_message_asks_nothing_of_others():
@@ -22,7 +28,7 @@ def test_a_plain_message_asks_nothing_of_others():
 def test_a_secure_sum_names_every_number():
     """Audit H1: `colluders` was on no page."""
     said = trust_paragraph(sharing="peers", entities=20, honest=17, colluders=1, alone="9.1")
-    for fact in ("up to 1 participant ", "colluders: 1", "At least 17 ", "20 names are 20 institutions", "ε = 9.1"):
+    for fact in ("up to 1 participant ", "colluders: 1", "at least 17 ", "20 names are 20 institutions", "ε = 9.1"):
         assert fact in said
 
 
@@ -43,6 +49,20 @@ def test_colluders_are_always_printed(colluders, said):
 def test_nothing_is_promised_of_a_message_alone_without_a_price(alone):
     said = trust_paragraph(sharing="peers", entities=5, honest=3, colluders=1, alone=alone)
     assert "nothing is promised about this message alone" in said
+
+
+@pytest.mark.parametrize(("honest", "said"), [(2, "at least 2 entities, this one and 1 more,"), (1, needed(1))])
+def test_honest_counts_this_entity(honest, said):
+    """First reader B2: "of the others" counted this entity among them."""
+    assert said in trust_paragraph(sharing="peers", entities=4, honest=honest, colluders=1)
+    assert "others must" not in trust_paragraph(sharing="peers", entities=4, honest=honest, colluders=1)
+
+
+def test_the_price_alone_is_not_called_larger_by_rote():
+    """First reader B7: "the much larger" was a fixed phrase."""
+    told = {"sharing": "peers", "entities": 4, "honest": 2, "colluders": 1}
+    assert trust_paragraph(**told, epsilon="1", alone="1.46").endswith("has ε = 1.46 instead of 1.")
+    assert trust_paragraph(**told, epsilon="1", alone="1").endswith("still has ε = 1.")
 
 
 def test_operators_must_not_show_each_other_anything():
@@ -84,9 +104,31 @@ def test_a_weak_promise_is_marked_from_its_numbers(epsilon, delta, users, marks)
     "said",
     [
         trust_paragraph(),
-        trust_paragraph(sharing="peers", entities=20, honest=16, colluders=1, alone="4.54"),
+        trust_paragraph(sharing="peers", entities=20, honest=16, colluders=1, epsilon="1", alone="4.54"),
     ],
 )
 def test_the_promise_page_says_what_the_card_says(said):
-    page = (Path(__file__).parents[2] / "docs" / "explanation" / "promise.md").read_text(encoding="utf-8")
-    assert said in " ".join(page.split())
+    assert said in " ".join(PROMISE.split())
+
+
+def test_the_example_of_the_promise_page_is_computed():
+    """The usual numbers for 20 entities; 16 and 4.54 are not copied by hand."""
+    key = CatalogKey(hash="0" * 64, n_items=60)
+    secure = SecureSum(survivors=usual_survivors(20))
+    plan = Plan(catalog=key, feedback="counts", bound=5, max_items=9, mechanism="gram", epsilon=1, delta=1e-6)
+    plan = plan.with_(n_entities=20, secure=secure)
+    assert plan.spec.sum is not None
+    assert plan.parameters.honest == 16
+    assert rounded_up(Fraction(str(plan.spec.sum.alone_epsilon))) == "4.54"
+
+
+def test_the_table_of_the_promise_page_is_computed():
+    table = [line.strip("| ").split(" | ")[1:] for line in PROMISE.splitlines() if line.startswith(("| ε", "| right"))]
+    assert [percent(best_guess(float(epsilon))) for epsilon in table[0]] == table[1]
+
+
+def test_one_word_for_one_limit():
+    """First reader B6: the page called 3 weak, and the card 20."""
+    assert "Above 20, the card says WEAK" in PROMISE
+    assert "limit is weak" not in PROMISE
+    assert weak_promise("20.001", 0, None)

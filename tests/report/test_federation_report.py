@@ -97,7 +97,7 @@ def test_the_plan_is_told_with_its_hash(made_up: Make) -> None:
     run = made_up()
     told = dict(plan_words(run))
     assert told["Plan SHA-256"] == run.plan.hash
-    assert "73.1%" in told["Meaning"]
+    assert "73.2%" in told["Meaning"]
     assert "60 items" in told["Cut before release"]
     assert run.plan.hash in words(run)
     assert budget_words(run.plan.with_(delta=0)) == "ε = 1"

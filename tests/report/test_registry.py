@@ -18,7 +18,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.privacy.test_card import NUMBERS, make, share
+from tests.privacy.test_card import GAUSS, NUMBERS, make, secure, share
 from tests.refused import refused
 from twofold.errors import DataError, NotForRealUse
 from twofold.privacy.card import Card, card_from_ledger
@@ -198,6 +198,23 @@ def test_a_sector_the_registry_does_not_know_is_told_in_words(tmp_path):
 def test_what_the_registry_requires_is_not_invented(tmp_path, name):
     with refused(DataError, name, found=name):
         registry_entry(card_from_ledger(make(tmp_path), statement=SITE.with_(**{name: ""})), authors=["A"])
+
+
+def test_the_advice_names_options(tmp_path):
+    """First reader A12: the advice was Python, curator_type='Government'."""
+    with pytest.raises(DataError) as caught:
+        registry_entry(card_from_ledger(make(tmp_path)), authors=["A"])
+    assert "--curator-type Government|Industry|Nonprofit" in str(caught.value.fix)
+
+
+def test_many_releases_state_their_total(tmp_path):
+    """First reader B7: ε = 1 stood under "Many releases", whose total was 2."""
+    card = card_from_ledger(secure(tmp_path, GAUSS, GAUSS), statement=SITE)
+    told = exported(card)["deployment"]
+    assert faults(exported(card)) == []
+    assert told["deployment_model"]["release_type"] == "Many releases"
+    assert told["privacy_loss"]["privacy_parameters"] == {"epsilon": 2, "delta": pytest.approx(2e-6)}
+    assert "this release: ε = 1" in told["privacy_loss"]["privacy_parameters_details"]
 
 
 @pytest.mark.parametrize("authors", [[], [""], ["A", " "]])

@@ -47,11 +47,13 @@ def audit(
 
 
 def _dated(report: Report) -> dict[str, Any]:
-    """The result with what a card says of it: when, and which software was tested."""
+    """The result with what a card says of it: when, which software was tested, and which mechanisms were attacked."""
     plain = report.as_dict()
     for row in (*plain["findings"], *plain["enumeration"]):
         row.update({name: "infinite" for name, value in row.items() if value == math.inf})
-    return {"schema": "twofold.audit/1", "at": now(), "software": f"twofold {__version__}", **plain}
+    sound = sorted({one.mechanism for one in report.findings if not one.broken}, key=str.lower)
+    said = {"at": now(), "software": f"twofold {__version__}", "mechanisms": sound}
+    return {"schema": "twofold.audit/1", **said, **plain}
 
 
 def _show(report: Report) -> None:

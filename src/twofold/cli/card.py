@@ -15,7 +15,7 @@ from twofold.cli.options import Json, refuse_output
 from twofold.errors import DataError, Set
 from twofold.privacy.card import Card, card_from_ledger
 from twofold.privacy.ledger import Ledger
-from twofold.privacy.signed_card import SignedCard, check_ledger, sign_card
+from twofold.privacy.signed_card import LedgerNow, SignedCard, check_ledger, sign_card
 from twofold.privacy.site_words import SiteWords, read_audit, read_site_words
 from twofold.report.card import headline, to_html, to_markdown
 from twofold.report.card_file import read_card_file
@@ -88,7 +88,12 @@ def show(
         refuse_output(output, (keys, site, audit))
     made = card_from_ledger(book, record=record, statement=said, audit=result)
     written = made if keys is None else sign_card(made, signer_of(keys)[1])
-    write_card(card_text(written, Format.json if json else form or _form_of(output)), output)
+    chosen = Format.json if json else form or _form_of(output)
+    write_card(card_text(written, chosen), output)
+    if output is not None and not json:
+        typer.echo(
+            f"{output.name}: {chosen} card of {made.dataset}, {'a draft, not signed' if keys is None else 'signed'}"
+        )
 
 
 @app.command()
@@ -101,6 +106,7 @@ def verify(
     """Check a card: its signature, that its page shows what was signed, its signer, and its ledger.
 
     Without --key, compare the printed fingerprint with the institution's. Exit code 2 if anything does not fit.
+    A ledger that has grown since still fits: the card was true when it was made. What was spent by now is printed.
 
     Example: twofold card verify card.html --key st-anna.pub
     """
@@ -108,10 +114,9 @@ def verify(
     signed = found.signed
     if key is not None:
         signed.check_key(public_of(key)[1])
-    if ledger is not None:
-        check_ledger(signed, Ledger(ledger))
+    now = None if ledger is None else check_ledger(signed, Ledger(ledger))
     if json:
-        typer.echo(json_module.dumps(_verdict(signed, found.form, key, ledger), indent=2, ensure_ascii=False))
+        typer.echo(json_module.dumps(_verdict(signed, found.form, key, now), indent=2, ensure_ascii=False))
         return
     typer.echo(f"sound: {found.form} card of {signed.card.dataset}, release of {signed.card.at}")
     typer.echo(f"  {headline(signed.card)}")
@@ -123,7 +128,7 @@ def verify(
     typer.echo(
         "  the signer's key is the one you named" if key else "  signer not checked: compare the fingerprint, or --key"
     )
-    typer.echo("  the ledger holds this release" if ledger else "  ledger not checked: --ledger")
+    typer.echo(f"  {_ledger_line(now)}")
 
 
 @app.command()
@@ -195,12 +200,27 @@ def _form_of(output: Path | None) -> Format:
     return endings.get(output.suffix.lower(), Format.markdown) if output is not None else Format.markdown
 
 
-def _verdict(signed: SignedCard, form: str, key: Path | None, ledger: Path | None) -> dict[str, object]:
+def _ledger_line(now: LedgerNow | None) -> str:
+    if now is None:
+        return "ledger not checked: --ledger"
+    if not now.has_grown:
+        return "the ledger holds this release, and nothing since"
+    count = f"{now.releases:,} {'release' if now.releases == 1 else 'releases'}"
+    return (
+        "the ledger holds this release; all above is as of the card: "
+        f"the ledger has grown since and has now spent {now.spent} in {count}"
+    )
+
+
+def _verdict(signed: SignedCard, form: str, key: Path | None, now: LedgerNow | None) -> dict[str, object]:
     return {
         "sound": True,
         "form": form,
         "signer_checked": key is not None,
-        "ledger_checked": ledger is not None,
+        "ledger_checked": now is not None,
+        "ledger_has_grown": None if now is None else now.has_grown,
+        "spent_now": None if now is None else now.spent,
+        "releases_now": None if now is None else now.releases,
         "fingerprint": signed.fingerprint,
         "signed_at": signed.at,
         "record_hash": signed.card.record_hash,

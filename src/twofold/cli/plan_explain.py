@@ -24,7 +24,7 @@ from twofold.federation.plan_file import parse_plan, read_toml, with_tables
 from twofold.privacy.budget import best_guess, positive, weak_promise
 from twofold.privacy.card import brief, percent, rounded_up
 from twofold.privacy.ledger import cost_of
-from twofold.privacy.trust import trust_paragraph
+from twofold.privacy.trust import needed, trust_paragraph
 from twofold.release.cells import cells_usefulness
 from twofold.release.contract import ReleaseParameters
 from twofold.release.usefulness import Range, Usefulness
@@ -180,10 +180,13 @@ def release_lines(plan: Plan) -> list[str]:
         values, counts = (math.sqrt(plan.n_entities) * one for one in (noise.values, noise.counts))
         where = f"  In the sum of all {plan.n_entities:,}, which the server sees"
         lines.append(f"{where}: {values:,.4g} on a sum, {counts:,.4g} on a count.")
+        counted = math.sqrt(honest) * noise.values
+        lines.append(f"  Of the {honest:,} shares that the price and the card count on: {counted:,.4g} on a sum.")
     lines.append(f"Hidden: {holder}; price {brief(cost_of(plan.budget))} when one is added or removed,")
     lines.append(f"  {brief(cost_of(plan.budget.replace_one()))} when one is replaced by another.")
     if honest and spec.sum is not None:
-        lines.append(f"Secure sum: the server sees only the sum; the noise is shared among {honest} honest entities.")
+        enough = needed(honest) if honest == 1 else f"{needed(honest)}, suffices"
+        lines.append(f"Secure sum: the server sees only the sum. The noise of {enough}.")
         lines.append(f"  {_colluders_sentence(plan.secure.colluders if plan.secure else 0)}")
         alone = spec.sum.alone_epsilon
         said = f"ε = {rounded_up(Fraction(str(alone)))}." if math.isfinite(alone) else "nothing is promised."
@@ -207,6 +210,7 @@ def trust_of(plan: Plan) -> str:
         entities=plan.expected_entities,
         honest=plan.parameters.honest,
         colluders=plan.secure.colluders,
+        epsilon=rounded_up(Fraction(plan.epsilon)),
         alone=rounded_up(Fraction(str(alone))) if math.isfinite(alone) else "infinite",
     )
 

@@ -29,9 +29,20 @@ from twofold.privacy.budget import (
 )
 from twofold.privacy.event_words import describe, main_noise, parties
 from twofold.privacy.events import DiscreteGaussianShareEvent, Event, SequentialEvent, flatten
-from twofold.privacy.ledger import Cost, Entry, Ledger, LedgerState, Statement, cost_of, events_of, readable
+from twofold.privacy.ledger import (
+    Cost,
+    Entry,
+    Ledger,
+    LedgerState,
+    Statement,
+    cost_of,
+    events_of,
+    guarantee_of,
+    readable,
+)
 from twofold.privacy.mechanisms.gaussian import rho_of_sum
 from twofold.privacy.site_words import AuditResult, SiteWords
+from twofold.privacy.trust import not_promised, protects
 from twofold.privacy.unit import Unit
 from twofold.storage.container import canonical_json
 
@@ -39,12 +50,10 @@ __all__ = [
     "ALONE",
     "Card",
     "Figure",
-    "against",
     "alone_cost",
     "brief",
     "card_from_ledger",
     "card_of",
-    "not_promised",
     "percent",
     "protects",
     "rounded_up",
@@ -53,13 +62,16 @@ __all__ = [
 Priced = PureDP | ApproxDP | NotPrivate
 #: Beginning of the figure for a secure sum that was broken.
 ALONE = "this message alone"
+#: End of the figure for all that the ledger was charged for, and beginning of the same if every secure sum was broken.
+TOGETHER = "all releases so far together"
+ALL_ALONE = "all messages alone, together"
 #: Most characters of one text on a card that is read.
 _LONGEST = 4_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """An ε and δ with what they mean: how often a best guess is right, from even odds.
+    """An ε and δ with what they mean: how often a best guess is right, from even odds, by the ε and δ as printed.
 
     `headline` is false if the figure answers another question than the card's first sentence: one person replaced by
     another, or a secure sum that was broken.
@@ -73,6 +85,12 @@ class Figure:
     guess: float
     cost: str
     headline: bool = True
+
+    @property
+    def is_sane(self) -> bool:
+        """Whether the printed cost is not below the exact one, and the guess follows from it."""
+        epsilon, delta = _printed(self.cost)
+        return self.guess == _guess(self.cost) and 0 <= self.epsilon <= epsilon and 0 <= self.delta <= delta
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,13 +155,23 @@ class Card:
 
     @property
     def guess(self) -> float:
-        """Best guess of an attacker who sees everything that left, in the intended form."""
-        return max(figure.guess for figure in self.figures if figure.headline)
+        """Best guess of an attacker who sees this release in its intended form, from every entity a person is in."""
+        return max(one.guess for one in self.figures if one.headline and one is not self.together)
 
     @property
     def alone(self) -> Figure | None:
         """The figure for this message alone if all others in its secure sum collude; None without a secure sum."""
         return next((figure for figure in self.figures if figure.meaning.startswith(ALONE)), None)
+
+    @property
+    def together(self) -> Figure | None:
+        """The figure for all that was charged to the ledger."""
+        return next((figure for figure in self.figures if figure.meaning.endswith(TOGETHER)), None)
+
+    @property
+    def all_alone(self) -> Figure | None:
+        """The same if all others collude in every secure sum; None for a single release, or without a secure sum."""
+        return next((figure for figure in self.figures if figure.meaning.startswith(ALL_ALONE)), None)
 
     def as_dict(self) -> dict[str, Any]:
         """Give plain JSON; an infinite ε is written as text, because JSON has no infinity."""
@@ -179,8 +207,8 @@ class Card:
     def is_sane(self) -> bool:
         """Whether the figures are possible and follow from each other, and every text can be shown safely."""
         return (
-            any(one.headline for one in self.figures)
-            and all(one.guess == best_guess(one.epsilon, one.delta) for one in self.figures)
+            any(one.headline and one is not self.together for one in self.figures)
+            and all(one.is_sane for one in self.figures)
             and self.sharing in get_args(trust.Sharing)
             and Unit.from_dict(self.unit).as_dict() == self.unit
             and (self.signal is None or set(self.signal) == {"low", "high"})
@@ -300,9 +328,7 @@ def _card(state: LedgerState, entry: Entry, statement: SiteWords, audit: AuditRe
         bytes=entry.size,
         digest=entry.digest,
         protects=protects(unit) if private else "nobody",
-        against=str(about.get("against", against(parties(events), _whole(about.get("colluders")))))
-        if private
-        else "nobody",
+        against=str(about.get("against", _against(events, about, alone))) if private else "nobody",
         parties=parties(events),
         unit=unit.as_dict(),
         adjacency=unit.adjacency,
@@ -330,7 +356,7 @@ def _card(state: LedgerState, entry: Entry, statement: SiteWords, audit: AuditRe
         statement=statement,
         audit=audit,
         **_accounting(guarantee if private else NotPrivate(reason=""), events, releases, numbers or about, unit),
-        **_trust(about, events, alone, private=private),
+        **_trust(about, events, figures, alone, private=private),
     )
 
 
@@ -366,17 +392,25 @@ def _rho(events: list[Event]) -> Fraction | None:
     return found.rho if isinstance(found, ZCDP) else None
 
 
-def _trust(about: Mapping[str, Any], events: list[Event], alone: Figure | None, *, private: bool) -> dict[str, Any]:
+def _shown(figure: Figure | None) -> str | None:
+    """The ε of a figure as it is printed."""
+    return None if figure is None else figure.cost.partition(",")[0].removeprefix("ε = ")
+
+
+def _against(events: list[Event], about: Mapping[str, Any], alone: Figure | None) -> str:
+    return trust.against(parties(events), _whole(about.get("colluders")), _shown(alone))
+
+
+def _trust(
+    about: Mapping[str, Any], events: list[Event], figures: Sequence[Figure], alone: Figure | None, *, private: bool
+) -> dict[str, Any]:
+    epsilon = _shown(figures[0])
     honest = parties(events)
     sharing: trust.Sharing = "plain" if honest == 1 else "operators" if about.get("sharing") == "operators" else "peers"
     sums = {name: _whole(about.get(name)) if honest > 1 else None for name in ("entities", "survivors", "colluders")}
     model, noise_by = trust.deployment(sharing)
-    larger = (
-        None if alone is None else rounded_up(Fraction(alone.epsilon) if math.isfinite(alone.epsilon) else math.inf)
-    )
-    said = trust.trust_paragraph(
-        sharing=sharing, entities=sums["entities"], honest=honest, colluders=sums["colluders"], alone=larger
-    )
+    named = {"entities": sums["entities"], "honest": honest, "colluders": sums["colluders"]}
+    said = trust.trust_paragraph(sharing=sharing, **named, epsilon=epsilon, alone=_shown(alone))
     return {
         "sharing": sharing,
         "model": model,
@@ -425,7 +459,20 @@ def _figures(unit: Unit, guarantee: Guarantee, state: LedgerState, events: list[
     elif unit.entities > 1:
         across = cost_of(_priced(unit.across(guarantee)))
         figures.append(_figure(f"one {holder} in {unit.entities} entities, each with a release like this", across))
-    return [*figures, _figure(f"one {holder} added or removed, all releases so far together", state.spent)]
+    figures.append(_figure(f"one {holder} added or removed, {TOGETHER}", state.spent))
+    if len(state.entries) > 1 and any(parties(events_of(one)) > 1 for one in state.entries):
+        meaning = f"{ALL_ALONE}: one {holder} added or removed, if all others collude each time"
+        costs = (_alone_of(one) for one in state.entries)
+        figures.append(_figure(meaning, sum(costs, Cost()), headline=False))
+    return figures
+
+
+def _alone_of(entry: Entry) -> Cost:
+    """Price of one entry if all others collude; its own without a secure sum."""
+    events, guarantee = events_of(entry), guarantee_of(entry)
+    if parties(events) == 1 or isinstance(guarantee, NotPrivate):
+        return entry.cost
+    return alone_cost(events, guarantee)
 
 
 def _priced(guarantee: Guarantee) -> Priced:
@@ -461,9 +508,19 @@ def _across_sum(unit: Unit, events: list[Event], guarantee: PureDP | ApproxDP) -
 
 def _figure(meaning: str, cost: Cost, *, headline: bool = True) -> Figure:
     delta = float(min(cost.delta, Fraction(1)))
-    epsilon = float(cost.epsilon)
-    guess = best_guess(epsilon, delta)
-    return Figure(meaning=meaning, epsilon=epsilon, delta=delta, guess=guess, cost=brief(cost), headline=headline)
+    epsilon, shown = float(cost.epsilon), brief(cost)
+    return Figure(meaning=meaning, epsilon=epsilon, delta=delta, guess=_guess(shown), cost=shown, headline=headline)
+
+
+def _printed(cost: str) -> tuple[float, float]:
+    """Read the ε and δ of a printed cost."""
+    epsilon, _, delta = cost.removeprefix("ε = ").partition(", δ = ")
+    return math.inf if epsilon == "infinite" else float(epsilon), min(float(delta or 0), 1.0)
+
+
+def _guess(cost: str) -> float:
+    """Best guess by the printed numbers, which are rounded up: a reader who computes it finds the same."""
+    return best_guess(*_printed(cost))
 
 
 def _signal(numbers: Mapping[str, Any]) -> dict[str, float]:
@@ -471,36 +528,6 @@ def _signal(numbers: Mapping[str, Any]) -> dict[str, float]:
     users, share = numbers["n_users"] / numbers["n_prototypes"], numbers["max_items"] / numbers["n_items"]
     most = users * numbers["bound"]
     return {"low": most * min(share, 1.0), "high": most * math.sqrt(min(share, 1.0))}
-
-
-_AGAINST = (
-    "the server, every other participant, and anyone who ever sees the release, no matter what else they know "
-    "or how long they compute"
-)
-
-
-def against(parties: int = 1, colluders: int | None = None) -> str:
-    """Say against whom the guarantee holds, and in a secure sum under which condition.
-
-    Examples
-    --------
-    >>> against(205).split(", ")[-1][:39], against() in against(205)
-    ('as long as at least 205 entities in the', True)
-    >>> against(182, 1).split(", ")[-1][:55]
-    'as long as at most 1 works with the server and at least'
-    """
-    if parties == 1:
-        return _AGAINST
-    few = (
-        ""
-        if colluders is None
-        else f"at most {colluders:,} {'works' if colluders == 1 else 'work'} with the server and "
-    )
-    others = "entities" if colluders is None else "others"
-    return (
-        f"{_AGAINST}, as long as {few}at least {parties:,} {others} in the sum draw their share of the noise as agreed "
-        "and keep it secret; the masks hold as long as X25519 does"
-    )
 
 
 def brief(cost: Cost) -> str:
@@ -534,62 +561,17 @@ def rounded_up(amount: Fraction | float) -> str:
 
 
 def percent(share: float) -> str:
-    """Print a probability; never as 100% if it is less.
+    """Print a probability, rounded up; with as many digits as it takes never to print 100% if it is less.
 
     Examples
     --------
     >>> percent(0.7311), percent(0.99995), percent(1.0)
-    ('73.1%', '99.99%', '100%')
+    ('73.2%', '99.995%', '100%')
     """
     if share == 1.0:
         return "100%"
-    if share > 0.999:
-        return f"{math.floor(share * 1e4) / 1e2:.2f}%"
-    return f"{share:.1%}"
-
-
-def protects(unit: Unit) -> str:
-    """Say whom a release protects.
-
-    Examples
-    --------
-    >>> protects(Unit.person())
-    'each person, with everything recorded about them'
-    """
-    whom = {"person": "each person, with everything recorded about them", "visit": "each single visit"}[unit.holder]
-    return whom if unit.entities == 1 else f"{whom}, in up to {unit.entities} of the participating entities"
-
-
-def not_promised(
-    unit: Unit, *, seeded: bool, parties: int = 1, alone: bool = False, about: Mapping[str, Any]
-) -> Sequence[str]:
-    """List what the guarantee does not cover; `alone` if a single share of the noise has its own price.
-
-    Examples
-    --------
-    >>> not_promised(Unit.visit(), seeded=False, about={})[0]
-    'A person with several visits is protected less: v visits cost v times the ε, and more where there is a δ.'
-    """
-    lines = []
-    if seeded:
-        lines.append("NOTHING is promised: the noise comes from a seed, and anyone who knows the seed can remove it.")
-    if parties > 1:
-        what = "More about this message alone than the larger ε above" if alone else "Anything about this message alone"
-        lines.append(f"{what}: it carries only one share of the noise, which is complete with {parties} shares.")
-    if unit.holder == "visit":
-        lines.append(
-            "A person with several visits is protected less: v visits cost v times the ε, and more where there is a δ."
-        )
-    return [
-        *lines,
-        "That nothing can be learned about groups: the release is meant to show what is true of many people.",
-        "Protection from those who hold the raw records: staff, administrators, or an intruder there.",
-        f"Anything about a {unit.holder} found in more than {_times(unit.entities)}, or in data outside this ledger.",
-        "That later releases are free: each adds to the total above.",
-        "Equal accuracy for all: noise hides rare items and small groups first.",
-        *(str(line) for line in about.get("not_promised", ())),
-    ]
-
-
-def _times(entities: int) -> str:
-    return "one participating entity" if entities == 1 else f"{entities} participating entities"
+    for digits in range(1, 16):
+        shown = math.ceil(round(share * 10 ** (digits + 2), 9))  # 9: what a product of floats adds is no digit
+        if shown < 10 ** (digits + 2):
+            return f"{shown / 10**digits:.{digits}f}%"
+    return "100%"

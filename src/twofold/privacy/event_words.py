@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 from twofold.privacy.events import (
@@ -73,11 +74,19 @@ def _noise_sentence(event: Any, noise: float) -> str:
     gaussian = isinstance(event, DiscreteGaussianEvent | DiscreteGaussianShareEvent)
     reach = math.sqrt(event.sensitivity_squared) if gaussian else float(event.sensitivity)
     name, distance = ("Gaussian", "l2") if gaussian else ("Laplace", "l1")
-    shared = f" in the sum over {event.parties} honest parties" if hasattr(event, "parties") else ""
+    shared = f" in the sum over {event.parties} honest parties, this one included" if hasattr(event, "parties") else ""
+    most = reach * float(event.grid)
+    times = f"; the noise on each is {noise / most:.3g} times that" if most else ""
     return (
         f"{event.coordinates:,} numbers with discrete {name} noise of standard deviation {noise:.4g} each{shared}; one "
-        f"{event.unit.holder} moves them by at most {reach * float(event.grid):.4g} in {distance} distance."
+        f"{event.unit.holder} moves them by at most {most:.4g} in {distance} distance{times}. {_unit_of(event.grid)}"
     )
+
+
+def _unit_of(grid: Fraction) -> str:
+    if grid == 1:
+        return "Unit: one step of the whole numbers in the message; twofold plan explain gives the table's own unit."
+    return f"Unit: that of the released values, in steps of {grid}."
 
 
 def parties(events: Sequence[Event]) -> int:

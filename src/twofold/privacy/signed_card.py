@@ -12,13 +12,13 @@ from typing import Any, Final
 
 from twofold import __version__
 from twofold.errors import BadCard, ProtocolError
-from twofold.privacy.card import Card, card_of
+from twofold.privacy.card import Card, brief, card_of
 from twofold.privacy.ledger import Cost, Ledger
 from twofold.privacy.ledger.writer import now
 from twofold.storage.container import canonical_json, parse_json
 from twofold.storage.signing import KEY_BYTES, SIGNATURE_BYTES, Purpose, SigningKey, fingerprint, verify
 
-__all__ = ["LARGEST", "SignedCard", "check_ledger", "parse_signed", "sign_card"]
+__all__ = ["LARGEST", "LedgerNow", "SignedCard", "check_ledger", "parse_signed", "sign_card"]
 
 SCHEMA: Final = "twofold.card/1"
 #: Most bytes of a card in any form.
@@ -178,12 +178,26 @@ def _foreign(found: str) -> BadCard:
     )
 
 
-def check_ledger(signed: SignedCard, ledger: Ledger) -> None:
+@dataclass(frozen=True, kw_only=True)
+class LedgerNow:
+    """What the ledger of a card says today; `has_grown` if it has records that the card does not know."""
+
+    has_grown: bool
+    spent: str
+    releases: int
+
+
+def check_ledger(signed: SignedCard, ledger: Ledger) -> LedgerNow:
     """Refuse a card that says anything else than its ledger.
 
     The ledger may have grown since the card was made: then its totals are compared as of that time, and what later
     records change (the ceiling, the number of releases) is left out. Of a card that another version of the software
     wrote, the facts and figures are compared but not the words.
+
+    Returns
+    -------
+    LedgerNow
+        What was spent by now: the card is true as of its own time only.
 
     Raises
     ------
@@ -209,7 +223,8 @@ def check_ledger(signed: SignedCard, ledger: Ledger) -> None:
     made = card_of(then, entry, statement=card.statement, audit=card.audit)
     same_words = signed.software == f"twofold {__version__}"
     names = [one.name for one in fields(Card)] if same_words else _FACTS
-    left_out = () if state.hash == card.ledger_head else _TOTALS
+    grown = state.hash != card.ledger_head
+    left_out = _TOTALS if grown else ()
     differing = [one for one in names if one not in left_out and getattr(made, one) != getattr(card, one)]
     if _prices(made) != _prices(card):
         differing.append("figures")
@@ -221,6 +236,8 @@ def check_ledger(signed: SignedCard, ledger: Ledger) -> None:
             fix="do not rely on this card; ask its signer why",
             parameter="ledger",
         )
+    releases = sum(one.status == "released" for one in state.entries)
+    return LedgerNow(has_grown=grown, spent=brief(state.spent), releases=releases)
 
 
 def _prices(card: Card) -> list[tuple[float, float, float, bool]]:

@@ -6,7 +6,7 @@ Nothing here is kept anywhere but on the card. What a site does not say is print
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from os import PathLike
@@ -25,6 +25,7 @@ LONGEST: Final = 400
 #: The registry's words for who publishes.
 CURATOR_TYPES: Final = ("Government", "Industry", "Nonprofit")
 _LARGEST: Final = 64 * 1024
+_MOST_MECHANISMS: Final = 100
 _LARGEST_AUDIT: Final = 4 * 1024 * 1024
 
 
@@ -129,13 +130,15 @@ def read_site_words(path: str | PathLike[str]) -> SiteWords:
 
 @dataclass(frozen=True, kw_only=True)
 class AuditResult:
-    """When and with what result `twofold audit` attacked the mechanisms.
+    """When, with what result, and which mechanisms `twofold audit` attacked.
+
+    `mechanisms` are the sound ones by their short names; empty if the result does not name them.
 
     Examples
     --------
     >>> ran = AuditResult(at="2026-05-03T10:00:00Z", software="twofold 1", passed=True, sound=9, broken=4)
-    >>> ran.said("twofold 1")
-    'passed on 2026-05-03: 9 attempts disproved no sound mechanism; all 4 broken on purpose were caught'
+    >>> ran.said("twofold 1").split("; ")[1:]
+    ['all 4 broken on purpose were caught', 'tested: twofold 1']
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
@@ -145,10 +148,15 @@ class AuditResult:
     passed: bool
     sound: int
     broken: int
+    mechanisms: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("at", "software"):
             _check_line(name, getattr(self, name))
+        for one in self.mechanisms:
+            _check_line("mechanisms", one)
+        if len(self.mechanisms) > _MOST_MECHANISMS:
+            raise _no_audit(f"{len(self.mechanisms):,} mechanisms")
         _check_time(self.at)
         if type(self.passed) is not bool or not all(type(one) is int and one >= 0 for one in (self.sound, self.broken)):
             raise _no_audit("fields of another type")
@@ -158,10 +166,12 @@ class AuditResult:
         day = self.at[:10]
         if not self.passed:
             return f"FAILED on {day} with {self.software}: do not rely on this card before the cause is known"
-        other = "" if software == self.software else f" (tested: {self.software}, another version than drew this)"
+        same = software == self.software
+        other = "" if same else f" (tested: {self.software}, another version than drew this)"
+        named = f" ({', '.join(self.mechanisms)})" if self.mechanisms else ""
         return (
-            f"passed on {day}{other}: {self.sound:,} attempts disproved no sound mechanism; all {self.broken:,} broken "
-            "on purpose were caught"
+            f"passed on {day}{other}: {self.sound:,} attempts disproved no sound mechanism{named}; all {self.broken:,} "
+            f"broken on purpose were caught{f'; tested: {self.software}' if same else ''}"
         )
 
 
@@ -189,7 +199,14 @@ def _result(record: Mapping[str, Any]) -> AuditResult:
         passed=record.get("passed") is True and expected and broken < len(findings),
         sound=len(findings) - broken,
         broken=broken,
+        mechanisms=_mechanisms(findings),
     )
+
+
+def _mechanisms(findings: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Short names of the sound ones: what follows a comma tells variants apart."""
+    sound = [str(one["mechanism"]) for one in findings if one.get("broken") is not True and "mechanism" in one]
+    return tuple(sorted({name.partition(",")[0] for name in sound}, key=str.lower))
 
 
 def _check_time(text: str) -> None:

@@ -6,16 +6,24 @@ here.
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
+
+from twofold.privacy.unit import Unit
 
 __all__ = [
     "NOT_RECORDED",
     "TIMING",
     "Sharing",
+    "against",
     "composition",
     "deployment",
+    "needed",
+    "not_promised",
     "post_processing",
     "preprocessing",
+    "protects",
+    "site_assumptions",
     "trust_paragraph",
     "unprotected",
 ]
@@ -27,7 +35,7 @@ NOT_RECORDED: Final = "not recorded"
 
 TIMING: Final = (
     "not protected: someone who measures time or memory on the entity's machine during the draw may learn more. Others "
-    "see only when a message arrives; its size is the plan's"
+    "see only when a message arrives"
 )
 
 
@@ -37,6 +45,7 @@ def trust_paragraph(
     entities: int | None = None,
     honest: int | None = None,
     colluders: int | None = None,
+    epsilon: str | None = None,
     alone: str | None = None,
 ) -> str:
     """Say in one paragraph what the promise rests on.
@@ -48,9 +57,11 @@ def trust_paragraph(
     entities : int, optional
         Names in the roster.
     honest : int, optional
-        Entities, besides the colluders, whose shares of the noise the promise counts on.
+        Entities whose shares of the noise the promise counts on, this one among them.
     colluders : int, optional
         Participants that may work together with the server.
+    epsilon : str, optional
+        The ε of the sum, as it is printed.
     alone : str, optional
         The ε of one message if all others collude, as it is printed; "infinite" if nothing is proved of it.
 
@@ -73,13 +84,13 @@ def trust_paragraph(
         return (
             "Each entity splits its message between two operators, each of whom sees numbers that look random. The "
             "promise holds as long as the two operators do not show each other what they received and at least one of "
-            f"them follows the rules{_shares(honest)}. {_open(entities)} {_alone(alone)}"
+            f"them follows the rules{_shares(honest)}. {_open(entities)} {_alone(alone, epsilon)}"
         )
     return (
         "Each entity draws only its share of the noise and masks its message, so the promise is about the sum of the "
-        f"messages. {_liars(colluders)}; any further participant may read all that it receives. At least "
-        f"{_count(honest)} of the others must draw their share of the noise and keep it secret, and the masks must "
-        f"hold (X25519, ChaCha20). {_open(entities)} {_alone(alone)}"
+        f"messages. {_liars(colluders)}; any further participant may read all that it receives. The "
+        f"noise is enough if {_drawn(honest)}. The masks must hold (X25519, HKDF, ChaCha20, Poly1305). "
+        f"{_open(entities)} {_alone(alone, epsilon)}"
     )
 
 
@@ -96,12 +107,28 @@ def _some(count: int, what: str) -> str:
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
-def _count(count: int | None) -> str:
-    return f"the plan's number ({NOT_RECORDED})" if count is None else f"{count:,}"
+def needed(honest: int) -> str:
+    """Say how many entities must add their noise; the number counts this entity.
+
+    Examples
+    --------
+    >>> needed(2), needed(1)
+    ('at least 2 entities, this one and 1 more', 'this one alone suffices')
+    """
+    return (
+        "this one alone suffices" if honest == 1 else f"at least {honest:,} entities, this one and {honest - 1:,} more"
+    )
+
+
+def _drawn(honest: int | None) -> str:
+    if honest == 1:
+        return f"this entity draws its share and keeps it secret: {needed(1)}"
+    who = f"as many entities as the plan says ({NOT_RECORDED})" if honest is None else f"{needed(honest)},"
+    return f"{who} draw their share and keep it secret"
 
 
 def _shares(honest: int | None) -> str:
-    return "" if honest is None or honest <= 1 else f", and at least {honest:,} entities draw their share of the noise"
+    return "" if honest is None or honest <= 1 else f", and {needed(honest)}, draw their share of the noise"
 
 
 def _open(entities: int | None) -> str:
@@ -112,10 +139,125 @@ def _open(entities: int | None) -> str:
     )
 
 
-def _alone(alone: str | None) -> str:
+def _alone(alone: str | None, epsilon: str | None) -> str:
     if alone is None or alone == "infinite":
         return "If all others collude, nothing is promised about this message alone."
-    return f"If all others collude, this message alone has the much larger ε = {alone}."
+    if alone == epsilon:
+        return f"If all others collude, this message alone still has ε = {alone}."
+    instead = "" if epsilon is None else f" instead of {epsilon}"
+    return f"If all others collude, this message alone has ε = {alone}{instead}."
+
+
+def against(parties: int = 1, colluders: int | None = None, alone: str | None = None) -> str:
+    """Say against whom the guarantee holds, and in a secure sum under which condition.
+
+    Parameters
+    ----------
+    parties : int
+        Entities that must add their noise, this one among them; 1 without a secure sum.
+    colluders : int, optional
+        Participants that may work together with the server; None if it is not recorded.
+    alone : str, optional
+        The ε that remains if the masks are broken, as it is printed.
+
+    Privacy
+    -------
+    Noise withstands any computation. The masks of a secure sum are ciphers: they withstand those that are feasible.
+
+    Examples
+    --------
+    >>> against().rpartition(", ")[2]
+    'no matter what else they know or how long they compute'
+    >>> against(2, 1, "1.46").rpartition(", ")[2]
+    'ε = 1.46 remains'
+    """
+    everyone = (
+        "the server, every other participant, and anyone who ever sees the release, no matter what else they know"
+    )
+    if parties == 1:
+        return f"{everyone} or how long they compute"
+    few = ""
+    if colluders is not None:
+        few = f"at most {colluders:,} {'works' if colluders == 1 else 'work'} with the server and "
+    rest = "nothing is promised" if alone is None or alone == "infinite" else f"ε = {alone} remains"
+    return (
+        f"{everyone}, as long as {few}{needed(parties)}, draw their share of the noise and keep it secret. The noise "
+        "withstands unlimited computing; the masks do not: if X25519 or ChaCha20 is broken, now or later on recorded "
+        f"messages, {rest}"
+    )
+
+
+def protects(unit: Unit) -> str:
+    """Say whom a release protects.
+
+    Examples
+    --------
+    >>> protects(Unit.person()).partition(";")[0]
+    'each person, with everything recorded about them here, under one id'
+    >>> protects(Unit.person(entities=3)).partition("; ")[2]
+    'the plan assumes nobody is in more than 3 of the participating entities'
+    """
+    if unit.holder == "visit":
+        return "each single visit" + ("" if unit.entities == 1 else f", {_up_to(unit.entities)}")
+    where = "1 entity" if unit.entities == 1 else f"{unit.entities} of the participating entities"
+    found = "" if unit.entities == 1 else f", {_up_to(unit.entities)}"
+    return (
+        f"each person, with everything recorded about them here, under one id{found}; the plan assumes nobody is in "
+        f"more than {where}"
+    )
+
+
+def _up_to(entities: int) -> str:
+    return f"in up to {entities} of the participating entities"
+
+
+def site_assumptions(sharing: str) -> str:
+    """Say what the entity itself must see to, and in a secure sum the others, too; the promise page has the reasons.
+
+    Examples
+    --------
+    >>> site_assumptions("plain").partition(";")[0]
+    'one ledger, never set back'
+    """
+    keys = "secret keys stay with the institutions they name"
+    here = f"one ledger, never set back; unchanged software; one id per person; {keys}"
+    more = "" if sharing == "plain" else " and serve one plan; no intruder at the others whose noise counts"
+    return f"{here}{more} (docs: The promise)"
+
+
+def not_promised(
+    unit: Unit, *, seeded: bool, parties: int = 1, alone: bool = False, about: Mapping[str, Any]
+) -> Sequence[str]:
+    """List what the guarantee does not cover; `alone` if a single share of the noise has its own price.
+
+    Examples
+    --------
+    >>> not_promised(Unit.visit(), seeded=False, about={})[0]
+    'A person with several visits is protected less: v visits cost v times the ε, and more where there is a δ.'
+    """
+    lines = []
+    if seeded:
+        lines.append("NOTHING is promised: the noise comes from a seed, and anyone who knows the seed can remove it.")
+    if parties > 1:
+        what = "More about this message alone than its own ε above" if alone else "Anything about this message alone"
+        lines.append(f"{what}: it carries only one share of the noise, which is complete with {parties} shares.")
+    if unit.holder == "visit":
+        lines.append(
+            "A person with several visits is protected less: v visits cost v times the ε, and more where there is a δ."
+        )
+    return [
+        *lines,
+        "That nothing can be learned about groups: the release is meant to show what is true of many people.",
+        "Protection from those who hold the raw records: staff, administrators, or an intruder there.",
+        f"Anything about a {unit.holder} found in more than {_times(unit.entities)}, or in data outside this ledger.",
+        "That later releases are free: each adds to the total above.",
+        "Equal accuracy for all: noise hides rare items and small groups first.",
+        *(str(line) for line in about.get("not_promised", ())),
+    ]
+
+
+def _times(entities: int) -> str:
+    return "one participating entity" if entities == 1 else f"{entities} participating entities"
 
 
 def deployment(sharing: Sharing) -> tuple[str, str]:
@@ -196,7 +338,7 @@ def unprotected(sharing: Sharing) -> tuple[str, ...]:
         "who else takes part",
         *answered,
         "every number in the plan, also the promised number of people",
-        "the size of the message, which the plan fixes",
+        "the size of the message, which follows from the plan and a public header",
         "when it was made and sent",
         "the public version of the data, and of the software",
     )

@@ -12,7 +12,7 @@ from typing import Final
 from twofold.privacy.budget import exact
 from twofold.privacy.card import Card, percent, rounded_up
 from twofold.privacy.signed_card import SignedCard
-from twofold.privacy.trust import NOT_RECORDED
+from twofold.privacy.trust import NOT_RECORDED, needed, site_assumptions
 from twofold.report.page import Block, Column, Facts, Notice, Page, Paragraph, Points, Section, Table
 
 __all__ = ["FENCE", "Gauge", "card_page", "headline", "to_html", "to_markdown"]
@@ -77,7 +77,7 @@ def _page(card: Card | SignedCard) -> Page:
 
 
 def headline(card: Card) -> str:
-    """Give the one sentence that everyone reads.
+    """Give what everyone reads: a sentence about this release, and one about all releases where there are several.
 
     Privacy
     -------
@@ -85,23 +85,34 @@ def headline(card: Card) -> str:
     """
     if not card.private:
         return "NOT PRIVATE. This release protects nobody. Use it for tests only."
-    several = card.releases > 1 or card.unit.get("entities", 1) > 1
-    seen = "everything that left" if several else "what left"
-    seen = seen if card.parties == 1 else f"the sum of {card.parties} such messages, but no message alone,"
+    seen = "everything that left" if card.unit.get("entities", 1) > 1 else "what left"
+    if card.parties > 1:
+        least = "" if card.survivors is None else f" (at least {card.survivors:,} messages)"
+        seen = f"the published sum{least}"
     said = (
         f"Someone who sees {seen} and guesses whether one {card.unit['holder']} was in the data is right at most "
         f"{percent(card.guess)} of the time. A coin is right 50%."
     )
-    if card.alone is None:
-        return said
-    return f"{said} If all others collude and see this message alone: {percent(card.alone.guess)}."
+    if card.alone is not None:
+        said += f" If all others collude with the server and see this message alone: {percent(card.alone.guess)}."
+    return f"{said}{_together(card)}"
+
+
+def _together(card: Card) -> str:
+    """Say the same of all releases, and of draws that were charged though nothing left."""
+    total, alone = card.together, card.all_alone
+    if total is None or (card.releases == 1 and alone is None and total.cost == card.figures[0].cost):
+        return ""
+    what = f"All {card.releases:,} releases together" if card.releases > 1 else "With all that was charged so far"
+    worst = "" if alone is None else f"; if all others collude each time: {percent(alone.guess)}"
+    return f" {what}: at most {percent(total.guess)}{worst}."
 
 
 def _left(card: Card) -> Section:
     site = card.statement
     kind = f" ({site.curator_type})" if site.curator_type else ""
     rows = (
-        ("What left", f"{card.what_left}, {card.bytes:,} bytes"),
+        ("What left", f"{card.what_left}, {card.bytes:,} bytes in all"),
         ("Protects", card.protects),
         ("Against", card.against),
         ("Curator", site.said("curator") + kind),
@@ -145,6 +156,8 @@ def _weaken(card: Card) -> Section:
     if card.noise and card.signal:
         rows.append(("Noise against signal", _ratio(card.noise, card.signal)))
     tested = "not run here" if card.audit is None else card.audit.said(card.software)
+    if card.audit is not None and card.sharing != "plain":
+        tested += "; they attack the noise and its shares, not the masks"
     rows += [
         ("Randomness", f"{card.randomness}; noise is added to whole numbers, so no floating-point trace remains"),
         ("Parameters", "every size, bound and count comes from the public plan, none from the data"),
@@ -178,23 +191,34 @@ def _useful(low: float, high: float) -> str:
 
 
 def _rests(card: Card) -> Section:
+    holder = card.unit["holder"]
+    bounds = f"bounds per {holder} are enforced before the draw"
     rows = [("Model", f"{card.model}. {card.noise_by}")]
     if card.sharing != "plain":
         rows.append(("Secure sum", _numbers(card)))
     rows += [
+        ("Site", site_assumptions(card.sharing)),
         ("Access", "the raw records, the ledger and the local models stay inside; the entity must protect them"),
         ("Collection", "this card does not decide whether the data may be used"),
-        ("Neighbours", f"{card.adjacency}; bounds per {card.unit['holder']} are enforced before the draw"),
+        ("Neighbours", f"{card.adjacency}: data with and without one {holder}; {bounds}"),
         ("Shown without noise", "; ".join(card.unprotected)),
     ]
     return Section("3. What it rests on", (Paragraph(card.trust), Facts(rows=tuple(rows))))
 
 
 def _numbers(card: Card) -> str:
-    """Numbers of the secure sum as the plan has them."""
-    named = (("entities", card.entities), ("survivors", card.survivors), ("colluders", card.colluders))
-    said = [f"{name}: {NOT_RECORDED if count is None else f'{count:,}'}" for name, count in named]
-    return f"{', '.join(said)}, honest: {card.parties:,}"
+    """Numbers of the secure sum as the plan has them, each with its meaning."""
+    whole = "all " if card.survivors is not None and card.survivors == card.entities else ""
+    named = (
+        ("entities", "", card.entities, "named in the plan"),
+        ("survivors", whole, card.survivors, "needed in the sum" if whole else "or more needed in the sum"),
+        ("colluders", "", card.colluders, "may work with the server"),
+    )
+    said = [
+        f"{name}: {NOT_RECORDED if count is None else f'{before}{count:,} {what}'}"
+        for name, before, count, what in named
+    ]
+    return f"{'; '.join(said)}; honest: the noise of {needed(card.parties)}, suffices"
 
 
 def _decided(card: Card) -> Section:

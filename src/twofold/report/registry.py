@@ -25,7 +25,7 @@ __all__ = ["SECTORS", "registry_entry", "to_yaml"]
 SECTORS: Final = ("Technology", "Healthcare", "Education", "Government", "Energy", "Finance")
 _VARIANTS: Final = {"pure": "Pure DP", "approximate": "Approximate DP"}
 #: What the registry requires and only the site knows.
-_NEEDED: Final = {"curator": "NAME", "curator_type": CURATOR_TYPES[0], "use": "TEXT", "region": "TEXT"}
+_NEEDED: Final = {"curator": "NAME", "curator_type": "|".join(CURATOR_TYPES), "use": "TEXT", "region": "TEXT"}
 
 
 def registry_entry(card: Card, *, authors: Sequence[str]) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def _check(card: Card, authors: Sequence[str]) -> None:
         raise DataError(
             "the registry requires what the card does not state; nothing was written.",
             found=f"not stated: {', '.join(missing)}",
-            fix=f"make the card again with {' and '.join(str(Set(name, _NEEDED[name])) for name in missing)}",
+            fix=f"make the card again with {' '.join(_option(name) for name in missing)}",
             parameter=missing[0],
         )
     if not authors or not all(_line(author) for author in authors):
@@ -83,6 +83,11 @@ def _check(card: Card, authors: Sequence[str]) -> None:
             fix=Set("author", "NAME"),
             parameter="author",
         )
+
+
+def _option(name: str) -> str:
+    """Give the option of `twofold card show` for a word of the site."""
+    return f"--{name.replace('_', '-')} {_NEEDED[name]}"
 
 
 def _basic(card: Card) -> dict[str, Any]:
@@ -112,24 +117,26 @@ def _variant(card: Card) -> dict[str, Any]:
 
 
 def _loss(card: Card) -> dict[str, Any]:
-    first = card.figures[0]
-    parameters = {"epsilon": first.epsilon}
-    if first.delta:
-        parameters["delta"] = first.delta
-    if card.rho is not None:
+    total = card.together if card.releases > 1 else None
+    many, stated = total is not None, total or card.figures[0]
+    parameters = {"epsilon": stated.epsilon}
+    if stated.delta:
+        parameters["delta"] = stated.delta
+    if card.rho is not None and not many:  # ρ is known of this release only
         parameters["rho"] = card.rho
     people = (card.public_numbers or {}).get("n_users")
     number = {"number_of_privacy_units": people} if type(people) is int else {}
     others = "; ".join(f"{one.meaning}: {one.cost}" for one in card.figures)
     weak = "".join(f" Weak: {text}" for text in card.weak)
     noise = "" if card.rho is None else f" The noise is ρ = {rounded_up(exact(card.rho))} zero-concentrated DP."
+    scope = f"The parameters are those of all {card.releases:,} releases together. " if many else ""
     promised = " The number of units is the promised one, never counted." if number else ""
     return {
         "privacy_unit": f"{_capital(card.unit['holder'])}-level",
         "privacy_unit_details": f"{_capital(card.adjacency)}: {card.protects}.{promised}",
         **number,
         "privacy_parameters": parameters,
-        "privacy_parameters_details": f"{_capital(others)}.{noise}{weak}",
+        "privacy_parameters_details": f"{scope}{_capital(others)}.{noise}{weak}",
     }
 
 
