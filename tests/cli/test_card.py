@@ -226,5 +226,7 @@ def test_an_edited_card_is_not_exported(card, tmp_path):
 
 def test_keys_that_cannot_sign_are_refused(tmp_path):
     """Keys of a secure sum alone, as older versions made them."""
-    (tmp_path / "old.keys").write_bytes(Keys.new().to_bytes())
+    (tmp_path / "old.keys").write_text(
+        json.dumps({"version": 1} | dict.fromkeys(("mask", "seal", "seed", "salt"), "11" * 32))
+    )
     fails(BadPlan, "keys", "show", book(tmp_path), "--keys", tmp_path / "old.keys")

@@ -18,7 +18,6 @@ from tests.refused import refused
 from twofold.errors import BadMessage, BadPlan, TwofoldError
 from twofold.identity.keys import LARGEST_PART, Identity, Revocation, Role, Secrets
 from twofold.identity.keystore import new_keys
-from twofold.secure_sum import Keys
 from twofold.storage.container import canonical_json
 from twofold.storage.signing import Purpose, SigningKey
 
@@ -201,9 +200,21 @@ def test_errors_show_no_secret(change: Callable[[dict[str, Any]], Any]):
     assert not any(part in shown for part in hex_parts(ANNA))
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"\xff", b"{}", b"[" * 9_000, b'{"a":' + b"1" * 9_000 + b"}", Keys.new().to_bytes()]
+#: Keys of a secure sum alone, as older versions wrote them.
+OLDER = json.dumps({"version": 1} | {part: "11" * 32 for part in ("mask", "seal", "seed", "salt")}).encode()
+    b'{"mask":"'
+    + b"11" * 32
+    + b'","salt":"'
+    + b"22" * 32
+    + b'","seal":"'
+    + b"33" * 32
+    + b'","seed":"'
+    + b"44" * 32
+    + b'","version":1}'
 )
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff", b"{}", b"[" * 9_000, b'{"a":' + b"1" * 9_000 + b"}", OLDER])
 def test_bytes_that_are_no_secrets(data: bytes):
     with refused(BadPlan, "keys"):
         Secrets.from_bytes(data)
@@ -295,3 +306,14 @@ def test_nobody_revokes_the_key_of_another(sign: bytes, signature: bytes):
 def test_a_text_that_is_no_revocation(text: str):
     with refused(BadPlan, "revoked"):
         Revocation.from_text(text)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"[" * 100_000, b'{"a":' * 100_000, b"9" * 10_000, b"\xff", b"", b"null", b'"' + b"x" * 10_000 + b'"', b"NaN"],
+    ids=lambda _: "case",
+)
+def test_bytes_made_to_break_a_parser_are_no_keys(data):
+    """Audit L1: a keys file of brackets was a RecursionError."""
+    with refused(BadPlan, "keys"):
+        Secrets.from_bytes(data)

@@ -19,7 +19,7 @@ import pytest
 from tests.refused import refused
 from twofold.errors import BadMessage, LogBroken
 from twofold.identity import log as module
-from twofold.identity.log import Entry, Event, LogIncomplete, Reason, SecurityLog, read_log, verify_log
+from twofold.identity.log import Entry, Event, LogIncomplete, SecurityLog, read_log, verify_log
 from twofold.identity.log_entry import FIELDS, LONGEST
 from twofold.identity.policy import RULES
 from twofold.storage import files
@@ -46,7 +46,6 @@ EXAMPLES: dict[Event, dict[str, Any]] = {
     Event.SENT: {"plan": PLAN, "digest": DIGEST},
     Event.RECEIVED: {"plan": PLAN, "digest": DIGEST},
     Event.MODEL_MADE: {"plan": PLAN, "factors": DIGEST},
-    Event.REJECTED: {"digest": DIGEST, "reason": "forged"},
 }
 
 
@@ -320,18 +319,6 @@ def test_a_step_tried_again_is_logged_once(path: Path) -> None:
     assert verify_log(path).entries == 3
     with refused(LogBroken, "event"):
         log.add_once(Event.REPAIRED, bytes=3, digest=DIGEST)
-
-
-def test_bad_files_are_recorded_once_and_not_without_end(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = SecurityLog(path, KEY)
-    assert log.reject(DIGEST, Reason.FORGED) is not None
-    assert log.reject(DIGEST, Reason.FORGED) is None
-    for number in range(100):
-        log.reject(f"{number:064x}", Reason.MALFORMED)
-    assert sum(one.event is Event.REJECTED for one in read_log(path)) == 20
-    log.add(Event.SENT, plan=PLAN, digest=DIGEST)
-    monkeypatch.setattr(module, "_now", lambda: "2099-01-01T00:00:00Z")
-    assert log.reject("ee" * 32, Reason.OTHER_PLAN) is not None  # another day
 
 
 def test_an_auditor_needs_no_right_but_to_read(path: Path) -> None:

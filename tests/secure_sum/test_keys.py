@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import pickle
 
 import pytest
@@ -23,12 +22,8 @@ SMALL_ORDER = [
 ]
 
 
-def test_new_keys_differ_and_come_back_from_their_bytes() -> None:
-    one, two = Keys.new(), Keys.new()
-    assert one != two
-    assert Keys.from_bytes(one.to_bytes()) == one
-    assert Keys.from_bytes(one.to_bytes()).public == one.public
-    assert one.to_bytes() == json.dumps(json.loads(one.to_bytes()), sort_keys=True, separators=(",", ":")).encode()
+def test_new_keys_differ() -> None:
+    assert Keys.new() != Keys.new()
 
 
 def test_nothing_shows_a_secret() -> None:
@@ -40,33 +35,6 @@ def test_nothing_shows_a_secret() -> None:
     for attempt in (pickle.dumps, copy.copy):
         with pytest.raises(TypeError, match="not pickled"):
             attempt(keys)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda record: record.pop("salt"),
-        lambda record: record.update(version=2),
-        lambda record: record.update(version=True),
-        lambda record: record.update(extra=1),
-        lambda record: record.update(mask=record["mask"].upper() + "00"),
-        lambda record: record.update(mask="zz" * 32),
-        lambda record: record.update(mask=5),
-    ],
-)
-def test_damaged_key_files_are_refused_without_showing_them(change) -> None:
-    keys = Keys(mask=b"\xaa" * 32, seal=b"\xbb" * 32, seed=b"\xcc" * 32, salt=b"\xdd" * 32)
-    record = json.loads(keys.to_bytes())
-    change(record)
-    with pytest.raises(BadMessage) as caught:
-        Keys.from_bytes(json.dumps(record).encode())
-    assert not any(part * 8 in str(caught.value) for part in ("aa", "AA", "bb", "cc", "dd"))
-
-
-@pytest.mark.parametrize("data", [b"", b"\xff\xfe", b"[]", b"5", b'{"mask": "aa"'])
-def test_other_bytes_are_no_keys(data: bytes) -> None:
-    with refused(BadMessage, "record"):
-        Keys.from_bytes(data)
 
 
 def test_short_or_repeated_secrets_are_refused() -> None:
@@ -107,14 +75,3 @@ def test_both_sides_agree_and_the_public_half_follows_from_the_secret() -> None:
     one, two = Keys.new(), Keys.new()
     assert agree(private_of(one.seal), two.public.seal) == agree(private_of(two.seal), one.public.seal)
     assert public_of(one.mask) == one.public.mask
-
-
-@pytest.mark.parametrize(
-    "data",
-    [b"[" * 100_000, b'{"a":' * 100_000, b"9" * 10_000, b"\xff", b"", b"null", b'"' + b"x" * 10_000 + b'"', b"NaN"],
-    ids=lambda _: "case",
-)
-def test_bytes_made_to_break_a_parser_are_no_keys(data):
-    """Audit L1: a keys file of brackets was a RecursionError."""
-    with refused(BadMessage, "record"):
-        Keys.from_bytes(data)

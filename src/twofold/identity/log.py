@@ -23,18 +23,16 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from twofold.errors import LogBroken, TransportError
-from twofold.identity.log_entry import LONGEST, SCHEMA, START, TIME, Entry, Event, Reason, check_fields
+from twofold.identity.log_entry import LONGEST, SCHEMA, START, TIME, Entry, Event, check_fields
 from twofold.storage import files as disk
 from twofold.storage.container import printable
 from twofold.storage.files import Busy, locked, open_plain
 from twofold.storage.signing import SigningKey
 
-__all__ = ["Entry", "Event", "LogIncomplete", "Reason", "SecurityLog", "Verdict", "read_log", "verify_log"]
+__all__ = ["Entry", "Event", "LogIncomplete", "SecurityLog", "Verdict", "read_log", "verify_log"]
 
 #: Bytes at the end of the file that a writer looks at.
 _TAIL: Final = 64 * 1024
-#: Rejections recorded among the lines of one tail and day: strangers can cause any number.
-_REJECTIONS: Final = 20
 #: Seconds to wait for another writer, which holds the lock for one line.
 _PATIENCE: Final = 10.0
 
@@ -143,21 +141,6 @@ class SecurityLog:
         except LogBroken as error:
             warnings.warn(LogIncomplete(f"{event.value}, but not in the log: {error.summary}"), stacklevel=2)
             return None
-
-    def reject(self, data_digest: str, reason: Reason) -> Entry | None:
-        """Record a rejected file or message by its hash; None if this one, or too many of the day, are there already.
-
-        Strangers can send any number of bad files. Among the last 64 kB of the log each file stands once, and at most
-        20 per day, so they cannot fill the disk or bury other events.
-        """
-        fields = {"digest": data_digest, "reason": reason.value}
-        check_fields(Event.REJECTED, fields)
-        with self._writing():
-            recent = [one for one in self._end().entries if one.event is Event.REJECTED]
-            today = [one for one in recent if one.at[:10] == _now()[:10]]
-            if len(today) >= _REJECTIONS or any(one.fields["digest"] == data_digest for one in recent):
-                return None
-            return self._append(Event.REJECTED, fields)
 
     def _append(self, event: Event, fields: Mapping[str, Any]) -> Entry:
         end = self._end()

@@ -21,7 +21,7 @@ from twofold.identity.policy import RULES
 from twofold.storage.container import canonical_json, parse_json, printable
 from twofold.storage.signing import SIGNATURE_BYTES, Purpose, SigningKey, verify
 
-__all__ = ["FIELDS", "LONGEST", "SCHEMA", "START", "TIME", "Entry", "Event", "Reason", "check_fields"]
+__all__ = ["FIELDS", "LONGEST", "SCHEMA", "START", "TIME", "Entry", "Event", "check_fields"]
 
 SCHEMA: Final = "twofold.log/1"
 #: What stands for the hash of the line before the first.
@@ -47,18 +47,7 @@ class Event(StrEnum):
     SENT = "sent"
     RECEIVED = "received"
     MODEL_MADE = "model made"
-    REJECTED = "rejected"
     REPAIRED = "repaired"
-
-
-class Reason(StrEnum):
-    """Why a file or message was rejected."""
-
-    MALFORMED = "malformed"
-    FORGED = "forged"
-    OTHER_PLAN = "other plan"
-    CONFLICTING = "conflicting"
-    LATE = "late"
 
 
 def _is_name(value: object) -> bool:
@@ -81,10 +70,6 @@ def _is_rules(value: object) -> bool:
     return isinstance(value, list) and value == [rule for rule in RULES if rule in value] != []
 
 
-def _is_reason(value: object) -> bool:
-    return isinstance(value, str) and value in {one.value for one in Reason}
-
-
 #: The fields of each event, all required, with what they may hold.
 FIELDS: Final[Mapping[Event, Mapping[str, Callable[[object], bool]]]] = {
     Event.LOG_OPENED: {"entity": _is_name, "schema": lambda value: value == SCHEMA},
@@ -105,7 +90,6 @@ FIELDS: Final[Mapping[Event, Mapping[str, Callable[[object], bool]]]] = {
     Event.SENT: {"plan": is_hash, "digest": is_hash},
     Event.RECEIVED: {"plan": is_hash, "digest": is_hash},
     Event.MODEL_MADE: {"plan": is_hash, "factors": is_hash},
-    Event.REJECTED: {"digest": is_hash, "reason": _is_reason},
     Event.REPAIRED: {"bytes": _is_count, "digest": is_hash},
 }
 

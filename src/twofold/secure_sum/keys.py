@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,6 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from twofold.checks import check_entity_name
 from twofold.errors import BadMessage, BadParameter, BadPlan
 from twofold.secure_sum.derive import SECRET_BYTES
-from twofold.storage.container import parse_json
 
 __all__ = [
     "Keys",
@@ -31,7 +29,6 @@ __all__ = [
     "table_record",
 ]
 
-_VERSION = 1
 _PARTS = ("mask", "seal", "seed", "salt")
 _CURVE = 2**255 - 19
 #: A name in a message of a stranger.
@@ -98,8 +95,8 @@ class Keys:
     Examples
     --------
     >>> keys = Keys.new()
-    >>> keys, Keys.from_bytes(keys.to_bytes()) == keys
-    (Keys(secret), True)
+    >>> keys
+    Keys(secret)
     """
 
     mask: bytes = field(repr=False)
@@ -118,7 +115,7 @@ class Keys:
         return "Keys(secret)"
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise TypeError("keys are not pickled; store to_bytes() in a file that only the entity can read")
+        raise TypeError("keys are not pickled; Secrets.to_bytes() is for a file that only the entity can read")
 
     @classmethod
     def new(cls) -> Keys:
@@ -129,23 +126,6 @@ class Keys:
     def public(self) -> PublicKeys:
         """The public keys."""
         return PublicKeys(mask=public_of(self.mask), seal=public_of(self.seal))
-
-    def to_bytes(self) -> bytes:
-        """Canonical JSON, for a file that only the entity can read."""
-        record = {"version": _VERSION} | {name: getattr(self, name).hex() for name in _PARTS}
-        return json.dumps(record, sort_keys=True, separators=(",", ":")).encode()
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Keys:
-        """Read bytes of `to_bytes`; errors never show their content."""
-        try:
-            record: object = parse_json(data.decode())
-        except (BadMessage, UnicodeDecodeError):
-            record = None
-        fields = exact_fields(record, ("version", *_PARTS), what="a file of secret keys")
-        if type(fields["version"]) is not int or fields["version"] != _VERSION:
-            raise BadMessage("the keys have another version.", expected=f"version {_VERSION}", parameter="version")
-        return cls(**{name: hex_bytes(fields, name, SECRET_BYTES) for name in _PARTS})
 
 
 def check_roster(roster: Mapping[str, PublicKeys], *, least: int = 1) -> None:
