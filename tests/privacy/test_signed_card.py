@@ -106,7 +106,7 @@ def test_a_card_signed_again_by_another_key_is_another_signer(signed):
         lambda card: card.update(figures=3),
         lambda card: card.update(extra="x"),
         lambda card: card.pop("trust"),
-        lambda card: card.update(card=3),
+        lambda card: card.update(card=2),
         lambda card: card.update(sharing="magic"),
         lambda card: card.update(unit={}),
         lambda card: card["unit"].update(entities="2"),

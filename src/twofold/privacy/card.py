@@ -178,7 +178,7 @@ class Card:
         plain = asdict(self)
         for figure in plain["figures"]:
             figure["epsilon"] = figure["epsilon"] if math.isfinite(figure["epsilon"]) else "infinite"
-        return {"card": 2, **plain}
+        return {"card": 3, **plain}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Card:
