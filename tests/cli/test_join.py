@@ -600,3 +600,11 @@ def test_a_server_says_which_step_is_open():
     assert "closed: agreements, key shares\nopen: masked messages, step 3 of 4" in call(COLLECT, 3)
     record = json.loads(call(f"{COLLECT} --json", 3))
     assert (record["steps_closed"], record["step_open"]) == (["agreements", "key shares"], "masked messages")
+
+
+def test_a_plan_that_nobody_confirmed_says_what_was_sent():
+    """First reader A7: "nothing was shared", and the agreement was in the folder."""
+    call(NEW)
+    agree("plan.toml", confirm=False, write=True)
+    check_refusal(ask(join("anna")).exception, NotReady, "confirm", "agreement was sent")
+    assert len(list(Path("box").iterdir())) == 1

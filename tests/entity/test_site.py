@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.refused import refused
+from twofold.entity.agent import open_account
 from twofold.entity.site import Site, plan_facts
-from twofold.errors import BadPolicy
+from twofold.errors import BadPolicy, PolicyRefused
 from twofold.federation.plan import CatalogKey, Plan
 from twofold.federation.secure import SecureSum
 from twofold.identity.approval import Draft
@@ -19,6 +20,8 @@ from twofold.identity.keys import Role
 from twofold.identity.keystore import KeyStore, new_keys
 from twofold.identity.log import Event, read_log
 from twofold.identity.policy import Policy
+from twofold.privacy.budget import ApproxDP
+from twofold.privacy.ledger import Ledger
 from twofold.privacy.ledger.state import Cost
 
 POLICY = Policy(writers=None, operators=None)
@@ -141,3 +144,22 @@ def test_a_ledger_without_a_ceiling_has_none_in_the_draft(most: Cost | None) -> 
     draft = Draft.of(plan_facts(PLAN, ceiling=most), POLICY, entity="st-anna", **rest)  # type: ignore[arg-type]
     assert draft.ceiling_epsilon is None
     assert Draft.from_text(draft.text) == draft
+
+
+def test_a_lost_draw_counts_in_the_total(tmp_path: Path) -> None:
+    """A lost draw stays spent and is paid for again: the policy and the draft must see both."""
+    rules = replace(POLICY, total_epsilon=Fraction(1), min_participants=0)
+    (tmp_path / "policy.toml").write_text(rules.text)
+    found, book = site(tmp_path / "st-anna.keys"), tmp_path / "st-anna.ledger"
+    ledger = Ledger.create(book, dataset="visits", ceiling=ApproxDP(epsilon=3, delta="1e-5"), unit=PLAN.unit)
+    account = open_account(ledger, PLAN, dataset="visits", event=PLAN.spec.event_for(seeded=False))
+    found.clear(PLAN, ledger.state(), entity="st-anna", version="1")
+
+    def fails() -> bytes:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        account.release(data="0" * 64, version="1", draw=fails)
+    assert [one.status for one in ledger.state().entries] == ["lost"]
+    with refused(PolicyRefused, "total_epsilon"):
+        found.clear(PLAN, ledger.state(), entity="st-anna", version="1")
