@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final, NoReturn
 
 from cryptography.exceptions import InvalidSignature
@@ -101,8 +102,13 @@ def verify(public: bytes, purpose: Purpose, data: bytes, signature: bytes) -> bo
     """
     if len(signature) != SIGNATURE_BYTES or len(public) != KEY_BYTES:
         return False
+    return _fits(public, _signed(purpose, data), signature)
+
+
+@lru_cache(maxsize=4096)  # the same bytes are read several times: by a sender before sending, in every look at a folder
+def _fits(public: bytes, data: bytes, signature: bytes) -> bool:
     try:
-        Ed25519PublicKey.from_public_bytes(public).verify(signature, _signed(purpose, data))
+        Ed25519PublicKey.from_public_bytes(public).verify(signature, data)
     except (InvalidSignature, ValueError):
         return False
     return True
