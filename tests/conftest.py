@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,3 +28,11 @@ def data_folder() -> Path:
 def pytest_make_parametrize_id(config: pytest.Config, val: object) -> str | None:
     """Name long bytes by their length: keys and signatures are random, and workers must agree on names."""
     return f"{len(val)}-bytes" if isinstance(val, bytes) and len(val) > 16 else None
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_waiting_for_the_disk() -> Iterator[None]:
+    """Do not wait for the disk thousands of times; tests of power cuts and kills model or spawn their own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
+        yield

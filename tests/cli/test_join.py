@@ -89,7 +89,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_whole_federation():
     assert "plan.roster" in new("--survivors 4")
     explained = call("plan explain plan.toml")
-    assert "Secure sum: the server sees only the sum; the noise is shared among" in explained
+    assert "Secure sum: the server sees only the sum. The noise of " in explained
     assert "if all others collude with the server: ε =" in explained
     for step, waits in (("key shares", "shared keys"), ("the masked message", "messages in the sum")):
         for name in NAMES:

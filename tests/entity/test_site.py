@@ -130,7 +130,7 @@ def test_the_facts_are_those_of_the_plan_and_the_ledger() -> None:
     assert secure.spec.sum is not None
     assert facts.honest == secure.parameters.honest > 0
     assert Fraction(facts.alone) >= Fraction(secure.spec.sum.alone_epsilon) > facts.epsilon
-    assert (facts.spent_epsilon, facts.ceiling_epsilon, facts.guess) == (1, 2, "73.1%")
+    assert (facts.spent_epsilon, facts.ceiling_epsilon, facts.guess) == (1, 2, "73.2%")
     assert (plan_facts(PLAN).alone, plan_facts(PLAN).honest, plan_facts(PLAN).ceiling_epsilon) == ("", 0, None)
     rest = {"version": "1", "leaves": "sums.", "size": 9, "unit": "person", "software": "twofold"}
     draft = Draft.of(facts, POLICY, entity="st-anna", **rest)  # type: ignore[arg-type]

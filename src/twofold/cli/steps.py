@@ -70,7 +70,7 @@ def price_record(plan: Plan) -> dict[str, Any]:
     >>> from twofold.federation.plan import CatalogKey
     >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=3), feedback="counts", bound=5, max_items=2)
     >>> price_record(plan)["guess"], price_record(plan)["alone"]
-    ('73.1%', None)
+    ('73.2%', None)
     """
     if plan.simulation or not plan.spec.private:
         return {}
@@ -95,7 +95,7 @@ def price_lines(plan: Plan) -> list[str]:
     >>> from twofold.federation.plan import CatalogKey
     >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=3), feedback="counts", bound=5, max_items=2)
     >>> print(price_lines(plan)[0])
-    price for each person: ε = 1, δ = 1e-6; a guess whether one was in the data is right at most 73.1% of the time
+    price for each person: ε = 1, δ = 1e-6; a guess whether one was in the data is right at most 73.2% of the time
     """
     record = price_record(plan)
     if not record:
