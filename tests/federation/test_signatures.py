@@ -264,7 +264,7 @@ def test_replayed_under_another_plan_with_the_same_roster(kind: Kind):
 
 
 def test_the_same_name_with_another_key(kind: Kind):
-    """Whoever enrolled again is somebody else, and so are renewed keys: each is another roster."""
+    """An entity that enrolled again is somebody else, and so are renewed keys: each is another roster."""
     data = kind.make(kind.plan)
     role = SECRETS[kind.maker].role
     for newer in (Secrets.new(kind.maker, role), SECRETS[kind.maker].renewed(), SECRETS[kind.maker].replaced()):

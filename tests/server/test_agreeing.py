@@ -75,7 +75,7 @@ def test_agreements_first_and_then_the_rounds(group: Group) -> None:
 
 
 def test_nobody_closes_the_agreement_for_the_others(group: Group) -> None:
-    """Neither the deadline of the rounds nor the operator: whoever has not agreed does not take part in a real plan."""
+    """Neither the deadline of the rounds nor the operator: without agreement nobody takes part in a real plan."""
     group.agree(*NAMES[:2])
     with refused(TooFewMessages, "entities", found="2", expected="at least 3 of 3"):
         group.look(close=True)

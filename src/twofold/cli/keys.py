@@ -72,7 +72,7 @@ def new(
     if log is not None:
         typer.echo(f"  security log in {log.path}: twofold log show {log.path}")
     if role is Role.PERSON:
-        typer.echo("  give the public part to whoever keeps the site's policy")
+        typer.echo("  give the public part to the person who keeps the site's policy")
     else:
         typer.echo("  send the public part to the author of the plan, and read them the fingerprint over the phone")
     if serves is not None:
