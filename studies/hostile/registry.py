@@ -135,7 +135,7 @@ def watched_seals() -> Iterator[Seals]:
 
     with (
         # Without the memory of earlier checks, which would hide a check from the count.
-        mock.patch.object(signing, "_fits", signing._fits.__wrapped__),
+        mock.patch.object(signing, "_remembered", signing._check),
         mock.patch.object(signing, "Ed25519PublicKey", Watched),
         mock.patch.object(container, "is_sealed", is_sealed),
         mock.patch.object(artefact, "is_sealed", is_sealed),

@@ -23,18 +23,17 @@ from typing import Any, Final, Literal
 
 from twofold.checks import NAME, check_entity_name, exact, is_hash, positive, read_delta
 from twofold.errors import BadMessage, BadPolicy, PolicyRefused, Run, TransportError, TwofoldError
+from twofold.privacy.budget import LARGEST_EPSILON
 from twofold.storage.container import canonical_json, printable
 from twofold.storage.files import read_limited
 from twofold.storage.signing import check_public_key
 
-__all__ = ["RULES", "WEAK_EPSILON", "Amount", "PlanFacts", "Policy", "Violation", "amount_text", "policy_reference"]
+__all__ = ["RULES", "Amount", "PlanFacts", "Policy", "Violation", "amount_text", "policy_reference"]
 
 Amount = Fraction | float  # the only float is infinity: a release without a promise
 Named = tuple[tuple[str, bytes], ...]
 
 SCHEMA: Final = "twofold.policy/1"
-#: A promise above this ε, or with a δ above one in the number of users, is weak.
-WEAK_EPSILON: Final = 20
 #: Every rule that `Policy.check` can report.
 RULES: Final = (
     *("simulation", "max_epsilon", "max_delta", "total_epsilon", "total_delta", "allow_weak", "min_users"),
@@ -131,7 +130,7 @@ class PlanFacts:
     @property
     def weak(self) -> tuple[str, ...]:
         """Which parts of the promise are weak: "epsilon" above 20, "delta" above one in the number of users."""
-        marks = {"epsilon": self.epsilon > WEAK_EPSILON, "delta": self.delta * self.n_users > 1}
+        marks = {"epsilon": self.epsilon > LARGEST_EPSILON, "delta": self.delta * max(self.n_users, 2) > 1}
         return tuple(name for name, weak in marks.items() if weak)
 
 
@@ -410,7 +409,7 @@ class Policy:
             yield Violation(
                 rule="allow_weak",
                 found=", ".join(shown[one] for one in facts.weak),
-                expected=f"epsilon at most {WEAK_EPSILON}, delta at most 1/n_users",
+                expected=f"epsilon at most {LARGEST_EPSILON}, delta at most 1/n_users",
             )
 
     def _company(self, facts: PlanFacts) -> Iterator[Violation]:

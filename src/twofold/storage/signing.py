@@ -30,6 +30,8 @@ _PREFIX: Final = b"twofold signature 1\0"
 #: Rounds of the fingerprint, about 20 ms: each try of a forger costs as much.
 _ROUNDS: Final = 2**16
 _WORDS: Final = 12
+#: Bytes of data whose check is remembered: digests of messages and public parts are shorter.
+_SHORT: Final = 1024
 
 
 class Purpose(StrEnum):
@@ -102,16 +104,20 @@ def verify(public: bytes, purpose: Purpose, data: bytes, signature: bytes) -> bo
     """
     if len(signature) != SIGNATURE_BYTES or len(public) != KEY_BYTES:
         return False
-    return _fits(public, _signed(purpose, data), signature)
+    check = _remembered if len(data) <= _SHORT else _check  # a long text, as of a card, is not kept in memory
+    return check(public, _signed(purpose, data), signature)
 
 
-@lru_cache(maxsize=4096)  # the same bytes are read several times: by a sender before sending, in every look at a folder
-def _fits(public: bytes, data: bytes, signature: bytes) -> bool:
+def _check(public: bytes, data: bytes, signature: bytes) -> bool:
     try:
         Ed25519PublicKey.from_public_bytes(public).verify(signature, data)
     except (InvalidSignature, ValueError):
         return False
     return True
+
+
+#: The same bytes are read several times: by their sender before sending, and in every look at a folder.
+_remembered = lru_cache(maxsize=4096)(_check)
 
 
 def check_public_key(key: bytes) -> bytes:
