@@ -167,7 +167,7 @@ def _left(plan: Plan, length: int) -> str:
     """Describe what one hospital sent."""
     if plan.secure is None:
         return f"one message of {length:,} bytes"
-    return f"{length:,} bytes, one message under masks and two of keys without data,"
+    return f"{length:,} bytes, one message under masks, and the agreement and keys without data,"
 
 
 def _where(run: FederationRun, ledgers: Path | None) -> str:

@@ -155,8 +155,8 @@ def _alike(run: FederationRun) -> str:
     numbers, length, spent = kinds.pop()
     return (
         f"Every {run.nouns.entity} sent one message of {whole(numbers)} numbers, {whole(length)} bytes"
-        f"{'' if run.plan.secure is None else ' including two messages of keys that carry no data'}. Its ledger "
-        f"records {spent} spent per {run.plan.unit.holder}."
+        f"{'' if run.plan.secure is None else ' including the agreement and two messages of keys, without data'}. "
+        f"Its ledger records {spent} spent per {run.plan.unit.holder}."
     )
 
 
@@ -431,8 +431,9 @@ def _secure_words(plan: Plan, entities: str) -> tuple[tuple[str, str], ...]:
     if stated is not None and math.isfinite(stated.alone_epsilon):
         alone = f"ε = {stated.alone_epsilon:.3g}"
     words = (
-        f"the server sees only the sum of at least {plan.secure.survivors} messages; {plan.parameters.honest} "
-        f"honest {entities} share the noise. If all others collude with the server, one message alone has {alone}"
+        f"the server sees only the sum of at least {plan.secure.survivors} messages. It may work with "
+        f"{plan.secure.colluders} of the {entities} (colluders); the noise of {plan.parameters.honest} "
+        f"is enough. If all others collude with the server, one message alone has {alone}"
     )
     return (("Secure sum", words),)
 
