@@ -156,7 +156,7 @@ class New(Names):
             "most_bytes_back": lambda: load("twofold.federation.factors:factors_limit")(plan),
             "stacks": lambda: spec.stacks,
             "deviation": lambda: spec.sum.deviation if spec.sum else None,  # in steps of the grid
-            "modulus_bits": lambda: load("twofold.federation.key_messages:modulus_bits")(plan) if secure else None,
+            "modulus_bits": lambda: load("twofold.federation.messages:modulus_bits")(plan) if secure else None,
         }
 
 

@@ -27,11 +27,12 @@ _HOMES = {
     "Secrets": "twofold.identity.keys",
     "Roster": "twofold.identity.roster",
     "Plan": "twofold.federation.plan",
+    "OperatorSum": "twofold.federation.secure",
     "SecureSum": "twofold.federation.secure",
     "plan_words": "twofold.federation.agreement",
     "Agreements": "twofold.federation.agreement",
     "Entity": "twofold.entity.agent",
-    "NewLedger": "twofold.entity.agent",
+    "NewLedger": "twofold.entity.account",
     "Server": "twofold.server.factorize",
     "SecureServer": "twofold.server.secure",
     "ItemFactors": "twofold.federation.factors",
@@ -58,7 +59,8 @@ if TYPE_CHECKING:
     from twofold.data.ratings import Ratings
     from twofold.data.read import read_ratings
     from twofold.data.split import holdout, leave_n_out, recorded_holdout
-    from twofold.entity.agent import Entity, NewLedger
+    from twofold.entity.account import NewLedger
+    from twofold.entity.agent import Entity
     from twofold.entity.model import Model
     from twofold.entity.personalize import fit_alone
     from twofold.errors import TwofoldError
@@ -67,7 +69,7 @@ if TYPE_CHECKING:
     from twofold.federation.agreement import Agreements, plan_words
     from twofold.federation.factors import ItemFactors
     from twofold.federation.plan import Plan
-    from twofold.federation.secure import SecureSum
+    from twofold.federation.secure import OperatorSum, SecureSum
     from twofold.identity.keys import Identity, Secrets
     from twofold.identity.keystore import new_keys
     from twofold.identity.roster import Roster
@@ -87,6 +89,7 @@ __all__ = [
     "ItemFactors",
     "Model",
     "NewLedger",
+    "OperatorSum",
     "Plan",
     "Ratings",
     "Roster",

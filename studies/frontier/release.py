@@ -121,7 +121,7 @@ class Sums:
 
     def _own(self, public: ReleaseParameters, seed: int) -> Iterator[BilinearSums]:
         noise = BilinearNoise(public=public, layout=self.layout)
-        sampler, deviation = noise.mechanism, noise.deviation
+        sampler, deviation = noise.whole, noise.deviation
         for number, sums in enumerate(self.exact):
             yield self._message(sampler.release(sums, rng=_noise_seed(seed, number)).value, deviation=deviation)
 

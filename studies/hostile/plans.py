@@ -19,10 +19,9 @@ from twofold.federation.key_messages import (
     encode_participants,
     encode_shares,
     encode_survivors,
-    modulus_bits,
     secure_terms,
 )
-from twofold.federation.messages import CHECKS, encode_release
+from twofold.federation.messages import CHECKS, encode_release, modulus_bits
 from twofold.federation.plan import CatalogKey, Plan
 from twofold.federation.secure import SecureSum
 from twofold.release.content import Masked

@@ -170,7 +170,7 @@ class Case:
         return listed, (both - plain.astype(np.uint64)) & modulus
 
     def _signed(self, numbers: NDArray[np.uint64]) -> Integers:
-        from twofold.federation.key_messages import modulus_bits
+        from twofold.federation.messages import modulus_bits
 
         shift = np.int64(64 - modulus_bits(self.plan))
         return (numbers.view(np.int64) << shift) >> shift

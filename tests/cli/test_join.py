@@ -251,7 +251,7 @@ def test_the_fingerprint_and_the_members_are_shown():
     assert f"entities: anna, bern, clara, curt, dora; operator: {OPERATOR}" in said
     assert "written by clara" in said
     record = json.loads(call(join("anna", "--json"), 3))
-    assert (record["fingerprint"], record["entities"], record["operator"]) == (words, [*NAMES], OPERATOR)
+    assert (record["fingerprint"], record["entities"], record["operators"]) == (words, [*NAMES], [OPERATOR])
 
 
 def test_a_secure_sum_is_confirmed_once():

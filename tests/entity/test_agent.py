@@ -16,7 +16,8 @@ from tests.enrolled import enrolled, fixed_secrets
 from tests.refused import refused
 from twofold.data.catalog import Catalog, Identifiers
 from twofold.data.ratings import Ratings
-from twofold.entity.agent import Entity, NewLedger, bounded
+from twofold.entity.account import NewLedger
+from twofold.entity.agent import Entity, bounded
 from twofold.errors import (
     BadPlan,
     BadValue,

@@ -13,7 +13,8 @@ from tests.enrolled import enrolled
 from tests.refused import refused
 from twofold.data.catalog import Catalog, Identifiers
 from twofold.data.ratings import Ratings
-from twofold.entity.agent import Entity, describe
+from twofold.entity.account import describe
+from twofold.entity.agent import Entity
 from twofold.entity.secure import SecurePart
 from twofold.errors import NotForRealUse, NotReady, PlanMismatch, PrivacyError
 from twofold.federation.key_messages import decode_participants, encode_participants, encode_survivors

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.refused import refused
-from twofold.entity.agent import open_account
+from twofold.entity.account import open_account
 from twofold.entity.site import Site, plan_facts
 from twofold.errors import BadPolicy, PolicyRefused
 from twofold.federation.plan import CatalogKey, Plan

@@ -17,7 +17,7 @@ import pytest
 
 from tests.refused import refused
 from twofold.data.catalog import Catalog
-from twofold.entity.agent import NewLedger
+from twofold.entity.account import NewLedger
 from twofold.errors import BudgetExceeded, SilentSpending, TooFewMessages
 from twofold.estimator import FederatedRecommender
 from twofold.estimator.spending import GUARD

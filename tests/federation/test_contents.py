@@ -10,8 +10,7 @@ import pytest
 
 from tests.refused import refused
 from twofold.errors import BadMessage, NotForRealUse, TwofoldError
-from twofold.federation.key_messages import modulus_bits
-from twofold.federation.messages import CHECKS, array_bytes, decode_release, encode_release, message_limit
+from twofold.federation.messages import CHECKS, array_bytes, decode_release, encode_release, message_limit, modulus_bits
 from twofold.federation.plan import LARGEST_NUMBER, CatalogKey, Plan
 from twofold.federation.secure import SecureSum
 from twofold.identity.roster import Roster

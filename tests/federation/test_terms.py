@@ -9,7 +9,8 @@ import pytest
 
 from tests.refused import refused
 from twofold.errors import BadPlan, PlanMismatch
-from twofold.federation.key_messages import modulus_bits, secure_terms
+from twofold.federation.key_messages import secure_terms
+from twofold.federation.messages import modulus_bits
 from twofold.federation.plan import CatalogKey, Plan
 from twofold.federation.secure import SecureSum
 from twofold.identity.roster import Roster

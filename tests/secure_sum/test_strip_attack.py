@@ -17,7 +17,8 @@ from studies.trust.strip import every_choice, lists_for, open_group, strip
 from tests.enrolled import enrolled
 from twofold.data.catalog import Catalog, Identifiers
 from twofold.data.ratings import Ratings
-from twofold.entity.agent import Entity, NewLedger, bounded
+from twofold.entity.account import NewLedger
+from twofold.entity.agent import Entity, bounded
 from twofold.errors import TooFewMessages
 from twofold.federation.key_messages import (
     decode_answer,

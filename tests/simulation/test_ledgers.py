@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.refused import refused
-from twofold.entity.agent import NewLedger
+from twofold.entity.account import NewLedger
 from twofold.errors import BadParameter, LedgerBroken, TransportError
 from twofold.simulation.members import check_new_ledgers, ledger_paths, settle_missing
 

@@ -16,7 +16,7 @@ from tests.refused import refused
 from twofold.data.catalog import Catalog, Identifiers
 from twofold.data.federation import Federation
 from twofold.data.ratings import Ratings
-from twofold.entity.agent import NewLedger
+from twofold.entity.account import NewLedger
 from twofold.errors import (
     BadMessage,
     BadParameter,

@@ -62,11 +62,11 @@ def plan(**changes: Any) -> Plan:
 
 def test_the_sum_is_that_of_the_same_seeded_releases_without_masks(monkeypatch: pytest.MonkeyPatch):
     boxes: list[InProcess] = []
-    keyed: list[tuple[Plan, dict[str, Any], KeyStore]] = []
+    keyed: list[tuple[Plan, dict[str, Any], list[KeyStore]]] = []
     monkeypatch.setattr(run, "InProcess", lambda: boxes.append(InProcess()) or boxes[0])
     monkeypatch.setattr(run, "keyed_plan", lambda *given: keyed.append(keyed_plan(*given)) or keyed[0])
     done = simulate(FEDERATION, plan(simulation=True), rng=7, threads=1, local="factors")
-    (box,), ((made, keys, operator),) = boxes, keyed
+    (box,), ((made, keys, (operator,)),) = boxes, keyed
     sent = {step: {one.entity: one.read() for one in box.submissions(step)} for step in (KEYS, MASKED, ANSWERS)}
     participants, survivors = box.published(KEYS), box.published(MASKED)
     total = SecureServer(made, signer=operator.signer).total(
@@ -125,7 +125,7 @@ def test_keys_beside_the_ledgers_and_nothing_spent_twice(tmp_path: Path):
 def test_a_plan_with_a_list_of_keys_needs_those_keys(tmp_path: Path):
     paths = {name: tmp_path / f"{name}.ledger" for name in NAMES}
     given = enrolled(plan(), *NAMES, folder=tmp_path).plan
-    keyed, keys, operator = keyed_plan(given, paths)
+    keyed, keys, (operator,) = keyed_plan(given, paths)
     assert (keyed.hash, keys["a"]) == (given.hash, tmp_path / "a.keys")
     assert operator.identity == given.members.operator
     (tmp_path / "a.keys").unlink()
@@ -157,7 +157,7 @@ def test_a_seed_in_a_real_plan_is_refused(tmp_path: Path):
 def test_an_operator_beside_an_entity_that_is_called_coordinator(tmp_path: Path):
     paths = {name: tmp_path / f"{name}.ledger" for name in ("coordinator", "a", "b")}
     given = plan(n_entities=3, secure=SecureSum(survivors=3))
-    keyed, keys, operator = keyed_plan(given, paths)
+    keyed, keys, (operator,) = keyed_plan(given, paths)
     assert keyed.entities == ("a", "b", "coordinator")
     assert operator.identity.name not in keyed.entities
     assert len(set(keys.values())) == 4
@@ -168,7 +168,7 @@ def test_an_operator_beside_an_entity_that_is_called_coordinator(tmp_path: Path)
 def test_everybody_in_a_real_plan_agrees_and_confirms(tmp_path: Path):
     """One caller holds everything; the agreements are made all the same, and nothing starts without one."""
     paths = {name: tmp_path / f"{name}.ledger" for name in NAMES}
-    keyed, keys, operator = keyed_plan(plan(), paths)
+    keyed, keys, (operator,) = keyed_plan(plan(), paths)
     for store in (*(KeyStore(keys[name]) for name in NAMES), operator):
         assert store.agreement(keyed.hash) is not None
         assert store.confirmed(keyed.hash)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json as jsonlib
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -29,6 +30,10 @@ from twofold.federation.mailbox import StepId, steps_of
 from twofold.server.coordinate import CoordinationStatus, server_for, standing
 from twofold.server.coordinate import coordinate as look_once
 from twofold.server.state import FolderState
+
+if TYPE_CHECKING:
+    from twofold.federation.plan import Plan
+    from twofold.identity.keystore import KeyStore
 
 __all__ = ["coordinate"]
 
@@ -70,17 +75,33 @@ def coordinate(
             fix=Run(f"plan agree {plan} --keys {keys}"),
             parameter="agreements",
         )
-    server = server_for(agreed, signer=None if store is None else store.signer)
     every = read_agreements(agreed, plan, agreements)
-
-    def look(*, close: bool) -> CoordinationStatus:
-        return look_once(server, mailbox, state=kept, close=close, agreements=every)
-
-    mailbox, kept = ServerFolder(inbox, outbox, agreed), FolderState(state, agreed)
-    status = _look(look, lambda: standing(server, mailbox, state=kept), wait, poll, close)
-    _print(status, [step.id for step in steps_of(agreed)], json=json)
+    if agreed.operators is not None:
+        look, progress = _operator(agreed, store, ServerFolder(inbox, outbox, agreed), state)
+        steps = [StepId.REPORTS, StepId.LISTS, StepId.FREEZES, StepId.REVEALS, StepId.DRAFTS]
+    else:
+        server = server_for(agreed, signer=None if store is None else store.signer)
+        mailbox, kept = ServerFolder(inbox, outbox, agreed), FolderState(state, agreed)
+        look = partial(look_once, server, mailbox, state=kept, agreements=every)
+        progress = partial(standing, server, mailbox, state=kept)
+        steps = [step.id for step in steps_of(agreed)]
+    status = _look(look, progress, wait, poll, close)
+    _print(status, steps, json=json)
     if not status.published:
         raise typer.Exit(NOT_YET)
+
+
+def _operator(
+    plan: Plan, store: KeyStore | None, mailbox: ServerFolder, state: Path
+) -> tuple[Callable[..., CoordinationStatus], Callable[[], CoordinationStatus]]:
+    """Give what one look of an operator does, and what tells how far it has come."""
+    from twofold.server.operate import operate, progress_of  # these load the library of ciphers
+    from twofold.server.operator import Operator
+
+    assert store is not None  # a plan with operators has a roster
+    one = Operator(plan, store, state=state)
+    apart = mailbox.inbox.resolve() != mailbox.outbox.resolve()  # else the other one sees every report itself
+    return partial(operate, one, mailbox, forward=apart), partial(progress_of, one)
 
 
 def _look(

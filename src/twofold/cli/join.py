@@ -40,7 +40,7 @@ from twofold.cli.options import (
     refuse_output,
 )
 from twofold.cli.render import shell_words
-from twofold.cli.steps import NOT_YET, PUBLISHED, SENT, not_taken, price_lines, price_record
+from twofold.cli.steps import NOT_YET, PUBLISHED, SENT, not_taken, operators_of, price_lines, price_record
 from twofold.entity.agent import Entity
 from twofold.entity.participate import ParticipationStatus, participate
 from twofold.errors import TransportError
@@ -117,7 +117,7 @@ def join(
     agent.check_room()  # before others wait for this entity
 
     mailbox, until = EntityFolder(outbox, inbox, agreed), time.monotonic() + wait
-    with shell_words(secure=agreed.secure is not None):
+    with shell_words(secure=agreed.peers is not None):
         status = participate(agent, mailbox)
         fresh = set(status.fresh)
         while status.factors is None and time.monotonic() < until:
@@ -140,14 +140,14 @@ def _members(plan: Plan) -> dict[str, Any]:
     from twofold.federation.agreement import plan_words  # loads the library of ciphers
 
     members = roster_of(plan)
-    names = {"entities": [*members.entities], "operator": members.operator.name}
+    names = {"entities": [*members.entities], "operators": [*members.operators]}
     return {"fingerprint": plan_words(plan), **names, **price_record(plan)}
 
 
 def _show_members(plan: Plan, about: dict[str, Any]) -> None:
     typer.echo(f"plan {plan.name}, {plan.hash[:12]}, written by {plan.writer}")
     typer.echo(f"  fingerprint: {about['fingerprint']}")
-    typer.echo(f"  entities: {listed(about['entities'])}; operator: {about['operator']}")
+    typer.echo(f"  entities: {listed(about['entities'])}; {operators_of(roster_of(plan))}")
     for line in price_lines(plan):
         typer.echo(f"  {line}")
 

@@ -24,12 +24,12 @@ from twofold.cli.options import (
     refuse_output,
 )
 from twofold.cli.plan_explain import explain_plan, note_features, plan_lines, release_lines, release_record
-from twofold.cli.steps import price_lines, price_record
+from twofold.cli.steps import operators_of, price_lines, price_record
 from twofold.errors import BadPlan, Set
 from twofold.federation.fields import FieldNote
 from twofold.federation.plan import Plan
 from twofold.federation.plan_file import read_plan
-from twofold.federation.secure import SecureSum, usual_survivors
+from twofold.federation.secure import OPERATORS, OperatorSum, SecureSum, usual_floor, usual_survivors
 from twofold.privacy.ledger import Ledger
 from twofold.privacy.unit import Unit
 
@@ -43,17 +43,17 @@ __all__ = ["app", "check_features", "check_names", "new_plan_file", "print_notes
 _NO_KEYS = "a plan that is not a simulation needs --public-key of every entity and of the operator"
 
 
-def read_roster(paths: Sequence[Path], revoked: Sequence[Path] = ()) -> Roster:
-    """Join the public parts of all entities and of the operator; refuse a repeated or a revoked key."""
+def read_roster(paths: Sequence[Path], revoked: Sequence[Path] = (), *, operators: int = 1) -> Roster:
+    """Join the public parts of all entities and of the operators; refuse a repeated or a revoked key."""
     from twofold.identity.keys import Revocation
     from twofold.identity.roster import Roster
 
     roster = Roster.joined([_public_keys(path) for path in paths], revoked=[Revocation.read(one) for one in revoked])
-    if not roster.entities or len(roster.operators) != 1:
+    if not roster.entities or len(roster.operators) != operators:
         raise BadPlan(
-            "the roster needs entities and one operator.",
+            f"the roster needs entities and {'one operator' if operators == 1 else 'two operators'}.",
             found=f"public parts of {len(roster.entities)} entities and {len(roster.operators)} operators",
-            expected=f"{_NO_KEYS}",
+            expected=_NO_KEYS if operators == 1 else "--public-key of every entity and of both operators",
             fix="--public-key st-anna.pub --public-key coordinator.pub, and so on; twofold keys new makes them",
             parameter="public_key",
         )
@@ -121,7 +121,7 @@ def _notes(plan: Plan, table: Features | None) -> Iterable[str]:
             f"{bare:,} of {plan.n_items:,} items have no features: no line in the table, an empty class or only zeros. "
             "Allowed; fill them in if more is publicly known"
         )
-    secure = plan.secure
+    secure = plan.peers
     if plan.roster is None and not plan.simulation:
         yield f"{_NO_KEYS}; without keys this plan can be explained and simulated, not run"
     times = {"--deadline": plan.deadline, "--share-deadline": None if secure is None else secure.share_deadline}
@@ -148,7 +148,10 @@ def new_plan_file(
     ] = None,
     revoked: RevokedOption = None,
     secure: Annotated[
-        str | None, typer.Option(help="peers: the server sees only the sum of the messages; three visits.")
+        str | None,
+        typer.Option(
+            help="Nobody sees more than the sum of messages. operators: two of them, one visit. peers: three visits."
+        ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     yes: YesOption = False,
@@ -168,17 +171,20 @@ def new_plan_file(
     items = Catalog.read(catalog, item=item, separator=separator)
     table = None if features is None else _features(features, items, separator)
     chosen = {name: value for name, value in given.items() if value is not None and value is not False}
-    secured = {one.name: chosen.pop(one.name) for one in SecureSum.notes() if one.name in chosen}
-    counted = chosen.get("n_entities")
-    if secure not in (None, "peers"):
-        raise BadPlan("{parameter} is unknown.", found=secure[:20], expected="peers", parameter="secure")
-    roster = None if not public_key else read_roster(public_key, revoked or ())
-    if roster is not None:
-        check_names(roster, entity or (), counted)
+    if secure not in (None, "peers", "operators"):
+        raise BadPlan("{parameter} is unknown.", found=secure[:20], expected="peers or operators", parameter="secure")
+    shared = secure == "operators"
+    secured = _secured(chosen, shared=shared)
+    counted, people = chosen.get("n_entities"), shared and bool(secured.get("people"))
+    roster = None
+    if public_key:
+        roster = read_roster(public_key, revoked or (), operators=OPERATORS if shared else 1)
+        check_names(roster, entity or (), None if people else counted)
     number = counted or len((roster.entities if roster else entity) or ()) or 1
-    if secure or secured:
-        usual = {"survivors": usual_survivors(number)}
-        chosen["secure"] = SecureSum(**usual | secured)
+    if shared:
+        chosen["secure"] = OperatorSum(**{"floor": usual_floor(number)} | secured)
+    elif secure or secured:
+        chosen["secure"] = SecureSum(**{"survivors": usual_survivors(number)} | secured)
     made = Plan(
         catalog=items,
         features=table,
@@ -214,6 +220,21 @@ def new_plan_file(
             typer.echo(f"Then everybody agrees: twofold plan agree {file.name} --keys st-anna.keys")
 
 
+def _secured(chosen: dict[str, Any], *, shared: bool) -> dict[str, Any]:
+    """Take the fields of the secure sum out of what was given; refuse those of the other kind."""
+    own, other = (OperatorSum, SecureSum) if shared else (SecureSum, OperatorSum)
+    fields = {one.name for one in own.notes()}
+    for name in (one.name for one in other.notes() if one.name not in fields):
+        if name in chosen:
+            raise BadPlan(
+                "{parameter} belongs to the other kind of secure sum.",
+                found=f"--secure {'operators' if shared else 'peers'}",
+                fix=Set("secure", "peers" if shared else "operators"),
+                parameter=name,
+            )
+    return {name: chosen.pop(name) for name in fields if name in chosen}
+
+
 def _option(note: FieldNote) -> inspect.Parameter:
     """Make the option of one field, with the field's help and type."""
     meaning = note.meaning + (f" {note.default} by default." if note.default not in ("", "none", "false") else "")
@@ -234,7 +255,8 @@ def _option(note: FieldNote) -> inspect.Parameter:
 
 def _with_fields(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command an option for every field of a plan that has one."""
-    options = [_option(note) for table in (Plan, SecureSum) for note in table.notes() if note.option]
+    notes = {note.name: note for table in (OperatorSum, SecureSum, Plan) for note in table.notes() if note.option}
+    options = [_option(note) for note in notes.values()]
     own = [one for one in inspect.signature(command).parameters.values() if one.name != "given"]
     hints = get_type_hints(command, include_extras=True)
     command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
@@ -324,7 +346,7 @@ def agree_plan(
         return
     typer.echo(f"{store.identity.name} agrees to plan {plan.name}, {plan.hash[:12]}")
     typer.echo(f"  fingerprint: {words}")
-    typer.echo(f"  entities: {listed(list(members.entities))}; operator: {members.operator.name}")
+    typer.echo(f"  entities: {listed(list(members.entities))}; {operators_of(members)}")
     typer.echo(f"  written by: {plan.writer}")
     for line in price_lines(plan):
         typer.echo(f"  {line}")
@@ -334,7 +356,7 @@ def agree_plan(
 
 def _check_room(ledger: Path, plan: Plan, name: str) -> None:
     """Refuse a plan for which the ledger has no room, before it is signed."""
-    from twofold.entity.agent import open_account
+    from twofold.entity.account import open_account
 
     event = plan.spec.event_for(seeded=False)
     open_account(Ledger(ledger), plan, dataset=name, event=event).check_room("1")

@@ -44,7 +44,7 @@ from twofold.entity.agent import Entity
 from twofold.errors import NotReady, PlanMismatch, Run, Set
 from twofold.federation.factors import ItemFactors, save_factors
 from twofold.federation.folder import EntityFolder
-from twofold.federation.mailbox import ROUNDS, NothingYet
+from twofold.federation.mailbox import ROUNDS, NothingYet, steps_of
 from twofold.federation.messages import ReleaseMessage
 from twofold.federation.plan import Plan
 from twofold.privacy.ledger import Ledger, cost_text
@@ -55,6 +55,7 @@ from twofold.server.factorize import Server
 if TYPE_CHECKING:
     from twofold.entity.site import Site
     from twofold.federation.agreement import Agreements
+    from twofold.federation.reports import Report
 
 __all__ = ["factorize", "personalize", "release"]
 
@@ -96,7 +97,7 @@ def release(
     """
     refuse_output(output, (plan, data, catalog, keys), ledger=ledger)
     agreed = read_agreed(plan)
-    if agreed.secure is not None:
+    if agreed.peers is not None:
         raise PlanMismatch(
             "this plan has a secure sum, which needs more than one message; nothing was drawn.",
             fix=Run("join --keys ... --outbox ... --inbox ..."),
@@ -119,9 +120,9 @@ def release(
     agent = Entity(name, table, agreed, ledger=book, version=version, keys=keys, agreements=every, site=site)
     agent.check_room()
     with shell_words():
-        message = agent.release()
+        message: ReleaseMessage | Report = agent.release() if agreed.operators is None else agent.report()
     if output.is_dir():
-        EntityFolder(output, output, agreed).submit(ROUNDS, message.data, entity=name)
+        EntityFolder(output, output, agreed).submit(steps_of(agreed)[-1], message.data, entity=name)
     else:
         message.save(output)
     if site is not None:
@@ -143,29 +144,32 @@ def _all_agreements(plan: Plan, path: Path, given: Path | None) -> Agreements | 
 
 
 def _print_release(
-    message: ReleaseMessage, plan: Plan, book: Ledger, output: Path, site: Site | None, *, json: bool
+    message: ReleaseMessage | Report, plan: Plan, book: Ledger, output: Path, site: Site | None, *, json: bool
 ) -> None:
+    content = message.content if isinstance(message, ReleaseMessage) else None
+    seeded = content.seeded if content is not None else message.seeded  # type: ignore[union-attr]
     record: dict[str, Any] = {
         "file": output.name,
         "entity": message.entity,
         "bytes": len(message.data),
         "receipt": message.receipt,
         "plan": plan.hash,
-        "mechanism": message.content.mechanism,
-        "prototypes": getattr(message.content, "n_prototypes", None),
+        "mechanism": plan.spec.mechanism,
+        "prototypes": getattr(content, "n_prototypes", None),
         "cost": cost_text(cost_of(plan.budget)) if not plan.simulation else None,
-        "private": not message.content.seeded and not plan.simulation,
+        "private": not seeded and not plan.simulation,
         "policy": None if site is None else site.policy_hash,
     }
     if json:
         typer.echo(jsonlib.dumps(record, indent=2))
         return
-    made, rows = message.content, record["prototypes"]
-    content = f"{plan.spec.numbers:,} numbers" if rows is None else f"{rows} prototype{'s' * (rows != 1)}"
-    what = f"{len(message.data):,} bytes, {content} by {made.mechanism}"
+    rows = record["prototypes"]
+    holds = f"{plan.spec.numbers:,} numbers" if rows is None else f"{rows} prototype{'s' * (rows != 1)}"
+    shared = "" if content is not None else ", in two sealed shares"
+    what = f"{len(message.data):,} bytes, {holds} by {plan.spec.mechanism}{shared}"
     typer.echo(f"{output}: the message of {message.entity}, {what}")
-    if made.note:
-        typer.echo(f"  {made.note}")
+    if content is not None and content.note:
+        typer.echo(f"  {content.note}")
     price = f"costs {record['cost']} per {plan.unit.holder}, written to {book.path.name}; asking again costs nothing"
     typer.echo(f"  {price if record['private'] else 'NOT PRIVATE: the plan is a simulation'}")
     typer.echo(f"  receipt {message.receipt}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from fractions import Fraction
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from twofold.federation.mailbox import Rejected, StepId
 from twofold.federation.plan import Plan
@@ -13,7 +13,20 @@ from twofold.privacy.budget import best_guess
 from twofold.privacy.card import brief, percent, rounded_up
 from twofold.privacy.ledger import cost_of
 
-__all__ = ["ARRIVING", "NOT_YET", "PUBLISHED", "SENT", "STEPS", "not_taken", "price_lines", "price_record"]
+if TYPE_CHECKING:
+    from twofold.identity.roster import Roster
+
+__all__ = [
+    "ARRIVING",
+    "NOT_YET",
+    "PUBLISHED",
+    "SENT",
+    "STEPS",
+    "not_taken",
+    "operators_of",
+    "price_lines",
+    "price_record",
+]
 
 #: Exit code when nothing is wrong and the round is not complete.
 NOT_YET: Final = 3
@@ -24,6 +37,11 @@ STEPS: Final = {
     StepId.KEYS: "key shares",
     StepId.MASKED: "masked messages",
     StepId.ANSWERS: "answers",
+    StepId.REPORTS: "reports",
+    StepId.LISTS: "lists of reports",
+    StepId.FREEZES: "final lists",
+    StepId.REVEALS: "sums of shares",
+    StepId.DRAFTS: "item factors",
 }
 #: What an entity sends in each step.
 SENT: Final = {
@@ -32,6 +50,7 @@ SENT: Final = {
     StepId.KEYS: "key shares",
     StepId.MASKED: "the masked message",
     StepId.ANSWERS: "the answer",
+    StepId.REPORTS: "the report",
 }
 #: What the server publishes in each step.
 PUBLISHED: Final = {
@@ -40,6 +59,7 @@ PUBLISHED: Final = {
     StepId.KEYS: "the list of those who shared keys",
     StepId.MASKED: "the list of messages in the sum",
     StepId.ANSWERS: "the item factors",
+    StepId.REPORTS: "the item factors",
 }
 #: What arrives at the server in each step, when the step closes, and what comes after it.
 ARRIVING: Final = {
@@ -48,7 +68,18 @@ ARRIVING: Final = {
     StepId.KEYS: ("key shares arrived", "all have shared keys", "; messages and answers come then"),
     StepId.MASKED: ("messages arrived", "all who shared keys have sent a message", "; answers come then"),
     StepId.ANSWERS: ("answers arrived", "enough have answered to take the masks off", ""),
+    StepId.REPORTS: ("reports arrived", "all have sent their report", "; the operators agree on a list then"),
+    StepId.LISTS: ("lists of the other operator arrived", "it has sent its list", ""),
+    StepId.FREEZES: ("final lists of the other operator arrived", "it has sent its final list", ""),
+    StepId.REVEALS: ("sums of the other operator arrived", "it has sent its sum", ""),
+    StepId.DRAFTS: ("signatures of the other operator arrived", "it has signed the item factors", ""),
 }
+
+
+def operators_of(members: Roster) -> str:
+    """Name the operators of a roster."""
+    names = [*members.operators]
+    return f"operator: {names[0]}" if len(names) == 1 else f"operators: {' and '.join(names)}"
 
 
 def not_taken(rejected: Iterable[Rejected], most: int = 3) -> str:
@@ -74,7 +105,7 @@ def price_record(plan: Plan) -> dict[str, Any]:
     """
     if plan.simulation or not plan.spec.private:
         return {}
-    stated = None if plan.secure is None else plan.spec.sum
+    stated = None if plan.peers is None else plan.spec.sum
     alone = None
     if stated is not None:
         alone = rounded_up(Fraction(stated.alone_epsilon) if math.isfinite(stated.alone_epsilon) else math.inf)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 from twofold.checks import check_entity_name
 from twofold.data.bounds import Bounds
 from twofold.data.ratings import Ratings
-from twofold.errors import BudgetExceeded, DataError, NotForRealUse, NotReady, PlanMismatch, PrivacyError, Run
+from twofold.entity.account import open_account
+from twofold.errors import DataError, NotForRealUse, NotReady, PlanMismatch, PrivacyError, Run
 from twofold.federation.factors import ItemFactors
-from twofold.federation.messages import ReleaseMessage, decode_release, encode_release, message_limit, roster_of
+from twofold.federation.messages import ReleaseMessage, decode_release, encode_release, roster_of
 from twofold.federation.plan import Plan
-from twofold.privacy.budget import ApproxDP, PureDP
-from twofold.privacy.events import Event, NonPrivateEvent, flatten, is_seeded
+from twofold.privacy.events import Event, is_seeded
 from twofold.privacy.ledger import Ledger
-from twofold.privacy.ledger.reservation import Request, check
 from twofold.privacy.rng import OperatingSystem, Source, source
 
 if TYPE_CHECKING:
@@ -28,155 +24,11 @@ if TYPE_CHECKING:
     from twofold.entity.secure import Masks, SecurePart
     from twofold.entity.site import Site
     from twofold.federation.agreement import Agreements
+    from twofold.federation.reports import Report
     from twofold.identity.keys import Secrets
     from twofold.identity.keystore import KeyStore
-    from twofold.storage.signing import SigningKey
 
-__all__ = ["Entity", "LedgerCharge", "NewLedger", "describe", "open_account"]
-
-
-class NewLedger(UserWarning):
-    """A new ledger was created: if these people already had one, their budget is now double."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class LedgerCharge:
-    """A ledger, and what one release of a plan asks of it."""
-
-    ledger: Ledger
-    plan: Plan
-    event: Event
-    cost: PureDP | ApproxDP | None
-    room: int
-
-    def release(self, *, data: str, version: str, draw: Callable[[], bytes] | Callable[[Source], bytes]) -> bytes:
-        """Give the stored release of the plan, or pay for a new one and draw it; see `Ledger.release`."""
-        try:
-            return self.ledger.release(
-                plan=self.plan.hash,
-                data=data,
-                version=version,
-                events=[self.event],
-                unit=self.plan.unit,
-                cost=self.cost,
-                about=describe(self.plan),
-                room=self.room,
-                draw=draw,
-            )
-        except BudgetExceeded as error:
-            before = self._before(version)
-            if before:
-                raise _ended_before(error, waits="open" in before) from None
-            raise
-
-    def check_room(self, version: str) -> None:
-        """Refuse a release that the ledger could not pay for; one that is stored or reserved needs no room.
-
-        Privacy
-        -------
-        Looks at the plan and the ledger only. Writes nothing.
-        """
-        before = self._before(version)
-        if before & {"released", "open"}:
-            return
-        asked: dict[str, Any] = {"plan": self.plan.hash, "version": version, "unit": self.plan.unit, "cost": self.cost}
-        request = Request(data="0" * 64, events=[self.event], **asked)  # no data is looked at
-        try:
-            check(request, self.ledger.state(), name=self.ledger.path.name)
-        except BudgetExceeded as error:
-            if before:
-                raise _ended_before(error, waits=False) from None
-            raise
-
-    def _before(self, version: str) -> set[str]:
-        key = (self.plan.hash, version)
-        return {entry.status for entry in self.ledger.state().entries if entry.key == key}
-
-
-def open_account(
-    where: str | PathLike[str] | Ledger, plan: Plan, *, dataset: str, event: Event, signer: SigningKey | None = None
-) -> LedgerCharge:
-    """Open the ledger, or create one with room for exactly this plan and warn about it.
-
-    Parameters
-    ----------
-    where : path or Ledger
-        The ledger file, or the ledger.
-    plan : Plan
-        Says unit and price.
-    dataset : str
-        Public name for a new ledger.
-    event : Event
-        What will be drawn; what is not private is charged as such.
-    signer : SigningKey, optional
-        Signs the head of the ledger.
-    """
-    real = not is_seeded(event) and not any(isinstance(one, NonPrivateEvent) for one in flatten(event))
-    cost = plan.budget if real else None
-    if isinstance(where, Ledger):
-        ledger = where if signer is None else Ledger(where.path, signer=signer)
-    else:
-        ledger = _found_or_made(Path(where), plan, dataset, cost, signer)
-    # Where private data decide the size (simulations only), there is no public size to claim.
-    sized = plan.spec.rows is not None
-    return LedgerCharge(ledger=ledger, plan=plan, event=event, cost=cost, room=message_limit(plan) if sized else 0)
-
-
-def _found_or_made(
-    path: Path, plan: Plan, dataset: str, cost: PureDP | ApproxDP | None, signer: SigningKey | None
-) -> Ledger:
-    ledger, made = Ledger.open_or_create(path, dataset=dataset, ceiling=cost, unit=plan.unit, signer=signer)
-    if made:
-        warnings.warn(
-            f"a new ledger was created: {path}. It has room for this one plan. If these people already have a ledger, "
-            "stop before anything is released and name theirs. With two ledgers, their budget is spent twice.",
-            NewLedger,
-            stacklevel=5,
-        )
-    return ledger
-
-
-def _ended_before(error: BudgetExceeded, *, waits: bool) -> BudgetExceeded:
-    """Explain the cost; for the entity's screen only, since whether the ratings changed is private."""
-    again = "use the ratings, plan and software of that draw to finish it at no cost; or "
-    return BudgetExceeded(
-        "an earlier draw for this plan was paid for but gave no message; no budget is left for another.",
-        found=error.found,
-        expected=f"{error.expected}. The result of a draw that ended early is unknown, so its cost stays spent",
-        fix=again * waits + (error.fix or ""),
-        parameter="draw",
-    )
-
-
-def describe(plan: Plan) -> dict[str, Any]:
-    """Public facts for the privacy card: what leaves, and the numbers for comparing noise and signal.
-
-    Examples
-    --------
-    >>> from twofold.federation.plan import CatalogKey
-    >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=457), feedback="counts", bound=5, max_items=60)
-    >>> describe(plan)["what"]
-    '1 prototype over 457 items: noisy sums of counts and a noisy number of users each (popularity, plan federation)'
-    """
-    marked: dict[str, Any] = {"simulation": True} if plan.simulation else {}
-    spec, hidden = plan.spec, ""
-    if plan.secure is not None:
-        hidden = f", masked: the server sees only the sum of at least {plan.secure.survivors} such messages"
-        marked |= {name: getattr(plan.secure, name) for name in ("colluders", "survivors")}
-        marked |= {"entities": plan.expected_entities}
-    about: dict[str, Any] = {"what": f"{spec.what} ({spec.mechanism}, plan {plan.name}){hidden}"} | marked
-    if spec.sum is not None:
-        limits = {"n_users": plan.n_users, "bound": plan.parameters.value_cap, "max_items": plan.max_items}
-        return about | limits
-    numbers = {
-        "n_items": plan.n_items,
-        "n_users": plan.n_users,
-        "bound": plan.parameters.value_cap,
-        "max_items": plan.max_items,
-        "n_prototypes": spec.rows or plan.n_prototypes,
-        "n_entities": plan.n_entities,
-    }
-    return about | {"public_numbers": numbers | ({"delta": float(plan.delta)} if plan.delta else {})}
+__all__ = ["Entity", "bounded"]
 
 
 class Entity:
@@ -276,7 +128,7 @@ class Entity:
     @property
     def masked(self) -> bool:
         """Whether this entity's masked message was ever handed out; if so, its budget is spent."""
-        return self.plan.secure is not None and self._part().store.masked
+        return self.plan.peers is not None and self._part().store.masked
 
     def listed(self, participants: bytes, survivors: bytes | None = None) -> bool:
         """Whether this entity is in the lists that the server of a secure sum has published so far."""
@@ -286,7 +138,7 @@ class Entity:
         """Refuse secret keys that are missing, somebody else's, or unfit for a secure sum; changes nothing."""
         if self.plan.roster is not None:
             self._store()
-        if self.plan.secure is not None:
+        if self.plan.peers is not None:
             self._part()
 
     def check_room(self) -> None:
@@ -383,7 +235,8 @@ class Entity:
         Parameters
         ----------
         participants : bytes or path, optional
-            For a secure sum: who shared keys, as the server published it. The message is masked for them.
+            For a secure sum among the entities: who shared keys, as the server published it. The message is masked
+            for them.
 
         Raises
         ------
@@ -408,24 +261,61 @@ class Entity:
         self._refuse_what_is_not_real()
         self._refuse_before_start()
         self.check_keys()  # now, not once the ledger has paid
-        part = None if self.plan.secure is None else self._part()
+        if self.plan.operators is not None:
+            raise PlanMismatch(
+                "this plan has two operators; nothing was drawn.", fix="Entity.report()", parameter="secure"
+            )
+        part = None if self.plan.peers is None else self._part()
         masks = None if part is None else part.masks(participants)
         message = decode_release(self._bytes(masks), self.plan)
         if masks is not None:
             masks.check(message)
-        if message.entity != self.name:
-            raise PlanMismatch(
-                "the ledger holds this plan's release under another name.",
-                found=message.entity,
-                expected=self.name,
-                fix=f"Entity({message.entity!r}, ...), or the ledger of {self.name}",
-                parameter="entity",
-            )
+        self._check_stored(message.entity)
         if part is not None:
             part.store.keep_message(message.receipt)
         if self.site is not None:
             self.site.released(self.plan, message.data)
         return message
+
+    def report(self) -> Report:
+        """Give the entity's one message for two operators: sealed the first time, the stored bytes from then on.
+
+        Raises
+        ------
+        NotForRealUse, NotReady, BudgetExceeded
+            As `release`; and nobody here has agreed to the plan, or compared its fingerprint.
+
+        Privacy
+        -------
+        The exact sums leave in two shares that mean nothing alone. Both operators together can open them: whether they
+        would is what a person here confirms.
+
+        Paper
+        -----
+        Algorithm 2, line 2.
+        """
+        from twofold.federation.reports import decode_report  # loads the library of ciphers
+
+        self._refuse_what_is_not_real()
+        self._refuse_before_start()
+        self.check_keys()  # now, not once the ledger has paid
+        if self.plan.operators is None:
+            raise PlanMismatch("the plan has no two operators.", fix="Entity.release()", parameter="secure")
+        report = decode_report(self._bytes(), self.plan)
+        self._check_stored(report.entity)
+        if self.site is not None:
+            self.site.released(self.plan, report.data)
+        return report
+
+    def _check_stored(self, name: str) -> None:
+        if name != self.name:
+            raise PlanMismatch(
+                "the ledger holds this plan's release under another name.",
+                found=name,
+                expected=self.name,
+                fix=f"Entity({name!r}, ...), or the ledger of {self.name}",
+                parameter="entity",
+            )
 
     def personalize(
         self,
@@ -493,6 +383,8 @@ class Entity:
                 fix=("Entity(..., agreements=...)", Run("join")),
                 parameter="agreements",
             )
+        if self.plan.operators is not None:
+            _check_consent(self.plan, self._store())
 
     def _store(self) -> KeyStore:
         """The entity's secret keys, which must be those of the roster."""
@@ -553,6 +445,10 @@ class Entity:
                 fix="report this: the cost stays spent, and no message was made",
                 parameter="event",
             )
+        if self.plan.operators is not None:
+            from twofold.federation.reports import encode_report  # loads the library of ciphers
+
+            return encode_report(drawn.value, self.plan, entity=self.name, signer=self._store().signer)
         content = drawn.value if masks is None else masks.hide(drawn.value)
         signer = None if self.plan.roster is None else self._store().signer
         return encode_release(content, entity=self.name, plan=self.plan, signer=signer)
@@ -572,6 +468,32 @@ def bounded(ratings: Ratings, plan: Plan) -> Ratings:
     {'x': 5.0, 'y': 1.0}
     """
     return Bounds(bound=plan.bound, lower=plan.lower, max_items=plan.max_items, seed=plan.seed).apply(ratings)[0]
+
+
+def _check_consent(plan: Plan, store: KeyStore) -> None:
+    """Refuse to seal a report before this entity has agreed to the plan and compared its fingerprint.
+
+    Privacy
+    -------
+    A plan's writer who runs both operators reads everything. Whether they are two institutions that do not work
+    together is for people to find out; this only makes sure that somebody here says that they did.
+    """
+    first, second = roster_of(plan).operators
+    if store.agreement(plan.hash) is None:
+        raise NotReady(
+            "nobody here has agreed to this plan; nothing was sent.",
+            expected=f"an agreement to plan {plan.hash[:12]}",
+            fix=Run(f"plan agree plan.toml --keys {store.identity.name}.keys"),
+            parameter="agreements",
+        )
+    if not store.confirmed(plan.hash):
+        raise NotReady(
+            "nobody here has confirmed the plan's fingerprint; nothing was sent.",
+            expected=f"the fingerprints of {first} and {second}, compared with people you know there: an author of the "
+            "plan who runs both operators reads your numbers",
+            fix=Run("join --confirm"),
+            parameter="confirm",
+        )
 
 
 def _checked_plan(plan: Any) -> Plan:

@@ -16,6 +16,7 @@ from twofold.federation.mailbox import (
     ANSWERS,
     KEYS,
     MASKED,
+    REPORTS,
     ROUNDS,
     EntityMailbox,
     NothingYet,
@@ -106,8 +107,12 @@ def act(entity: Entity, published: Mapping[StepId, bytes | None], submitted: Set
     -----
     Algorithm 2, line 2.
     """
-    if not entity.plan.simulation and (due := _begin(entity, published, submitted)) is not None:
+    if steps_of(entity.plan)[0] is AGREE and (due := _begin(entity, published, submitted)) is not None:
         return due
+    if entity.plan.operators is not None:
+        if StepId.REPORTS not in submitted:
+            return Send(step=REPORTS, data=entity.report().data)
+        return _finish(REPORTS, published)
     if entity.plan.secure is None:
         if StepId.ROUNDS not in submitted:
             return Send(step=ROUNDS, data=entity.release().data)

@@ -57,7 +57,7 @@ def plan_facts(plan: Plan, *, spent: Cost | None = None, ceiling: Cost | None = 
         n_users=plan.n_users,
         entities=plan.entities,
         mechanism=plan.spec.mechanism,
-        secure="none" if plan.secure is None else "peers",
+        secure="none" if plan.secure is None else "peers" if plan.operators is None else "operators",
         colluders=0 if plan.secure is None else plan.secure.colluders,
         writer=None if members is None or plan.writer is None else members[plan.writer].sign,
         operators=() if members is None else tuple(one.sign for one in members.operators.values()),

@@ -36,6 +36,7 @@ __all__ = [
     "decode_agreement",
     "encode_agreed",
     "encode_agreement",
+    "must_agree",
     "plan_words",
 ]
 
@@ -77,6 +78,18 @@ def check_member(plan: Plan, identity: Identity, revoked: Iterable[Revocation] =
             parameter="roster",
         )
     return members
+
+
+def must_agree(plan: Plan) -> Mapping[str, Identity]:
+    """Give those who must agree before a real plan starts: everybody, or the operators who add all noise.
+
+    Privacy
+    -------
+    Where entities add shares of the noise, a plan's writer who invents the other entities knows all other shares, so
+    everybody must agree to the same list. Where two operators add whole noises, nothing rests on other entities.
+    """
+    members = roster_of(plan)
+    return members.operators if plan.operators is not None and plan.operators.noise == "operators" else members
 
 
 class Agreements(Mapping[str, bytes]):
@@ -140,12 +153,13 @@ class Agreements(Mapping[str, bytes]):
         return cls(every[0].plan_hash, {name: one[name] for one in every for name in one})
 
     def missing(self, plan: Plan) -> tuple[str, ...]:
-        """Name those in the plan's roster without a valid signature of its hash."""
+        """Name those who must agree and have not signed the plan's hash."""
+        due = must_agree(plan)
         if self.plan_hash != plan.hash:
-            return tuple(roster_of(plan))
+            return tuple(due)
         return tuple(
             name
-            for name, one in roster_of(plan).items()
+            for name, one in due.items()
             if not verify(one.sign, Purpose.AGREEMENT, agreement_text(plan.hash, name), self.get(name, b""))
         )
 
@@ -155,7 +169,9 @@ class Agreements(Mapping[str, bytes]):
             raise NotReady(
                 "not everybody whom the plan names has agreed to it; nothing was drawn.",
                 found=f"{len(missing)} without a valid signature: {', '.join(missing[:6])}",
-                expected=f"signatures of plan {plan.hash[:12]} by all {len(roster_of(plan))}",
+                expected=f"signatures of plan {plan.hash[:12]} by {', '.join(must_agree(plan))}"
+                if plan.operators is not None
+                else f"signatures of plan {plan.hash[:12]} by all {len(roster_of(plan))}",
                 fix=Run("plan agree plan.toml --keys st-anna.keys"),
                 parameter="agreements",
             )

@@ -212,13 +212,15 @@ def encode_factors(factors: ItemFactors, plan: Plan, *, signer: SigningKey | Non
     }
     if factors.patterns is not None and factors.strengths is not None and factors.squares is not None:
         arrays |= {"patterns": factors.patterns, "strengths": factors.strengths, "squares": factors.squares}
-    data = pack_sealed(record, arrays, signer=signer)
-    decode_factors(data, plan)
+    data = pack_sealed(record, arrays, signer=signer, cosigned=plan.operators is not None)
+    decode_factors(data, plan, draft=True)
     return data
 
 
-def decode_factors(data: bytes, plan: Plan) -> ItemFactors:
+def decode_factors(data: bytes, plan: Plan, *, draft: bool = False) -> ItemFactors:
     """Read the item factors, if they are complete, valid and of this plan.
+
+    A `draft` lacks the signature of the second operator.
 
     Examples
     --------
@@ -233,9 +235,9 @@ def decode_factors(data: bytes, plan: Plan) -> ItemFactors:
     record = container.record
     check_header(record, plan, schema=FACTORS)
     private, note = _check_private(field(record, "private", bool), plan), note_of(record)
-    users, entities = _counts(record)
+    users, entities = _counts(record, plan)
     arrays = unpack(data, container, _layouts(container, plan))
-    check_signed(data, record, plan)
+    check_signed(data, record, plan, draft=draft)
     _check_values(arrays, plan)
     return ItemFactors(
         plan=plan.hash,
@@ -288,9 +290,9 @@ def _check_private(private: bool, plan: Plan) -> bool:
     return private
 
 
-def _counts(record: Mapping[str, Any]) -> tuple[float, int]:
+def _counts(record: Mapping[str, Any], plan: Plan) -> tuple[float, int]:
     users, entities = finite(record, "users"), int(field(record, "entities", int))
-    if not 0 <= users <= MOST_USERS or not 0 <= entities <= _MOST_ENTITIES:
+    if not 0 <= users <= MOST_USERS or not 0 <= entities <= max(_MOST_ENTITIES, plan.expected_entities):
         raise BadMessage("the item factors state an impossible number of users or entities.")
     return users, entities
 

@@ -38,7 +38,7 @@ from twofold.federation.mailbox import (
     closed,
     conflict,
 )
-from twofold.federation.messages import AGREED, AGREEMENT, Header, receipt
+from twofold.federation.messages import AGREED, AGREEMENT, Header, read_header, receipt
 from twofold.federation.plan import Plan
 from twofold.storage.container import printable
 from twofold.storage.files import put_once, unreadable
@@ -173,6 +173,14 @@ class ServerFolder:
         _put(self.outbox, name, step.down.suffix, content)
         self._shown.add(f"{name}.{step.down.suffix}")
         return mark
+
+    def post(self, step: Step, data: bytes) -> None:
+        """Put a message for the other operator into the outbox; see `OperatorMailbox`."""
+        content, mark = as_bytes(data), receipt(data)
+        step.up.decode(content, self.plan)
+        name = f"{read_header(content).entity or self.plan.name}.{mark[:16]}"
+        _put(self.outbox, name, step.up.suffix, content)
+        self._shown.add(f"{name}.{step.up.suffix}")
 
     def published(self, step: Step) -> bytes | None:
         """Give what was published, or None."""

@@ -29,7 +29,10 @@ from twofold.storage.files import open_plain, unreadable
 
 __all__ = ["Found", "Scanner", "read_again", "walk"]
 
-_PROMISE: Final = re.compile(r".+\.([0-9a-f]{16})\.(?:round[12]|shares|roll|survivors|answer|agreement|agreed)")
+_PROMISE: Final = re.compile(
+    r".+\.([0-9a-f]{16})\.(?:round[12]|shares|roll|survivors|answer|agreement|agreed|"
+    r"report|bundle|list|freeze|reveal|draft)"
+)
 #: Seconds within which a disk with a coarse clock may not show a second write.
 TICK: Final = 2.0
 WAITING: Final = "not whole yet; waiting for the rest"

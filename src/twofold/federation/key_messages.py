@@ -16,11 +16,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from twofold.errors import BadMessage, BadPlan, PlanMismatch
+from twofold.errors import BadMessage, PlanMismatch
 from twofold.federation.bodies import decode_body, encode_body
-from twofold.federation.messages import ANSWER, ROLL, SHARES, SURVIVORS, check_entity, roster_of
+from twofold.federation.messages import ANSWER, ROLL, SHARES, SURVIVORS, check_entity, modulus_bits, roster_of
 from twofold.federation.plan import Plan
-from twofold.release.clamp import ROOM
 from twofold.secure_sum import SharesMessage, UnmaskMessage, check_shares
 from twofold.secure_sum.terms import Terms
 
@@ -40,7 +39,6 @@ __all__ = [
     "encode_participants",
     "encode_shares",
     "encode_survivors",
-    "modulus_bits",
     "secure_terms",
 ]
 
@@ -156,34 +154,6 @@ def _same(entity: str, sender: str) -> str:
 
 
 @lru_cache(maxsize=16)
-def modulus_bits(plan: Plan) -> int:
-    """Bits of the modulus: the fewest whole bytes in which sums, cut to their limit, and far noise do not wrap around.
-
-    Examples
-    --------
-    >>> from twofold.federation.plan import CatalogKey
-    >>> from twofold.federation.secure import SecureSum
-    >>> key = CatalogKey(hash="0" * 64, n_items=457)
-    >>> plan = Plan(catalog=key, feedback="counts", bound=5, max_items=60, mechanism="gram", n_entities=205,
-    ...             secure=SecureSum(survivors=185))
-    >>> modulus_bits(plan)
-    56
-    """
-    stated = plan.spec.sum
-    assert stated is not None  # the plan has checked it
-    most = (ROOM * plan.n_users * stated.largest + stated.farthest_noise) * plan.expected_entities
-    bits = max(16, -(-(most.bit_length() + 1) // 8) * 8)
-    if bits > 64:
-        raise BadPlan(
-            "the sums of this plan do not fit into 64 bits.",
-            found=f"{bits} bits",
-            fix="lower n_users or max_items, or raise epsilon",
-            parameter="n_users",
-        )
-    return bits
-
-
-@lru_cache(maxsize=16)
 def secure_terms(plan: Plan) -> Terms:
     """Give the terms, which all sides of a plan compute in the same way.
 
@@ -192,9 +162,10 @@ def secure_terms(plan: Plan) -> Terms:
     PlanMismatch
         The plan has no secure sum, or the list of keys is not at hand.
     """
-    if plan.secure is None:
+    peers = plan.peers
+    if peers is None:
         raise PlanMismatch(
-            "the plan has no secure sum.",
+            "the plan has no secure sum among its entities.",
             fix="Plan(..., secure=SecureSum(survivors=...))",
             parameter="secure",
         )
@@ -202,9 +173,9 @@ def secure_terms(plan: Plan) -> Terms:
     return Terms(
         context=bytes.fromhex(plan.hash),
         roster=members.sums,
-        threshold=plan.secure.answers,
-        least_survivors=plan.secure.survivors,
-        least_present=plan.secure.least_present(len(members.entities)),
-        colluders=plan.secure.colluders,
+        threshold=peers.answers,
+        least_survivors=peers.survivors,
+        least_present=peers.least_present(len(members.entities)),
+        colluders=peers.colluders,
         bits=modulus_bits(plan),
     )

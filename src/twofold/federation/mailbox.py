@@ -1,8 +1,10 @@
 """The steps of a federation: in each, every entity sends one message up, and the server publishes one down.
 
-A plain federation has one step, the two rounds. A secure sum has three: key shares up and the participants down, masked
-numbers up and the survivors down, answers up and the item factors down. A plan that is not a simulation has one before
-these: agreements up, and all agreements down. Mailboxes and coordinators work on any of them.
+A plain federation has one step, the two rounds. A secure sum among the entities has three: key shares up and the
+participants down, masked numbers up and the survivors down, answers up and the item factors down. A plan that is not a
+simulation has one before these: agreements up, and all agreements down. A secure sum with two operators has one step,
+reports up and the item factors down; the agreements of its operators come with the plan. What the operators send each
+other travels like messages of entities, in steps of their own. Mailboxes and coordinators work on any of them.
 
 A transport is a mailbox: it carries an entity's messages up and what the server publishes down, as bytes.
 `InProcess` has both ends in one process, for the library, for tests and for simulations.
@@ -25,8 +27,14 @@ from twofold.federation.messages import (
     AGREED,
     AGREEMENT,
     ANSWER,
+    BUNDLE,
+    DRAFT,
     FACTORS,
+    FREEZE,
+    LIST,
     RELEASE,
+    REPORT,
+    REVEAL,
     ROLL,
     SHARES,
     SURVIVORS,
@@ -40,13 +48,20 @@ from twofold.federation.plan import Plan
 __all__ = [
     "AGREE",
     "ANSWERS",
+    "BUNDLES",
+    "DRAFTS",
+    "FREEZES",
     "KEYS",
+    "LISTS",
     "MASKED",
+    "REPORTS",
+    "REVEALS",
     "ROUNDS",
     "Channel",
     "EntityMailbox",
     "InProcess",
     "NothingYet",
+    "OperatorMailbox",
     "Rejected",
     "ServerMailbox",
     "Step",
@@ -67,6 +82,12 @@ class StepId(StrEnum):
     KEYS = "keys"
     MASKED = "masked"
     ANSWERS = "answers"
+    REPORTS = "reports"
+    BUNDLES = "bundles"
+    LISTS = "lists"
+    FREEZES = "freezes"
+    REVEALS = "reveals"
+    DRAFTS = "drafts"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,22 +137,28 @@ def steps_of(plan: Plan) -> tuple[Step, ...]:
     >>> steps_of(Plan(catalog=CatalogKey(hash="0" * 64, n_items=3), feedback="counts", bound=5, max_items=2))
     (Step(agree), Step(rounds))
     """
+    if plan.operators is not None:
+        return (REPORTS,)
     first = () if plan.simulation else (AGREE,)
     return (*first, ROUNDS) if plan.secure is None else (*first, KEYS, MASKED, ANSWERS)
 
 
 def _step(name: StepId) -> Step:
-    return next(step for step in (AGREE, ROUNDS, KEYS, MASKED, ANSWERS) if step.id is name)
+    return next(step for step in _STEPS if step.id is name)
 
 
-def _key_channel(module: str, schema: str, suffix: str, decoder: str, *, everybody: bool = False) -> Channel:
+def _key_channel(
+    module: str, schema: str, suffix: str, decoder: str, *, everybody: bool = False, limiter: str | None = None
+) -> Channel:
     """Transfer messages of keys and signatures; the cipher library is loaded with the first one."""
 
     def decode(data: bytes, plan: Plan) -> Any:
         return getattr(import_module(f"twofold.federation.{module}"), decoder)(data, plan)
 
     def limit(plan: Plan) -> int:
-        return body_limit(plan, everybody=everybody)
+        if limiter is None:
+            return body_limit(plan, everybody=everybody)
+        return int(getattr(import_module(f"twofold.federation.{module}"), limiter)(plan))
 
     return Channel(schema=schema, suffix=suffix, decode=decode, limit=limit)
 
@@ -157,6 +184,28 @@ MASKED: Final = Step(
 ANSWERS: Final = Step(
     id=StepId.ANSWERS, up=_key_channel("key_messages", ANSWER, "answer", "decode_answer"), down=_FACTORS
 )
+
+REPORTS: Final = Step(
+    id=StepId.REPORTS,
+    up=_key_channel("reports", REPORT, "report", "decode_report", limiter="report_limit"),
+    down=_FACTORS,
+)
+
+
+def _between(name: StepId, schema: str, suffix: str) -> Step:
+    """A step between the operators, in which nothing is published."""
+    up = _key_channel("exchange", schema, suffix, f"decode_{suffix}", limiter=f"{suffix}_limit")
+    return Step(id=name, up=up, down=up)
+
+
+LISTS: Final = _between(StepId.LISTS, LIST, "list")
+FREEZES: Final = _between(StepId.FREEZES, FREEZE, "freeze")
+REVEALS: Final = _between(StepId.REVEALS, REVEAL, "reveal")
+DRAFTS: Final = _between(StepId.DRAFTS, DRAFT, "draft")
+#: Several reports in one file, for those who carry many.
+_BUNDLE: Final = _key_channel("reports", BUNDLE, "bundle", "decode_bundle", limiter="bundle_limit")
+BUNDLES: Final = Step(id=StepId.BUNDLES, up=_BUNDLE, down=_BUNDLE)
+_STEPS: Final = (AGREE, ROUNDS, KEYS, MASKED, ANSWERS, REPORTS, LISTS, FREEZES, REVEALS, DRAFTS, BUNDLES)
 
 
 class Rejected(NamedTuple):
@@ -249,6 +298,15 @@ class ServerMailbox(Protocol):
         ...
 
 
+@runtime_checkable
+class OperatorMailbox(ServerMailbox, Protocol):
+    """An operator's end: a server's, and a way to the other operator."""
+
+    def post(self, step: Step, data: bytes) -> None:
+        """Hand over a message to the other operator; the same bytes again change nothing."""
+        ...
+
+
 def as_bytes(data: object) -> bytes:
     """Refuse anything but bytes.
 
@@ -296,6 +354,7 @@ class InProcess:
         self._lock = threading.Lock()
         self._messages: dict[tuple[StepId, str], Submission] = {}
         self._published: dict[StepId, bytes] = {}
+        self._posted: dict[StepId, dict[str, Submission]] = {}
 
     def submit(self, step: Step, data: bytes, *, entity: str) -> Submitted:
         """Keep the entity's message; see `EntityMailbox`. After publication, nothing new is accepted."""
@@ -319,7 +378,15 @@ class InProcess:
         """Give the messages by the names of their entities."""
         with self._lock:
             held = [one for (at, _), one in sorted(self._messages.items()) if at is step.id]
+            held += self._posted.get(step.id, {}).values()
         yield from held
+
+    def post(self, step: Step, data: bytes) -> None:
+        """Keep a message of an operator; see `OperatorMailbox`."""
+        content, mark = as_bytes(data), receipt(data)
+        one = Submission(entity=read_header(content).entity or "", receipt=mark, read=lambda: content)
+        with self._lock:
+            self._posted.setdefault(step.id, {}).setdefault(mark, one)
 
     def rejected(self, step: Step) -> list[Rejected]:  # noqa: ARG002
         """Nothing: a rejected message is refused at once."""

@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,9 +21,11 @@ from twofold.checks import check_entity_name, is_hash
 from twofold.errors import BadMessage, BadPlan, NotForRealUse, PlanMismatch
 from twofold.federation.plan import LARGEST_NUMBER, Plan
 from twofold.release.choose import NOT_PRIVATE
+from twofold.release.clamp import ROOM
 from twofold.release.content import BilinearSums, Integers, Masked, Noise, Prototypes, Units
 from twofold.release.contract import ReleaseSpec
 from twofold.storage.container import (
+    COSIGNATURE,
     LARGEST_HEADER,
     Container,
     Layout,
@@ -48,8 +51,14 @@ __all__ = [
     "AGREED",
     "AGREEMENT",
     "ANSWER",
+    "BUNDLE",
+    "DRAFT",
     "FACTORS",
+    "FREEZE",
+    "LIST",
     "RELEASE",
+    "REPORT",
+    "REVEAL",
     "ROLL",
     "SHARES",
     "SURVIVORS",
@@ -64,6 +73,7 @@ __all__ = [
     "encode_release",
     "is_cut",
     "message_limit",
+    "modulus_bits",
     "note_of",
     "read_header",
     "receipt",
@@ -82,6 +92,13 @@ ANSWER: Final = "twofold.answer/1"
 #: Signatures of the plan's hash, and the list of all of them.
 AGREEMENT: Final = "twofold.agreement/1"
 AGREED: Final = "twofold.agreed/1"
+#: A sum with two operators: what an entity sends, several of these in one file, and what operators send each other.
+REPORT: Final = "twofold.report/1"
+BUNDLE: Final = "twofold.bundle/1"
+LIST: Final = "twofold.list/1"
+FREEZE: Final = "twofold.freeze/1"
+REVEAL: Final = "twofold.reveal/1"
+DRAFT: Final = "twofold.draft/1"
 _ROUNDS: Final = {
     "twofold.agreement": "an entity's agreement to the plan",
     "twofold.agreed": "everybody's agreements to the plan",
@@ -91,10 +108,18 @@ _ROUNDS: Final = {
     "twofold.roll": "the list of those who shared keys",
     "twofold.survivors": "the list of messages in the sum",
     "twofold.answer": "an entity's answer that takes masks off",
+    "twofold.report": "an entity's numbers, sealed in two shares",
+    "twofold.bundle": "sealed reports of several entities",
+    "twofold.list": "an operator's list of reports",
+    "twofold.freeze": "an operator's final list, and its sum under a commitment",
+    "twofold.reveal": "an operator's sum of shares, with its noise",
+    "twofold.draft": "item factors for the second operator to sign",
 }
 #: Kinds that an entity sends.
-SENT: Final = (RELEASE, SHARES, ANSWER, AGREEMENT)
-_KINDS: Final = (*SENT, FACTORS, ROLL, SURVIVORS, AGREED)
+SENT: Final = (RELEASE, SHARES, ANSWER, AGREEMENT, REPORT)
+#: Kinds that an operator sends to the other one.
+EXCHANGED: Final = (LIST, FREEZE, REVEAL, DRAFT)
+_KINDS: Final = (*SENT, *EXCHANGED, FACTORS, ROLL, SURVIVORS, AGREED, BUNDLE)
 _LONGEST_NOTE: Final = 2_000
 _HASH = re.compile("[0-9a-f]{64}")
 _SCHEMA = re.compile(r"(twofold\.[a-z]{1,20})/([0-9]{1,6})")
@@ -139,7 +164,7 @@ def read_header(data: bytes) -> Header:
         raise _other_schema(schema, None)
     return Header(
         schema=schema,
-        entity=_entity(record) if schema in SENT else None,
+        entity=_entity(record) if schema in (*SENT, *EXCHANGED) else None,
         plan_hash=_hash(record, "plan_hash"),
         catalog_hash=_hash(record, "catalog_hash"),
         size=container.size,
@@ -214,7 +239,9 @@ def roster_of(plan: Plan) -> Roster:
     return plan.members
 
 
-def check_signed(data: bytes, record: Mapping[str, Any], plan: Plan, *, entity: str | None = None) -> None:
+def check_signed(
+    data: bytes, record: Mapping[str, Any], plan: Plan, *, entity: str | None = None, draft: bool = False
+) -> None:
     """Refuse a message with a changed byte or, if the plan has a roster, without its maker's signature.
 
     Parameters
@@ -224,7 +251,9 @@ def check_signed(data: bytes, record: Mapping[str, Any], plan: Plan, *, entity: 
     plan : Plan
         Its roster holds the keys.
     entity : str, optional
-        Who made it; the operator by default.
+        Who made it; the operator by default, or both operators.
+    draft : bool
+        Whether the second operator's signature may still be missing.
 
     Privacy
     -------
@@ -235,6 +264,12 @@ def check_signed(data: bytes, record: Mapping[str, Any], plan: Plan, *, entity: 
     if plan.roster is None:
         return
     members = roster_of(plan)
+    if entity is None and plan.operators is not None:
+        first, second = members.operators.values()
+        if not draft:
+            check_signature(record, second.sign, maker=second.name, name=COSIGNATURE)
+        check_signature(record, first.sign, maker=first.name)
+        return
     maker = members.operator if entity is None else members[entity]
     check_signature(record, maker.sign, maker=maker.name)
 
@@ -374,6 +409,12 @@ def decode_release(data: bytes, plan: Plan) -> ReleaseMessage:
     container = open_container(data)
     record = container.record
     check_header(record, plan, schema=RELEASE)
+    if plan.operators is not None:
+        raise BadMessage(
+            "the message is not in shares, and this plan has two operators.",
+            expected=_ROUNDS["twofold.report"],
+            parameter="schema",
+        )
     entity = check_entity(record, plan)
     _check_real(record, plan)
     units, noise = _units(record), _noise(record)
@@ -450,8 +491,12 @@ CHECKS: Final = 2
 
 def array_bytes(plan: Plan) -> int:
     """Most bytes of the arrays of a message; in a secure sum, a number takes as many as the modulus."""
-    if plan.secure is not None:
-        return (_summed(plan) + CHECKS) * (_bits(plan) // 8)
+    if plan.operators is not None:
+        from twofold.secure_sum.operators import box_bytes  # loads the library of ciphers
+
+        return sum(box_bytes(modulus_bits(plan), _summed(plan), place) for place in (0, 1))
+    if plan.peers is not None:
+        return (_summed(plan) + CHECKS) * (modulus_bits(plan) // 8)
     return 8 * plan.spec.most_numbers
 
 
@@ -462,8 +507,8 @@ def _summed(plan: Plan) -> int:
 
 def _layouts(container: Container, plan: Plan) -> dict[str, Layout]:
     """Arrays a message must hold; if private data decide the number of rows, as many as stated, within bounds."""
-    if plan.secure is not None:
-        return {"masked": Layout(dtype="U8", shape=(_summed(plan) + CHECKS, _bits(plan) // 8))}
+    if plan.peers is not None:
+        return {"masked": Layout(dtype="U8", shape=(_summed(plan) + CHECKS, modulus_bits(plan) // 8))}
     spec, rows = plan.spec, plan.spec.rows
     if rows is None:
         rows = container.layouts["counts"].shape[0] if "counts" in container.layouts else 0
@@ -486,15 +531,15 @@ def _content(
         "seeded": field(record, "seeded", bool),
         "note": note_of(record),
     }
-    if plan.secure is not None:
+    if plan.peers is not None:
         present = field(record, "present", str)
-        if not is_hash(present) or field(record, "bits", int) != _bits(plan):
+        if not is_hash(present) or field(record, "bits", int) != modulus_bits(plan):
             raise BadMessage(
                 "the masks of the message were made with another list or another modulus.",
-                expected=f"numbers modulo 2^{_bits(plan)}, masked for the entities that shared keys",
+                expected=f"numbers modulo 2^{modulus_bits(plan)}, masked for the entities that shared keys",
                 parameter="bits",
             )
-        return Masked(present=present, bits=_bits(plan), packed=arrays["masked"], **made)
+        return Masked(present=present, bits=modulus_bits(plan), packed=arrays["masked"], **made)
     for array in arrays.values():
         _check_size(array)
     if spec.sum is not None:
@@ -509,10 +554,33 @@ def _content(
     )
 
 
-def _bits(plan: Plan) -> int:
-    from twofold.federation.key_messages import modulus_bits
+@lru_cache(maxsize=16)
+def modulus_bits(plan: Plan) -> int:
+    """Bits of the modulus: the fewest whole bytes in which sums, cut to their limit, and all noise do not wrap around.
 
-    return modulus_bits(plan)
+    Examples
+    --------
+    >>> from twofold.federation.plan import CatalogKey
+    >>> from twofold.federation.secure import SecureSum
+    >>> key = CatalogKey(hash="0" * 64, n_items=457)
+    >>> plan = Plan(catalog=key, feedback="counts", bound=5, max_items=60, mechanism="gram", n_entities=205,
+    ...             secure=SecureSum(survivors=185))
+    >>> modulusmodulus_bits(plan)
+    56
+    """
+    stated = plan.spec.sum
+    assert stated is not None  # the plan has checked it
+    most = (ROOM * plan.n_users * stated.largest + stated.farthest_noise) * plan.expected_entities
+    most += stated.operators * stated.operator_farthest
+    bits = max(16, -(-(most.bit_length() + 1) // 8) * 8)
+    if bits > 64:
+        raise BadPlan(
+            "the sums of this plan do not fit into 64 bits.",
+            found=f"{bits} bits",
+            fix="lower n_users or max_items, or raise epsilon",
+            parameter="n_users",
+        )
+    return bits
 
 
 def _check_size(array: Integers) -> None:

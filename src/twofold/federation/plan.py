@@ -6,7 +6,6 @@ import hashlib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
-from datetime import datetime
 from fractions import Fraction
 from functools import cached_property
 from os import PathLike
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import PlainValidator, PrivateAttr
 
-from twofold.checks import LARGEST, NAME, check_entity_name
+from twofold.checks import NAME, check_entity_name
 from twofold.errors import BadPlan, Set, TwofoldError
 from twofold.features import Features
 from twofold.federation.fields import (
@@ -28,11 +27,12 @@ from twofold.federation.fields import (
     check_names,
     described,
 )
-from twofold.federation.secure import SecureSum
+from twofold.federation.plan_check import check_together
+from twofold.federation.secure import OperatorSum, SecureSum
 from twofold.federation.tables import CatalogKey, FeaturesKey, RosterKey
 from twofold.privacy.budget import ApproxDP, PureDP
 from twofold.privacy.unit import Unit
-from twofold.release.choose import NOT_PRIVATE, Choice, resolve
+from twofold.release.choose import Choice, resolve
 from twofold.release.clamp import LARGEST_NUMBER
 from twofold.release.contract import Mechanism, ReleaseParameters, ReleaseSpec
 from twofold.storage.container import canonical_json, printable
@@ -46,8 +46,6 @@ __all__ = ["LARGEST_NUMBER", "SCHEMA", "CatalogKey", "Plan"]
 SCHEMA: Final = "twofold.plan/1"
 # Noise exceeds this many standard deviations about once in 10^20 draws (Laplace; a Gaussian never).
 _FAR: Final = 32
-#: Characters of the plan's record; it must fit into the header of a message.
-_LONGEST_RECORD: Final = 40_000
 _MOST_ITEMS_OF_A_USER: Final = 100
 _RAISE: Final = "raise epsilon, or lower max_items"
 #: Newer than the format: left out when absent, so that older plans keep their hashes.
@@ -55,7 +53,9 @@ _NEWER: Final = ("features", "secure", "roster", "writer")
 
 
 def _plain(value: Any) -> Any:
-    return value.as_dict() if isinstance(value, SecureSum) else value if isinstance(value, str) else asdict(value)
+    if isinstance(value, SecureSum | OperatorSum):
+        return value.as_dict()
+    return value if isinstance(value, str) else asdict(value)
 
 
 def _kept_name(value: object) -> str:
@@ -70,9 +70,13 @@ def _kept_unit(value: object) -> Unit:
     return value
 
 
-def _kept_secure(value: object) -> SecureSum | None:
-    if value is not None and not isinstance(value, SecureSum):
-        raise BadPlan("secure must be a plan table.", found=f"a {type(value).__name__}", expected="SecureSum(...)")
+def _kept_secure(value: object) -> SecureSum | OperatorSum | None:
+    if value is not None and not isinstance(value, SecureSum | OperatorSum):
+        raise BadPlan(
+            "secure must be a plan table.",
+            found=f"a {type(value).__name__}",
+            expected="SecureSum(...) or OperatorSum(...)",
+        )
     return value
 
 
@@ -116,8 +120,8 @@ class Plan(FieldTable):
         The public item list; only its hash and length are part of the plan.
     features : Features or FeaturesKey, optional
         Public table that describes the items, in the catalog's order; only its hash and width are part of the plan.
-    secure : SecureSum, optional
-        The server sees only the sum of the messages, and every entity adds only its share of the noise.
+    secure : SecureSum or OperatorSum, optional
+        Nobody sees more than the sum of the messages: among the entities, or with two operators.
     roster : Roster or RosterKey, optional
         Everybody's public keys; only its hash is part of the plan. A plan that is not a simulation needs one.
     **fields
@@ -236,8 +240,11 @@ class Plan(FieldTable):
         expected="a table of features",
         option=False,
     )
-    secure: Annotated[SecureSum | None, PlainValidator(_kept_secure)] = described(
-        "Secure sum: the server sees only the sum of the messages.", default=None, expected="SecureSum", option=False
+    secure: Annotated[SecureSum | OperatorSum | None, PlainValidator(_kept_secure)] = described(
+        "Secure sum: nobody sees more than the sum of the messages.",
+        default=None,
+        expected="SecureSum or OperatorSum",
+        option=False,
     )
     roster: Annotated[RosterKey | None, PlainValidator(lambda it: it if it is None else RosterKey.of(it))] = described(
         "Everybody's public keys. Messages are signed with them; without, a plan can be explained and simulated only.",
@@ -272,7 +279,7 @@ class Plan(FieldTable):
             self._catalog_items = given["catalog"]
         if isinstance(given.get("features"), Features):
             self._features_table = given["features"]
-        _check_together(self)
+        check_together(self)
 
     @property
     def n_items(self) -> int:
@@ -296,9 +303,29 @@ class Plan(FieldTable):
         return members
 
     @property
+    def peers(self) -> SecureSum | None:
+        """The secure sum among the entities, if the plan has one."""
+        return self.secure if isinstance(self.secure, SecureSum) else None
+
+    @property
+    def operators(self) -> OperatorSum | None:
+        """The secure sum with two operators, if the plan has one."""
+        return self.secure if isinstance(self.secure, OperatorSum) else None
+
+    @property
+    def sharing(self) -> Literal["plain", "peers", "operators"]:
+        """How messages are protected beside their noise."""
+        return "plain" if self.secure is None else "peers" if self.operators is None else "operators"
+
+    @property
+    def people(self) -> bool:
+        """Whether every entity is one person, without a name in the plan."""
+        return self.operators is not None and self.operators.people
+
+    @property
     def expected_entities(self) -> int:
         """Number of entities that may answer."""
-        return len(self.entities) or self.n_entities
+        return self.n_entities if self.people else len(self.entities) or self.n_entities
 
     @property
     def centre_value(self) -> float:
@@ -326,9 +353,15 @@ class Plan(FieldTable):
             unit=self.unit,
             n_entities=self.n_entities,
             seed=self.seed,
-            honest=0 if self.secure is None else self.secure.honest(self.expected_entities),
+            honest=self._honest(),
+            operators=0 if self.operators is None else self.operators.whole_noises,
             features=self.features_table,
         )
+
+    def _honest(self) -> int:
+        if self.operators is not None:
+            return self.operators.honest
+        return 0 if self.peers is None else self.peers.honest(self.expected_entities)
 
     @cached_property
     def budget(self) -> PureDP | ApproxDP:
@@ -340,7 +373,7 @@ class Plan(FieldTable):
     @property
     def across(self) -> PureDP | ApproxDP:
         """Price for a holder in several entities: several releases, or one sum that the holder moves several times."""
-        if not self.parameters.honest or self.unit.entities == 1:
+        if not self.parameters.summed or self.unit.entities == 1:
             return self.unit.across(self.budget)
         whole = self.unit.across_one_noise(self.parameters.budget)
         return whole if isinstance(whole, PureDP) else whole.to_approx(self.delta)
@@ -416,8 +449,9 @@ class Plan(FieldTable):
             rest["unit"] = Unit.from_dict(rest["unit"])
             if rest.get("features") is not None:
                 rest["features"] = FeaturesKey(**rest["features"])
-            if rest.get("secure") is not None:
-                rest["secure"] = SecureSum.from_dict(rest["secure"])
+            if (kept := rest.get("secure")) is not None:
+                shared = isinstance(kept, Mapping) and kept.get("kind") == "operators"
+                rest["secure"] = OperatorSum.from_dict(kept) if shared else SecureSum.from_dict(kept)
             if rest.get("roster") is not None:
                 rest["roster"] = RosterKey(**rest["roster"])
             return cls(**rest)
@@ -457,121 +491,6 @@ class Plan(FieldTable):
 
     def __hash__(self) -> int:
         return hash(self.hash)
-
-
-def _check_together(plan: Plan) -> None:
-    """Check combinations of fields, in the order in which a reader meets them."""
-    if plan.max_items > plan.n_items:
-        raise BadPlan(
-            "{parameter} is larger than the catalog.",
-            found=f"{plan.max_items}",
-            expected=f"at most {plan.n_items}",
-            parameter="max_items",
-        )
-    # The rules of twofold.data.Bounds, which sees the same numbers only after the ledger has reserved their price.
-    if plan.bound <= 0:
-        raise BadPlan(
-            "{parameter} is not valid.",
-            found=f"{plan.bound:g}",
-            expected="bound > 0; absent entries are at 0 or, for ratings, at the centre",
-            fix="shift the values so that the largest is above 0",
-            parameter="bound",
-        )
-    if plan.bound - plan.lower < 1 / LARGEST:
-        raise BadPlan("the range of the values is empty.", expected="lower < bound", parameter="lower")
-    if plan.quorum > plan.expected_entities:
-        raise BadPlan(
-            "the quorum can never be reached.",
-            found=f"{plan.quorum}",
-            expected=f"at most {plan.expected_entities}",
-            fix=(
-                Set("quorum", plan.expected_entities),
-                "name more entities" if plan.entities else Set("n_entities", plan.quorum),
-            ),
-            parameter="quorum",
-        )
-    if plan.regularization < 0:
-        raise BadPlan("{parameter} is out of range.", expected="at least 0", parameter="regularization")
-    _check_roster(plan)
-    if plan.secure is not None:
-        plan.secure.check(plan.expected_entities, simulation=plan.simulation)
-        _check_order(plan.secure.share_deadline, plan.deadline)
-    try:
-        plan.parameters  # noqa: B018 - checks feedback, bounds, caps and centre together
-        if plan.mechanism != "auto":
-            plan.choice  # noqa: B018 - a mechanism of that name must exist
-    except TwofoldError as error:
-        raise error.as_(BadPlan) from None
-    _check_alone(plan)
-    if plan.mechanism in NOT_PRIVATE and not plan.simulation:
-        raise BadPlan(
-            "this mechanism is not private.",
-            found=plan.mechanism,
-            expected="a mechanism with a proof",
-            fix=(Set("mechanism", "auto"), Set("simulation", True)),
-            parameter="mechanism",
-        )
-    if len(plan.canonical()) > _LONGEST_RECORD:
-        raise BadPlan(
-            "the plan is too long for the header of a message.",
-            expected=f"at most {_LONGEST_RECORD:,} characters",
-            fix="name fewer entities, or none: then any may take part",
-            parameter="entities",
-        )
-
-
-def _check_order(sharing: str | None, sending: str | None) -> None:
-    """Refuse messages that would be due before the keys they need."""
-    if sharing and sending and datetime.fromisoformat(sharing) >= datetime.fromisoformat(sending):
-        raise BadPlan(
-            "keys would be shared after the messages are due.",
-            found=f"secure.share_deadline {sharing}, deadline {sending}",
-            expected="a share_deadline well before the deadline",
-            parameter="secure.share_deadline",
-        )
-
-
-def _check_roster(plan: Plan) -> None:
-    """Match the names of entities and keys; a plan made with a roster takes its names from it."""
-    if plan.roster is None:
-        if plan.writer is not None:
-            raise BadPlan(
-                "a plan without a roster has no known writer.",
-                found=plan.writer,
-                fix=(Set("roster", "Roster.joined(...)"), "leave writer out"),
-                parameter="writer",
-            )
-        return
-    if len(plan.entities) != plan.roster.n_entities or plan.roster.n_operators != 1:
-        raise BadPlan(
-            "the roster does not match the plan.",
-            found=f"{len(plan.entities)} names; keys of {plan.roster.n_entities} entities and "
-            f"{plan.roster.n_operators} operators",
-            expected="a key of every entity, and one of the server's operator",
-            fix="Plan(roster=Roster.joined(...)), which names the entities",
-            parameter="roster",
-        )
-    members = plan.members
-    if members is not None and tuple(members.entities) != plan.entities:
-        raise BadPlan("the entities of the plan are not those of the roster.", parameter="entities")
-    if members is not None and plan.writer not in members:
-        raise BadPlan("the writer of the plan is not in the roster.", found=f"{plan.writer}", parameter="writer")
-
-
-def _check_alone(plan: Plan) -> None:
-    """Check that messages of a secure sum can be added up, and the largest ε allowed to one message alone."""
-    if plan.secure is None or (plan.features and plan.features_table is None):  # a file has its table a moment later
-        return
-    stated = plan.spec.sum  # said now, not when keys are already shared
-    if stated is None or plan.secure.most_alone is None or stated.alone_epsilon <= float(plan.secure.most_alone):
-        return
-    raise BadPlan(
-        "one entity's message seen alone would be less private than the plan demands.",
-        found=f"ε = {stated.alone_epsilon:.3g} alone, if all others collude",
-        expected=f"at most {float(plan.secure.most_alone):g}",
-        fix=("a smaller ε", "fewer survivors", Set("secure.most_alone", f"{stated.alone_epsilon:.3g}")),
-        parameter="secure.most_alone",
-    )
 
 
 def _check_room(spec: ReleaseSpec) -> None:

@@ -25,7 +25,7 @@ from twofold.errors import BadMessage, BadPlan, PlanMismatch, Run, TransportErro
 from twofold.features import Features
 from twofold.federation.fields import FieldNote, check_names
 from twofold.federation.plan import SCHEMA, Plan
-from twofold.federation.secure import SecureSum
+from twofold.federation.secure import OperatorSum, SecureSum
 from twofold.federation.tables import load_features, save_features
 from twofold.privacy.unit import ADJACENCY
 from twofold.storage.container import printable
@@ -279,11 +279,13 @@ def parse_plan(record: Mapping[str, Any]) -> Plan:
                 parameter="secure.roster",
             )
         if record.get("secure") is not None:
+            shared = isinstance(record["secure"], dict) and record["secure"].get("kind") == "operators"
+            notes = OperatorSum.notes() if shared else SecureSum.notes()
             _check_table(
                 record,
                 "secure",
-                tuple(one.name for one in SecureSum.notes() if not one.optional),
-                optional=tuple(one.name for one in SecureSum.notes() if one.optional),
+                tuple(one.name for one in notes if not one.optional) + (("kind",) if shared else ()),
+                optional=tuple(one.name for one in notes if one.optional),
             )
         if record.get("roster") is not None:
             _check_table(record, "roster", ("hash", "n_entities", "n_operators"), optional=("file",))
@@ -334,8 +336,9 @@ def plan_text(plan: Plan, *, files: Mapping[str, str | None] | None = None) -> s
             f"{_file_line(named.get('features'), 'items.features')}\n"
         )
     if plan.secure is not None:
-        lines = [_lines(one, getattr(plan.secure, one.name)).rstrip() for one in SecureSum.notes()]
-        parts.append("\n".join([f"# {Plan.note('secure').meaning}", "[secure]", *lines]) + "\n")
+        lines = [_lines(one, getattr(plan.secure, one.name)).rstrip() for one in type(plan.secure).notes()]
+        kind = ['kind = "operators"'] if plan.operators is not None else []
+        parts.append("\n".join([f"# {Plan.note('secure').meaning}", "[secure]", *kind, *lines]) + "\n")
     if plan.roster is not None:
         parts.append(
             f"# {Plan.note('roster').meaning}\n"

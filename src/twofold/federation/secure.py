@@ -1,10 +1,10 @@
-"""The secure sum in a plan: how many entities must stay, and how many may collude."""
+"""The secure sum in a plan, of either kind: among the entities (`SecureSum`), or with two operators (`OperatorSum`)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field, PlainValidator
 
@@ -12,7 +12,10 @@ from twofold.errors import BadPlan, Set
 from twofold.federation.fields import FieldTable, Time, described
 from twofold.privacy.budget import positive
 
-__all__ = ["SecureSum", "usual_survivors"]
+__all__ = ["OPERATORS", "OperatorSum", "SecureSum", "usual_floor", "usual_survivors"]
+
+#: Operators of a sum in shares: two, of whom one must be honest.
+OPERATORS: Final = 2
 
 _Few = Annotated[int, Field(ge=0, le=10_000)]
 
@@ -181,6 +184,136 @@ class SecureSum(FieldTable):
                 expected=f"at least {floor} survivors, with threshold and present left out",
                 fix=fix,
             )
+
+
+class OperatorSum(FieldTable):
+    """Two operators hold every entity's numbers in shares; together they learn the sum, and each adds a whole noise.
+
+    Each field has its meaning in its declaration; docs/reference/plan.md lists them.
+
+    Privacy
+    -------
+    ε holds as long as one operator is honest, however many entities work with the other one. The proof, and the ε
+    under every coalition, are in docs/reference/operators.md.
+
+    Examples
+    --------
+    >>> secure = OperatorSum(floor=100)
+    >>> secure.noise, secure.honest, OperatorSum.from_dict(secure.as_dict()) == secure
+    ('operators', 0, True)
+    >>> OperatorSum(floor=100, noise="both", colluders=4).honest
+    95
+    """
+
+    prefix: ClassVar[str] = "secure."
+
+    floor: Annotated[int, Field(ge=2, le=10_000_000)] = described(
+        "Fewest entities in the sum; below it the operators publish nothing.",
+        default_text="with `plan new`, half of the entities",
+        example=100,
+    )
+    noise: Literal["operators", "entities", "both"] = described(
+        'Who adds noise. "operators": each a whole one. "entities": every entity its share of one. "both".',
+        default="operators",
+    )
+    colluders: _Few = described(
+        "Entities in the sum whose noise does not count, since they may work together with an operator. One more, who "
+        "only reads, is always counted. Without effect if operators alone add noise.",
+        default=1,
+    )
+    people: bool = described(
+        "Every entity is one person, known by a key that serves once. The entities that the plan names vouch for them.",
+        default=False,
+    )
+    most_alone: Annotated[Fraction | None, PlainValidator(_kept_alone)] = described(
+        "Largest epsilon of one entity's message if both operators collude; needs noise by entities.",
+        default=None,
+        default_text="any",
+        expected="a number above 0",
+        example=30,
+    )
+
+    @property
+    def honest(self) -> int:
+        """Entities in any sum whose shares of the noise stay secret; 0 if entities add none.
+
+        Privacy
+        -------
+        An honest operator publishes no sum of fewer than `floor` entities. At most `colluders` of these tell their
+        noise to an adversary, and one more reads what is published.
+        """
+        return 0 if self.noise == "operators" else self.floor - self.colluders - 1
+
+    @property
+    def whole_noises(self) -> int:
+        """How many operators add a whole noise."""
+        return 0 if self.noise == "entities" else OPERATORS
+
+    def with_(self, **changes: Any) -> OperatorSum:
+        """Return the same with some fields changed."""
+        same = {name: getattr(self, name) for name in type(self).model_fields}
+        return type(self)(**{**same, **changes})
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give plain JSON, as `from_dict` reads it."""
+        record: dict[str, Any] = {name: getattr(self, name) for name in type(self).model_fields}
+        return record | {"kind": "operators", "most_alone": None if self.most_alone is None else str(self.most_alone)}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> OperatorSum:
+        """Read a record of `as_dict`."""
+        return cls(**{name: value for name, value in record.items() if name != "kind"})
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OperatorSum) and self.as_dict() == other.as_dict()
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.as_dict().values()))
+
+    def check(self, entities: int, *, simulation: bool = False) -> None:
+        """Refuse numbers that do not fit the number of entities, or that cannot keep the promise."""
+        if self.floor > entities:
+            raise BadPlan(
+                "the plan asks for more entities in the sum than there are.",
+                parameter="secure.floor",
+                found=f"{self.floor} of {entities}",
+                fix=Set("secure.floor", entities),
+            )
+        if self.noise != "operators" and self.honest < 1:
+            raise BadPlan(
+                "all entities of a sum could collude: nobody's noise would be left.",
+                found=f"{self.colluders} colluders, and one who reads, of {self.floor} entities",
+                expected="a floor above that",
+                fix=Set("secure.floor", self.colluders + 2),
+                parameter="secure.floor",
+            )
+        if self.noise == "operators" and self.most_alone is not None:
+            raise BadPlan(
+                "entities add no noise, so nothing limits what both operators together learn from one message.",
+                found=f"most_alone {float(self.most_alone):g}",
+                expected="noise by entities",
+                fix=(Set("secure.noise", "both"), "leave most_alone out"),
+                parameter="secure.most_alone",
+            )
+        if self.noise == "entities" and self.colluders == 0 and not simulation:
+            raise BadPlan(
+                "a real plan must withstand at least one dishonest participant.",
+                parameter="secure.colluders",
+                found="0 colluders",
+                expected="at least 1",
+                fix=(Set("secure.colluders", 1), Set("simulation", True)),
+            )
+
+
+def usual_floor(entities: int) -> int:
+    """Half of the entities, and at least two: what `twofold plan new --secure operators` writes.
+
+    Examples
+    --------
+    >>> [usual_floor(entities) for entities in (2, 3, 205, 100_000)]
+    [2, 2, 103, 50000]
+    """
+    return max(2, -(-entities // 2))
 
 
 def usual_survivors(entities: int) -> int:

@@ -106,7 +106,7 @@ class RosterKey:
 
     def __post_init__(self) -> None:
         _check_hash("roster", self.hash)
-        whole("roster.n_entities", self.n_entities, most=10_000)
+        whole("roster.n_entities", self.n_entities, least=0, most=10_000)
         whole("roster.n_operators", self.n_operators, least=0, most=2)
 
     @classmethod
@@ -114,7 +114,7 @@ class RosterKey:
         """Take hash and numbers of a roster; a key stays unchanged."""
         if isinstance(given, RosterKey):
             return given
-        if not hasattr(given, "operators") or not hasattr(given, "hash"):
+        if not hasattr(given, "sums") or not hasattr(given, "hash"):
             raise BadPlan(
                 "roster must be a list of public keys.",
                 found=f"a {type(given).__name__}",

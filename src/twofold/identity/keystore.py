@@ -22,7 +22,7 @@ __all__ = ["KeyStore", "agreement_text", "new_keys"]
 
 _LARGEST = 4 * 1024 * 1024
 #: What is written beside the keys, each once and for all.
-_BESIDE = ("plan", "roll", "message", "answer")
+_BESIDE = ("plan", "roll", "message", "answer", "freeze")
 #: Seconds to wait for another process of the same entity, which holds the lock for one small file.
 _PATIENCE = 10.0
 
@@ -221,6 +221,16 @@ class KeyStore:
                 "another answer was stored first; nothing is sent.", fix="run the command again", parameter="answer"
             )
         return data
+
+    def keep_freeze(self, receipt: str) -> None:
+        """Record which noisy sum an operator will show, before anything of it leaves; any other is refused."""
+        if self._once("freeze", receipt.encode()) != receipt.encode():
+            raise PrivacyError(
+                "these keys have frozen another sum before; nothing is sent.",
+                expected="one sum under these keys: with a second noise, or over a second list, less stays hidden",
+                fix="the folder in which the first sum was frozen, or a new plan with new keys",
+                parameter="freeze",
+            )
 
     def _beside(self, what: str) -> Path:
         assert self._path is not None

@@ -102,9 +102,13 @@ class Roster(Mapping[str, Identity]):
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     @classmethod
-    def new(cls, names: Iterable[str], operator: str = "coordinator") -> tuple[Roster, dict[str, Secrets]]:
+    def new(
+        cls, names: Iterable[str], operator: str | Iterable[str] = "coordinator"
+    ) -> tuple[Roster, dict[str, Secrets]]:
         """Make new keys for everybody, as a simulation does; return the roster and all secrets by name."""
-        made = {name: Secrets.new(name) for name in names} | {operator: Secrets.new(operator, Role.OPERATOR)}
+        operators = [operator] if isinstance(operator, str) else [*operator]
+        made = {name: Secrets.new(name) for name in names}
+        made |= {name: Secrets.new(name, Role.OPERATOR) for name in operators}
         return cls(one.identity for one in made.values()), made
 
     @classmethod

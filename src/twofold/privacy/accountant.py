@@ -33,6 +33,7 @@ from twofold.privacy.events import (
     DiscreteLaplaceShareEvent,
     Event,
     NonPrivateEvent,
+    OperatorSumEvent,
     ParallelEvent,
     SelectionEvent,
     SequentialEvent,
@@ -189,6 +190,7 @@ _PRICES: dict[type[Event], Any] = {
     DiscreteGaussianShareEvent: lambda event: _Parts(rho=rho_of_sum(event)),
     SelectionEvent: _selection,
     ThresholdEvent: lambda event: _Parts(pure=(event.cells_per_unit / event.scale,)),
+    OperatorSumEvent: lambda event: _parts(event.noise),  # the honest operator's; docs/reference/operators.md
     NonPrivateEvent: lambda event: _Parts(reason=event.reason),
 }
 

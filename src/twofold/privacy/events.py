@@ -38,6 +38,7 @@ __all__ = [
     "DiscreteLaplaceShareEvent",
     "Event",
     "NonPrivateEvent",
+    "OperatorSumEvent",
     "ParallelEvent",
     "Released",
     "SelectionEvent",
@@ -190,6 +191,29 @@ class DiscreteGaussianShareEvent(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class OperatorSumEvent(Event):
+    """A sum over entities that two operators hold in shares, each adding its own whole noise before they join it.
+
+    The price is that of `noise`: of the two noises, an adversary who works with one operator and any number of entities
+    knows one and not the other. Both operators together open every entity's exact numbers, or what `shares` hides.
+
+    Parameters
+    ----------
+    noise : Event
+        Noise of one operator, over the whole sum.
+    operators : int
+        How many add one.
+    shares : tuple of Event
+        The entity's own share of a further noise, if it adds one; empty otherwise.
+    """
+
+    kind: ClassVar[str] = "operator-sum/1"
+    noise: Event
+    operators: int = 2
+    shares: tuple[Event, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class SelectionEvent(Event):
     """Exponential mechanism, `picks` times without replacement, weight exp(score/scale).
 
@@ -328,8 +352,11 @@ def event_from_dict(record: Mapping[str, Any]) -> Event:
         )
     values = {name: record[name] for name in names}
     values["unit"] = Unit.from_dict(values["unit"])
-    if "events" in values:
-        values["events"] = tuple(event_from_dict(inner) for inner in values["events"])
+    for name in ("events", "shares"):
+        if name in values:
+            values[name] = tuple(event_from_dict(inner) for inner in values[name])
+    if "noise" in values:
+        values["noise"] = event_from_dict(values["noise"])
     return cls(**values)
 
 
@@ -382,7 +409,9 @@ def _check(event: Event, name: str, kind: str) -> None:
         checks.whole(name, value, least=None if name == "threshold" else 1, error=BadPrivacyParameter)
     elif kind in ("bool", "str", "Unit") and type(value).__name__ != kind:
         raise BadPrivacyParameter(f"{{parameter}} must be a {kind}.", found=type(value).__name__, parameter=name)
-    elif kind.startswith("tuple") and not _are_events(value):
+    elif kind == "Event" and not isinstance(value, Event):
+        raise BadPrivacyParameter("{parameter} must be an event.", found=type(value).__name__, parameter=name)
+    elif kind.startswith("tuple") and not (_are_events(value) or (name == "shares" and value == ())):
         raise BadPrivacyParameter(
             "a composed event needs a tuple of at least one event.", found=type(value).__name__, parameter=name
         )
@@ -391,6 +420,8 @@ def _check(event: Event, name: str, kind: str) -> None:
 def _check_inner(event: Event) -> None:
     """Check that a composed event has the unit and the mark of the events inside it."""
     inner: tuple[Event, ...] = getattr(event, "events", ())
+    if isinstance(event, OperatorSumEvent):
+        inner = (event.noise, *event.shares)
     _common_unit((event, *inner))
     if not event.seeded and any(map(is_seeded, inner)):
         raise BadPrivacyParameter(

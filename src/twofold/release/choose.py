@@ -73,7 +73,7 @@ def choose(public: ReleaseParameters) -> Choice:
     >>> choose(public.with_(n_items=10_000, n_users=10**6)).mechanism.name
     'sketch'
     """
-    if public.n_prototypes > 1 or public.honest:
+    if public.n_prototypes > 1 or public.summed:
         found = bilinear_choice(public)
         if found is not None:
             return _bilinear(*found)
@@ -151,13 +151,13 @@ def bilinear_choice(public: ReleaseParameters) -> tuple[Kind, float, bool] | Non
     >>> bilinear_choice(public)[0], bilinear_choice(public.with_(epsilon="0.01"))
     ('gram', None)
     """
-    if public.n_items < LEAST_ITEMS and not public.honest:
+    if public.n_items < LEAST_ITEMS and not public.summed:
         return None
     shares = {kind: Bilinear(kind=kind).noise_share(public) for kind in possible_kinds(public)}
     for kind, share in shares.items():
         if share <= clear_share(kind, public.feedback):
             return kind, share, True
-    if not public.honest or not shares:
+    if not public.summed or not shares:
         return None
     least = min(shares, key=lambda kind: shares[kind])
     return least, shares[least], False

@@ -79,7 +79,10 @@ class ReleaseParameters:
         Public seed of projections and starts. Never a seed of noise.
     honest : int
         Entities assumed to add their share of one common noise, if only the sum of the messages is seen (secure sum);
-        0: every entity adds the whole noise.
+        0: every entity adds the whole noise, or the operators do.
+    operators : int
+        Operators who each add one whole noise to the sum that they hold in shares; 0: none do. Entities then add
+        nothing, or their share of one more noise if `honest` is above 0.
     features : Features, optional
         Public table that describes the items.
 
@@ -109,6 +112,7 @@ class ReleaseParameters:
     n_entities: int = 1
     seed: int = 0
     honest: int = 0
+    operators: int = 0
     features: Features | None = None
 
     def __post_init__(self) -> None:
@@ -127,6 +131,11 @@ class ReleaseParameters:
         if self.delta == 0:
             return PureDP(epsilon=self.epsilon)
         return _concentrated(ApproxDP(epsilon=self.epsilon, delta=self.delta))
+
+    @property
+    def summed(self) -> bool:
+        """Whether nobody but their sender sees single messages, so that a message alone need not be private."""
+        return bool(self.honest or self.operators)
 
     @property
     def value_cap(self) -> float:
@@ -186,11 +195,17 @@ class SumSpec:
     limit : int
         Size at which a number is cut before the noise is added, from public numbers.
     deviation : float
-        Standard deviation of one entity's noise in each number.
+        Standard deviation of one entity's noise in each number; 0 if operators alone add noise.
     farthest_noise : int
         Size that one entity's noise never reaches in practice.
     alone_epsilon : float
         ε of one entity's message seen alone, if all others collude with the server; infinite without a guarantee.
+    operators : int
+        How many operators add a whole noise of their own to the sum.
+    operator_deviation : float
+        Standard deviation of each of these noises.
+    operator_farthest : int
+        Size that one of them never reaches in practice.
     """
 
     length: int
@@ -199,6 +214,20 @@ class SumSpec:
     deviation: float
     farthest_noise: int
     alone_epsilon: float
+    operators: int = 0
+    operator_deviation: float = 0.0
+    operator_farthest: int = 0
+
+    def total_deviation(self, entities: int) -> float:
+        """Standard deviation of all noise in a sum over some entities.
+
+        Examples
+        --------
+        >>> sizes = {"length": 1, "largest": 1, "limit": 9, "farthest_noise": 0, "alone_epsilon": math.inf}
+        >>> SumSpec(deviation=0.0, operators=2, operator_deviation=5.0, **sizes).total_deviation(100) ** 2
+        50.0
+        """
+        return math.sqrt(entities * self.deviation**2 + self.operators * self.operator_deviation**2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -310,6 +339,7 @@ def _check(public: ReleaseParameters) -> None:
         check_whole(name, getattr(public, name))
     check_whole("seed", public.seed, least=0)
     check_whole("honest", public.honest, least=0)
+    check_whole("operators", public.operators, least=0)
     if public.features is not None and public.features.n_items != public.n_items:
         raise BadParameter(
             "the table of features does not match the catalog.",

@@ -430,9 +430,12 @@ def _secure_words(plan: Plan, entities: str) -> tuple[tuple[str, str], ...]:
     alone = "nothing"
     if stated is not None and math.isfinite(stated.alone_epsilon):
         alone = f"ε = {stated.alone_epsilon:.3g}"
+    if plan.operators is not None:
+        return (("Secure sum", f"two operators see only the sum of at least {plan.operators.floor} messages"),)
+    assert plan.peers is not None
     words = (
-        f"the server sees only the sum of at least {plan.secure.survivors} messages. It may work with "
-        f"{plan.secure.colluders} of the {entities} (colluders); the noise of {plan.parameters.honest} "
+        f"the server sees only the sum of at least {plan.peers.survivors} messages. It may work with "
+        f"{plan.peers.colluders} of the {entities} (colluders); the noise of {plan.parameters.honest} "
         f"is enough. If all others collude with the server, one message alone has {alone}"
     )
     return (("Secure sum", words),)

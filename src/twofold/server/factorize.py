@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from twofold.errors import BadMessage, BadParameter, ConflictingMessage, PlanMismatch, ProtocolError, TooFewMessages
 from twofold.federation.factors import MOST_USERS, ItemFactors
@@ -421,3 +422,42 @@ def factorize_moments(moments: Moments, plan: Plan) -> SharedFactors:
     from twofold.server.ratings import factorize_ratings
 
     return factorize_ratings(moments, plan)
+
+
+#: Relative difference between the item factors of two machines that an operator still signs.
+_SAME: Final = 1e-2
+
+
+def differing(ours: ItemFactors, theirs: ItemFactors) -> str:
+    """Name what differs between two sets of item factors by more than machines may; empty if nothing does.
+
+    Factors and patterns may differ in sign, order and rotation. What an entity uses are their products, so those are
+    compared, along public directions.
+    """
+    if (ours.entities, ours.private) != (theirs.entities, theirs.private):
+        return "entities"
+    if not np.isclose(ours.users, theirs.users, rtol=_SAME):
+        return "users"
+    for name in ("means", "support", "squares"):
+        one, other = getattr(ours, name), getattr(theirs, name)
+        if (one is None) != (other is None) or (one is not None and not _near(one, other)):
+            return name
+    line = np.cos(np.arange(ours.means.size, dtype=np.float64))  # any fixed direction
+    if not _near(*(one.factors @ (one.moments @ (one.factors.T @ line)) for one in (ours, theirs))):
+        return "factors"
+    both = ours.patterns is not None and theirs.patterns is not None
+    if both and not _near(_along(ours, line), _along(theirs, line)):
+        return "patterns"
+    return ""
+
+
+def _along(one: ItemFactors, line: NDArray[np.float64]) -> NDArray[np.float64]:
+    assert one.patterns is not None
+    assert one.strengths is not None
+    return np.asarray(one.patterns @ (one.strengths * (one.patterns.T @ line)), dtype=np.float64)
+
+
+def _near(one: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
+    return one.shape == other.shape and bool(
+        np.linalg.norm(one - other) <= _SAME * max(float(np.linalg.norm(one)), 1e-12)
+    )

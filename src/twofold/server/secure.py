@@ -66,7 +66,7 @@ class SecureServer:
 
     def rules(self, step: Step, before: Mapping[StepId, Finished]) -> StepRules:
         """Rules for accepting, closing and finishing each step of a secure sum, given those before it."""
-        secure = self.plan.secure
+        secure = self.plan.peers
         assert secure is not None
         again: tuple[str | Set, ...] = (
             "wait: late messages still count",
@@ -121,7 +121,7 @@ class SecureServer:
 
     def _fewer(self) -> tuple[Set, ...]:
         """If the plan needs all entities to share keys, the safe number that allows one to be missing, if any."""
-        secure, number = self.plan.secure, len(self.terms.names)
+        secure, number = self.plan.peers, len(self.terms.names)
         assert secure is not None
         if self.terms.least_present < number:
             return ()

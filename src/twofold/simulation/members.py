@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from twofold.algorithms._jit import at_most_threads, one_blas_thread
 from twofold.data.ratings import Ratings
-from twofold.entity.agent import Entity, NewLedger
+from twofold.entity.account import NewLedger
+from twofold.entity.agent import Entity
 from twofold.entity.model import Model
 from twofold.entity.participate import Deed, act
 from twofold.errors import BadParameter, LedgerBroken, PlanMismatch, TransportError
@@ -222,8 +223,8 @@ def needs_keys(plan: Plan) -> bool:
     return plan.secure is not None or plan.roster is not None or not plan.simulation
 
 
-def keyed_plan(plan: Plan, ledgers: Mapping[str, Path | None]) -> tuple[Plan, dict[str, Path | bytes], KeyStore]:
-    """Enrol every entity and the operator: keys in files beside the ledgers, or in memory without ledgers.
+def keyed_plan(plan: Plan, ledgers: Mapping[str, Path | None]) -> tuple[Plan, dict[str, Path | bytes], list[KeyStore]]:
+    """Enrol every entity and every operator: keys in files beside the ledgers, or in memory without ledgers.
 
     The keys of a secure sum serve one plan, so their files carry the beginning of its hash: another plan in the same
     folder has others. Everybody agrees to the plan and confirms it: one caller holds everything.
@@ -237,8 +238,8 @@ def keyed_plan(plan: Plan, ledgers: Mapping[str, Path | None]) -> tuple[Plan, di
 
     Returns
     -------
-    plan, keys, operator
-        The plan with its roster, the place of each entity's secret keys, and the keys of the operator.
+    plan, keys, operators
+        The plan with its roster, the place of each entity's secret keys, and the keys of the operators.
     """
     from twofold.identity.keys import Role, Secrets  # these load the library of ciphers
     from twofold.identity.keystore import KeyStore, new_keys
@@ -246,10 +247,11 @@ def keyed_plan(plan: Plan, ledgers: Mapping[str, Path | None]) -> tuple[Plan, di
 
     stores: dict[str, KeyStore] = {}
     secret: dict[str, Path | bytes] = {}
-    operator = _operator_name(plan, ledgers)
+    operators = _operator_names(plan, ledgers)
     folder = next((path.parent for path in ledgers.values() if path is not None), None)
-    for name, ledger in {**ledgers, operator: None if folder is None else folder / f"{operator}.ledger"}.items():
-        role = Role.OPERATOR if name == operator else Role.ENTITY
+    beside = {name: None if folder is None else folder / f"{name}.ledger" for name in operators}
+    for name, ledger in {**ledgers, **beside}.items():
+        role = Role.OPERATOR if name in operators else Role.ENTITY
         if ledger is None:
             made = Secrets.new(name, role)
             stores[name], secret[name] = KeyStore(made), made.to_bytes()
@@ -276,7 +278,7 @@ def keyed_plan(plan: Plan, ledgers: Mapping[str, Path | None]) -> tuple[Plan, di
         for store in stores.values():
             store.agree(keyed.hash)
             store.confirm(keyed.hash)
-    return keyed, secret, stores[operator]
+    return keyed, secret, [stores[name] for name in keyed.members.operators] if keyed.members else []
 
 
 def known_plan(plan: Plan, ledgers: Mapping[str, Path]) -> Plan:
@@ -286,7 +288,8 @@ def known_plan(plan: Plan, ledgers: Mapping[str, Path]) -> Plan:
     """
     if plan.simulation and plan.secure is None and plan.roster is None:
         return plan
-    operators = {path.with_name(f"{_operator_name(plan, ledgers)}.ledger") for path in ledgers.values()}
+    named = _operator_names(plan, ledgers)
+    operators = {path.with_name(f"{name}.ledger") for path in ledgers.values() for name in named}
     enrolled = all(_keys_of(book, plan).exists() for book in (*ledgers.values(), *operators))
     return keyed_plan(plan, ledgers)[0] if enrolled else plan
 
@@ -295,11 +298,14 @@ def _keys_of(ledger: Path, plan: Plan) -> Path:
     return ledger.with_suffix(".keys" if plan.roster is not None else f".{plan.hash[:16]}.keys")
 
 
-def _operator_name(plan: Plan, names: Iterable[str]) -> str:
-    """The operator's name: the roster's, or one that no entity has."""
+def _operator_names(plan: Plan, names: Iterable[str]) -> list[str]:
+    """The operators' names: the roster's, or ones that no entity has."""
     if plan.members is not None:
-        return plan.members.operator.name
-    taken, name = {one.casefold() for one in names}, "coordinator"
-    while name in taken:
-        name += "-1"
-    return name
+        return [*plan.members.operators]
+    taken = {one.casefold() for one in names}
+    found = []
+    for name in ("coordinator",) if plan.operators is None else ("operator-a", "operator-b"):
+        while name in taken:
+            name += "-1"
+        found.append(name)
+    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -22,8 +22,7 @@ from twofold.errors import BadIdentifier, BadMessage, BadParameter, BadPlan, Dat
 from twofold.federation.factors import ItemFactors, decode_factors
 from twofold.federation.mailbox import InProcess, StepId, steps_of
 from twofold.federation.plan import Plan
-from twofold.server.coordinate import coordinate, server_for
-from twofold.server.factorize import Server
+from twofold.server.coordinate import CoordinationStatus, coordinate, server_for
 from twofold.server.state import MemoryState
 from twofold.simulation.members import (
     Local,
@@ -40,7 +39,7 @@ from twofold.simulation.members import (
 from twofold.simulation.workers import WorkerPool, run_each
 
 if TYPE_CHECKING:
-    from twofold.server.secure import SecureServer
+    from twofold.identity.keystore import KeyStore
 
 __all__ = [
     "Progress",
@@ -54,6 +53,8 @@ __all__ = [
 ]
 
 Progress = Callable[[str, int, int], object]
+#: Looks after which two operators in one process have published: each waits for the other four times.
+_EXCHANGES: Final = 8
 
 
 def simulate(
@@ -182,13 +183,12 @@ def run_members(
             with _phase(phase, seconds, tell, len(jobs)) as done:
                 return run_each(task, jobs, executor=pool.executor, done=done)
 
-        signer = None
+        operators: list[KeyStore] = []
         if needs_keys(plan):
-            plan, keys, operator = keyed_plan(plan, {names[label]: ledgers[label] for label in names})
+            plan, keys, operators = keyed_plan(plan, {names[label]: ledgers[label] for label in names})
             members = {name: replace(one, plan=plan, keys=keys[name]) for name, one in members.items()}
-            signer = operator.signer
-        server = server_for(plan, threads=how.threads if how.executor is None else None, signer=signer)
-        published, sent = _exchange(members, server, each, lambda: _phase("server", seconds, tell, 1))
+        look = _coordinator(plan, operators, how, next((path for path in ledgers.values() if path is not None), None))
+        published, sent = _exchange(plan, members, look, each, lambda: _phase("server", seconds, tell, 1))
         *_, factors = published.values()
         jobs = {name: (member, factors, how.local, how.strength) for name, member in members.items()}
         models = each("round 2", personalized, jobs)
@@ -211,12 +211,46 @@ _PHASES: Final = {
     StepId.KEYS: "keys",
     StepId.MASKED: "round 1",
     StepId.ANSWERS: "answers",
+    StepId.REPORTS: "round 1",
 }
 
 
+def _coordinator(
+    plan: Plan, operators: Sequence[KeyStore], how: SimulationOptions, ledger: Path | None
+) -> Callable[[InProcess], CoordinationStatus]:
+    """Give what runs between the steps of the entities: a server, or two operators until they have published."""
+    threads = how.threads if how.executor is None else None
+    if plan.operators is None:
+        server = server_for(plan, threads=threads, signer=operators[0].signer if operators else None)
+        state = MemoryState()
+        return lambda box: coordinate(server, box, state=state, close=True)
+    from twofold.server.operate import operate  # these load the library of ciphers
+    from twofold.server.operator import Operator
+
+    both = [
+        Operator(
+            plan,
+            store,
+            state=None if ledger is None else ledger.with_name(f"{store.identity.name}.{plan.hash[:16]}.operator"),
+            rng=None if how.rng is None else _seed(how.rng, store.identity.name),
+        )
+        for store in operators
+    ]
+
+    def look(box: InProcess) -> CoordinationStatus:
+        for _ in range(_EXCHANGES):
+            seen = [operate(one, box, close=True) for one in both]
+            if all(one.published for one in seen):
+                break
+        return seen[0]
+
+    return look
+
+
 def _exchange(
+    plan: Plan,
     members: Mapping[str, Member],
-    server: Server | SecureServer,
+    look: Callable[[InProcess], CoordinationStatus],
     each: Callable[[str, Callable[..., Any], Mapping[str, tuple[Any, ...]]], dict[str, Deed]],
     serving: Callable[[], AbstractContextManager[Callable[[int], object]]],
 ) -> tuple[dict[StepId, bytes], dict[str, int]]:
@@ -224,7 +258,7 @@ def _exchange(
 
     All messages are in the mailbox before the server looks: the plan may expect another number of entities.
     """
-    steps, box, state = steps_of(server.plan), InProcess(), MemoryState()
+    steps, box = steps_of(plan), InProcess()
     published: dict[StepId, bytes | None] = {step.id: None for step in steps}
     submitted, sent = frozenset[StepId](), dict.fromkeys(members, 0)
     for step in steps:
@@ -234,7 +268,7 @@ def _exchange(
             box.submit(deed.step, deed.data, entity=name)
             sent[name] += len(deed.data)
         with serving() if step is steps[-1] else nullcontext(_silent) as done:
-            seen = coordinate(server, box, state=state, close=True)
+            seen = look(box)
             done(1)
         if seen.refused:
             raise BadMessage("the server did not accept a message.", found=seen.refused[0].reason)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from twofold.storage.signing import SigningKey
 
 __all__ = [
+    "COSIGNATURE",
     "LARGEST_HEADER",
     "Container",
     "Layout",
@@ -44,6 +45,7 @@ __all__ = [
     "canonical_json",
     "check_seal",
     "check_signature",
+    "cosign",
     "field",
     "finite",
     "is_cut",
@@ -154,6 +156,8 @@ _KEY: Final = "twofold"
 BLANK: Final = "0" * 64
 _FIELD: Final = "checksum"
 _SIGNATURE: Final = "signature"
+#: Field of a second signature.
+COSIGNATURE: Final = "cosigned"
 _UNSIGNED: Final = "0" * 128
 _HEX: Final = frozenset("0123456789abcdef")
 _TYPES: Final[dict[str, np.dtype[Any]]] = {
@@ -222,7 +226,11 @@ def pack(record: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes
 
 
 def pack_sealed(
-    record: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], *, signer: SigningKey | None = None
+    record: Mapping[str, Any],
+    arrays: Mapping[str, NDArray[Any]],
+    *,
+    signer: SigningKey | None = None,
+    cosigned: bool = False,
 ) -> bytes:
     """Write a record and arrays with a checksum over every byte, and a signature if there is a key to sign with.
 
@@ -235,6 +243,8 @@ def pack_sealed(
     (True, False)
     """
     blank = {_FIELD: BLANK} if signer is None else {_FIELD: BLANK, _SIGNATURE: _UNSIGNED}
+    if cosigned:  # a place for a second signature, see `cosign`
+        blank[COSIGNATURE] = _UNSIGNED
     return seal(pack({**record, **blank}, arrays), signer=signer)
 
 
@@ -249,6 +259,25 @@ def seal(data: bytes, *, signer: SigningKey | None = None) -> bytes:
     if made is None:
         raise BadMessage("the record has no place for a checksum.", parameter="checksum")
     return b"".join((made, memoryview(data)[head:]))
+
+
+def cosign(data: bytes, signer: SigningKey) -> bytes:
+    """Write a second signature over the same checksum; the first one stays valid.
+
+    Raises
+    ------
+    BadMessage
+        The message has no empty place for one.
+    """
+    from twofold.storage.signing import Purpose  # loads the library of ciphers
+
+    record, head = open_container(data).record, _head(data)
+    check_seal(data, record)
+    signature = signer.sign(Purpose.MESSAGE, bytes.fromhex(record[_FIELD])).hex()
+    made = _written(data[:head], COSIGNATURE, _UNSIGNED, signature)
+    if made is None:
+        raise BadMessage("the message has no place for a second signature.", parameter=COSIGNATURE)
+    return made + data[head:]
 
 
 def open_container(data: bytes) -> Container:
@@ -333,6 +362,8 @@ def is_sealed(data: bytes, record: Mapping[str, Any]) -> bool:
     blank = _written(data[:head], _FIELD, str(checksum), BLANK)
     if blank is not None and signature is not None:
         blank = _written(blank, _SIGNATURE, str(signature), _UNSIGNED)
+    if blank is not None and (second := record.get(COSIGNATURE)) is not None:
+        blank = _written(blank, COSIGNATURE, str(second), _UNSIGNED) if _is_hex(second, 128) else None
     if blank is None:
         return False
     state = hashlib.sha256(blank)
@@ -340,7 +371,7 @@ def is_sealed(data: bytes, record: Mapping[str, Any]) -> bool:
     return state.hexdigest() == checksum
 
 
-def check_signature(record: Mapping[str, Any], public: bytes, *, maker: str) -> None:
+def check_signature(record: Mapping[str, Any], public: bytes, *, maker: str, name: str = "signature") -> None:
     """Refuse a sealed message that the owner of a public key did not sign; call it after `check_seal`.
 
     Examples
@@ -351,7 +382,7 @@ def check_signature(record: Mapping[str, Any], public: bytes, *, maker: str) -> 
     """
     from twofold.storage.signing import Purpose, verify  # loads the library of ciphers
 
-    signature = record.get(_SIGNATURE)
+    signature = record.get(name)
     if not _is_hex(signature, 128) or not verify(
         public, Purpose.MESSAGE, bytes.fromhex(record[_FIELD]), bytes.fromhex(str(signature))
     ):

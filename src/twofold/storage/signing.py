@@ -44,6 +44,8 @@ class Purpose(StrEnum):
     LEDGER = "ledger"
     CARD = "card"
     LOG = "log"
+    REPORT = "report"
+    VOUCHER = "voucher"
 
 
 class SigningKey:

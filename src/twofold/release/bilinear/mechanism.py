@@ -27,7 +27,7 @@ import numpy as np
 
 from twofold.errors import BadParameter, BadPrivacyParameter, BadShape
 from twofold.privacy.budget import ZCDP, Number, PureDP
-from twofold.privacy.events import Event, Released
+from twofold.privacy.events import Event, OperatorSumEvent, Released
 from twofold.privacy.mechanisms.gaussian import DiscreteGaussian, DiscreteGaussianShare, rho_of_sum
 from twofold.privacy.mechanisms.laplace import DiscreteLaplace, DiscreteLaplaceShare
 from twofold.privacy.rng import Source, source
@@ -62,7 +62,7 @@ def combine_bilinear(
     messages : iterable of BilinearSums
         At least one, all of one kind.
     public : ReleaseParameters
-        The plan's numbers. With ``honest`` above 0 messages are added up as they are.
+        The plan's numbers. Under a secure sum messages are added up as they are.
     layout : BilinearLayout, optional
         For a release with options other than the plan's defaults.
 
@@ -81,7 +81,7 @@ def combine_bilinear(
     places = layout or BilinearLayout.of(public, _kind(kept[0]))
     for message in kept:
         _check_fit(message, places)
-    if not public.honest:
+    if not public.summed:
         kept = [plausible_sums(message, places, public) for message in kept]
     weights, taken_off = _weights(kept, places, public)
     total = np.zeros(places.length)
@@ -108,7 +108,7 @@ def _weights(
     messages: Sequence[BilinearSums], layout: BilinearLayout, public: ReleaseParameters
 ) -> tuple[Floats, float]:
     """Weight of every message, and the correction of the weighted number of users."""
-    if len(messages) == 1 or public.honest:
+    if len(messages) == 1 or public.summed:
         return np.ones(len(messages)), 0.0
     released = np.array([float(one.numbers[layout.count][0]) * layout.count_unit for one in messages])
     noise = np.array([one.deviation * layout.count_unit for one in messages])
@@ -269,7 +269,7 @@ class Bilinear:
     def spec(self, public: ReleaseParameters) -> ReleaseSpec:
         """One row of numbers, one event, the whole budget."""
         noise = self._noise(public)
-        layout, size = noise.layout, noise.deviation
+        layout, size = noise.layout, noise.whole_deviation if public.operators else noise.deviation
         units = Units(values=layout.sums_unit, observed=layout.observed_unit or 1.0, counts=layout.count_unit)
         observed = size * units.observed if public.feedback == "ratings" else 0.0
         return ReleaseSpec(
@@ -286,9 +286,12 @@ class Bilinear:
                 length=layout.length,
                 largest=layout.largest,
                 limit=noise.limit,
-                deviation=size,
+                deviation=noise.deviation,
                 farthest_noise=noise.farthest,
                 alone_epsilon=noise.alone_epsilon,
+                operators=public.operators,
+                operator_deviation=noise.whole_deviation if public.operators else 0.0,
+                operator_farthest=noise.operator_farthest,
             ),
         )
 
@@ -312,9 +315,11 @@ class Bilinear:
         # A second vector of l1 norm S has an l2 norm of about S/√k.
         profile = layout.profile_norm / (1 if layout.l2 else math.sqrt(layout.columns))
         largest = layout.norm * (layout.norm if layout.gram else profile)
-        one = noise.deviation / largest
+        one = math.hypot(
+            noise.deviation * math.sqrt(public.n_entities), math.sqrt(public.operators) * noise.whole_deviation
+        )
         width = math.sqrt(layout.n_items) + math.sqrt(layout.columns)
-        return one * width * math.sqrt(public.n_entities) / (public.n_users * public.n_entities)
+        return one / largest * width / (public.n_users * public.n_entities)
 
     def release(
         self, rows: Any, public: ReleaseParameters, *, rng: int | Source | None = None
@@ -322,7 +327,7 @@ class Bilinear:
         """Release the noisy sums of an entity's rows."""
         matrix, noise, words = check_rows(rows, public), self._noise(public), source(rng)
         drawn = noise.release(exact_sums(matrix, public, noise.layout, limit=noise.limit), rng=words)
-        numbers = drawn.value if public.honest else held(drawn.value)  # under masks, numbers wrap around instead
+        numbers = drawn.value if public.summed else held(drawn.value)  # under masks, numbers wrap around instead
         message = BilinearSums(
             mechanism=self.kind,
             numbers=numbers,
@@ -331,6 +336,12 @@ class Bilinear:
             seeded=words.seeded,
         )
         return Released(value=message, event=drawn.event)
+
+    def operator_noise(self, public: ReleaseParameters, *, rng: int | Source | None = None) -> Integers:
+        """Draw the whole noise that one operator adds to the sum of its shares; see `BilinearNoise`."""
+        noise = self._noise(public)
+        nothing = np.zeros(noise.layout.length, dtype=np.int64)
+        return noise.whole.release(nothing, rng=source(rng)).value
 
     def combine(self, messages: Iterable[BilinearSums], public: ReleaseParameters) -> Moments:
         """Add the messages up, weighted by size where every entity has its own noise."""
@@ -401,7 +412,7 @@ class BilinearNoise:
     Parameters
     ----------
     public : ReleaseParameters
-        The release; ``honest`` above 0 asks for shares.
+        The release; ``honest`` above 0 asks for shares, ``operators`` for whole noises that operators add.
     layout : BilinearLayout
         Length and sensitivity.
 
@@ -411,6 +422,9 @@ class BilinearNoise:
     ``honest = 0`` the message itself is within the budget. With ``honest = h`` the *sum* of the messages of at least h
     entities that add their share is, when nothing but the sum is seen; the price of the sum of discrete Gaussians, not
     exactly one itself, is counted (`rho_of_sum`), and the variance is raised until all of it fits the budget.
+
+    With ``operators`` the entity adds nothing, or its share. Its numbers must be split between the operators at once
+    (`twofold.secure_sum.operators`) and never leave otherwise; each operator adds `whole` to the sum of its shares.
 
     Examples
     --------
@@ -424,42 +438,64 @@ class BilinearNoise:
     layout: BilinearLayout
 
     @cached_property
-    def mechanism(self) -> Sampler:
-        """The mechanism that draws the noise."""
+    def whole(self) -> DiscreteGaussian | DiscreteLaplace:
+        """A whole noise within the budget: of an entity whose message is seen, or of each operator."""
         budget, unit, bound = self.public.budget, self.public.unit, self.layout.sensitivity
-        honest = self.public.honest
         if isinstance(budget, PureDP):
-            if not honest:
-                return DiscreteLaplace(epsilon=budget.epsilon, sensitivity=bound, unit=unit)
-            return DiscreteLaplaceShare(epsilon=budget.epsilon, parties=honest, sensitivity=bound, unit=unit)
+            return DiscreteLaplace(epsilon=budget.epsilon, sensitivity=bound, unit=unit)
+        return DiscreteGaussian(rho=budget.rho, sensitivity_squared=bound, unit=unit)
+
+    @cached_property
+    def mechanism(self) -> Sampler | None:
+        """The mechanism that draws the entity's own noise; None if operators alone add noise."""
+        budget, honest = self.public.budget, self.public.honest
         if not honest:
-            return DiscreteGaussian(rho=budget.rho, sensitivity_squared=bound, unit=unit)
+            return None if self.public.operators else self.whole
+        if isinstance(budget, PureDP):
+            return DiscreteLaplaceShare(
+                epsilon=budget.epsilon, parties=honest, sensitivity=self.layout.sensitivity, unit=self.public.unit
+            )
         return self._shares(budget)
 
     @property
     def deviation(self) -> float:
         """Standard deviation of this entity's noise in one number; that of the continuous law for Gaussians."""
         sampler = self.mechanism
-        if isinstance(sampler, DiscreteGaussian):
-            return math.sqrt(sampler.variance)
+        if sampler is None:
+            return 0.0
+        if isinstance(sampler, DiscreteGaussian | DiscreteLaplace):
+            return self.whole_deviation
         if isinstance(sampler, DiscreteGaussianShare):
             return math.sqrt(sampler.share_variance)
-        whole = laplace_deviation(float(sampler.scale))
-        return whole / math.sqrt(sampler.parties) if isinstance(sampler, DiscreteLaplaceShare) else whole
+        return laplace_deviation(float(sampler.scale)) / math.sqrt(sampler.parties)
+
+    @property
+    def whole_deviation(self) -> float:
+        """Standard deviation of a whole noise in one number."""
+        sampler = self.whole
+        if isinstance(sampler, DiscreteGaussian):
+            return math.sqrt(sampler.variance)
+        return laplace_deviation(float(sampler.scale))
 
     @property
     def limit(self) -> int:
         """Size at which a sum is cut before the noise; from public numbers (`twofold.release.clamp`)."""
-        if not self.public.honest:
+        if not self.public.summed:
             return LARGEST_NUMBER
         return masked_limit(n_users=self.public.n_users, largest=self.layout.largest)
 
     @property
     def farthest(self) -> int:
-        """A size that the noise never reaches in practice."""
-        if self.public.law == "laplace":
-            return math.ceil(_FAR_LAPLACE * self.deviation * math.sqrt(max(1, self.public.honest))) + 1
-        return math.ceil(_FAR * self.deviation) + 1
+        """A size that the entity's noise never reaches in practice."""
+        return self._far(self.deviation * math.sqrt(max(1, self.public.honest)), self.deviation)
+
+    @property
+    def operator_farthest(self) -> int:
+        """A size that an operator's noise never reaches in practice; 0 if operators add none."""
+        return self._far(self.whole_deviation, self.whole_deviation) if self.public.operators else 0
+
+    def _far(self, whole: float, own: float) -> int:
+        return math.ceil(_FAR_LAPLACE * whole if self.public.law == "laplace" else _FAR * own) + 1
 
     @property
     def alone_epsilon(self) -> float:
@@ -468,7 +504,7 @@ class BilinearNoise:
         Notes
         -----
         Without secure sum it is the plan's own ε. A Gaussian share alone has ρ about ``honest`` times as large. A
-        Laplace share alone has no useful guarantee, so ε is infinite.
+        Laplace share alone has no useful guarantee, so ε is infinite, and so it is where operators alone add noise.
 
         Examples
         --------
@@ -476,7 +512,7 @@ class BilinearNoise:
         >>> round(Gram().spec(public).sum.alone_epsilon, 1), Gram().spec(public.with_(honest=0)).sum.alone_epsilon
         (20.5, 1.0)
         """
-        if not self.public.honest:
+        if not self.public.summed:
             return float(self.public.epsilon)
         sampler = self.mechanism
         if not isinstance(sampler, DiscreteGaussianShare):
@@ -486,11 +522,21 @@ class BilinearNoise:
 
     def event(self, *, seeded: bool = False) -> Event:
         """Describe the release before it is made."""
-        return self.mechanism.event(self.layout.length, seeded=seeded)
+        own, length = self.mechanism, self.layout.length
+        if not self.public.operators:
+            assert own is not None  # somebody adds noise
+            return own.event(length, seeded=seeded)
+        shares = () if own is None else (own.event(length),)
+        noise = self.whole.event(length)
+        return OperatorSumEvent(
+            unit=self.public.unit, seeded=seeded, noise=noise, operators=self.public.operators, shares=shares
+        )
 
     def release(self, numbers: Integers, *, rng: Source) -> Released[Integers]:
-        """Add the noise."""
-        return self.mechanism.release(numbers, rng=rng)
+        """Add the entity's noise, if it adds any."""
+        own = self.mechanism
+        value = numbers if own is None else own.release(numbers, rng=rng).value
+        return Released(value=value, event=self.event(seeded=rng.seeded))
 
     def _shares(self, budget: ZCDP) -> DiscreteGaussianShare:
         """Least whole variance of a share whose sum fits the budget.
