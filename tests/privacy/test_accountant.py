@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import pytest
 
-from twofold.errors import BadPrivacyParameter, UnsupportedEvent
+from twofold.errors import BadPrivacyParameter, TwofoldError, UnsupportedEvent
 from twofold.privacy.accountant import price, spent
 from twofold.privacy.budget import ZCDP, ApproxDP, NotPrivate, PureDP
 from twofold.privacy.events import (
@@ -20,11 +20,13 @@ from twofold.privacy.events import (
     DiscreteLaplaceShareEvent,
     Event,
     NonPrivateEvent,
+    OperatorSumEvent,
     ParallelEvent,
     SelectionEvent,
     SequentialEvent,
     ThresholdEvent,
 )
+from twofold.privacy.ledger import Ledger, digest
 from twofold.privacy.unit import Unit
 
 PERSON = Unit.person()
@@ -195,3 +197,43 @@ def test_a_delta_near_one_has_a_price_above_zero():
             < spent(gauss(0.1), delta=delta).epsilon
             <= ZCDP(rho=Fraction("0.1")).to_approx(Fraction(str(delta))).epsilon
         )
+
+
+OPERATED = DiscreteGaussianEvent(unit=PERSON, sensitivity_squared=1, variance=50, coordinates=9)
+
+
+def test_an_operator_sum_costs_one_of_its_noises():
+    """The other operator may tell its own; a share of the entity gives nothing back."""
+    share = DiscreteGaussianShareEvent(unit=PERSON, sensitivity_squared=1, variance=50, parties=9, coordinates=9)
+    laplace = DiscreteLaplaceEvent(unit=PERSON, sensitivity=1, scale=2, coordinates=9)
+    for noise in (OPERATED, laplace):
+        for shares in ((), (share,)):
+            event = OperatorSumEvent(unit=PERSON, noise=noise, shares=shares)
+            assert price(event) == price(noise)
+            assert spent(event, delta=1e-6) == spent(noise, delta=1e-6)
+
+
+def test_operator_sums_compose_as_their_noises_do():
+    event = OperatorSumEvent(unit=PERSON, noise=OPERATED)
+    assert price(SequentialEvent.of(event, event)) == price(SequentialEvent.of(OPERATED, OPERATED))
+    assert price(ParallelEvent.of(event, event)) == price(OPERATED)
+
+
+def test_a_seeded_operator_sum_is_not_private():
+    event = OperatorSumEvent(unit=PERSON, noise=OPERATED, seeded=True)
+    assert isinstance(price(event), NotPrivate)
+    assert price(event, as_if_private=True) == price(OPERATED)
+
+
+def test_operator_sums_add_up_in_a_ledger(tmp_path):
+    event = OperatorSumEvent(unit=PERSON, noise=OPERATED)
+    cost = spent(event, delta=1e-6)
+    ledger = Ledger.create(tmp_path / "x.ledger", dataset="x", ceiling=ApproxDP(epsilon=9, delta=1e-3), unit=PERSON)
+    for plan in (b"one", b"two"):
+        asked = {"plan": digest(plan), "data": digest(b"data"), "unit": PERSON, "cost": cost}
+        ledger.release(**asked, events=[event], draw=lambda: b"sealed")
+    assert ledger.state().spent.epsilon == 2 * cost.epsilon
+    less = ApproxDP(epsilon=cost.epsilon / 2, delta=cost.delta)
+    asked = {"plan": digest(b"three"), "data": digest(b"data"), "unit": PERSON, "cost": less}
+    with pytest.raises(TwofoldError):  # a claim below the price of one noise
+        ledger.release(**asked, events=[event], draw=lambda: b"sealed")

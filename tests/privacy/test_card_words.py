@@ -12,8 +12,16 @@ from hypothesis import strategies as st
 from twofold.errors import BadPrivacyParameter
 from twofold.privacy.budget import best_guess
 from twofold.privacy.card import brief, percent
-from twofold.privacy.event_words import describe, spread
-from twofold.privacy.events import DiscreteGaussianShareEvent, DiscreteLaplaceEvent, ParallelEvent, SelectionEvent
+from twofold.privacy.event_words import describe, main_noise, operator_sum, own_shares, parties, spread
+from twofold.privacy.events import (
+    DiscreteGaussianEvent,
+    DiscreteGaussianShareEvent,
+    DiscreteLaplaceEvent,
+    OperatorSumEvent,
+    ParallelEvent,
+    SelectionEvent,
+    SequentialEvent,
+)
 from twofold.privacy.ledger import Cost
 from twofold.privacy.unit import Unit
 
@@ -86,3 +94,20 @@ def test_equal_events_are_told_once():
         "2 times: 3 of 50 candidates were picked by the exponential mechanism."
     ]
     assert spread(pick) is None
+
+
+def test_a_noise_of_operators_is_told_once_with_who_adds_it():
+    """It read "An event of kind operator-sum/1"."""
+    noise = DiscreteGaussianEvent(unit=PERSON, sensitivity_squared=4, variance=25, coordinates=2)
+    share = DiscreteGaussianShareEvent(unit=PERSON, sensitivity_squared=4, variance=5, parties=7, coordinates=2)
+    alone, both = (OperatorSumEvent(unit=PERSON, noise=noise, shares=shares) for shares in ((), (share,)))
+    (line,) = describe(alone)
+    assert line.startswith("Each of 2 operators adds a whole noise")
+    assert "standard deviation 5 each; one person moves them by at most 2 in l2 distance" in line
+    assert line.endswith("This entity adds no noise.")
+    assert "whole with 7 shares" in describe(both)[0]
+    assert spread(alone) == spread(both) == main_noise([both]) == 5
+    assert parties([alone]) == parties([both]) == 1
+    assert (own_shares([alone]), own_shares([both]), own_shares([share])) == ([], [share], [share])
+    assert operator_sum([SequentialEvent.of(both)]) == both
+    assert operator_sum([share]) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -16,6 +17,7 @@ from twofold.privacy.events import (
     DiscreteLaplaceEvent,
     DiscreteLaplaceShareEvent,
     NonPrivateEvent,
+    OperatorSumEvent,
     ParallelEvent,
     SelectionEvent,
     SequentialEvent,
@@ -47,10 +49,17 @@ SINGLE = [
     ThresholdEvent(unit=PERSON, scale=Fraction(10), threshold=0),
     NonPrivateEvent(unit=PERSON, reason="exact counts were printed"),
 ]
+WHOLE = DiscreteGaussianEvent(unit=PERSON, sensitivity_squared=4, variance=50, coordinates=9)
+SHARE = DiscreteGaussianShareEvent(unit=PERSON, sensitivity_squared=4, variance=5, parties=10, coordinates=9)
+OPERATED = [
+    OperatorSumEvent(unit=PERSON, noise=WHOLE),
+    OperatorSumEvent(unit=PERSON, noise=WHOLE, shares=(SHARE,)),
+    OperatorSumEvent(unit=PERSON, noise=SINGLE[0], shares=(SINGLE[1],), seeded=True),
+]
 COMPOSED = [SequentialEvent.of(SINGLE[0], ParallelEvent.of(SINGLE[2], SINGLE[5]), SINGLE[6])]
 
 
-@pytest.mark.parametrize("event", SINGLE + COMPOSED, ids=lambda event: event.kind)
+@pytest.mark.parametrize("event", SINGLE + OPERATED + COMPOSED, ids=lambda event: event.kind)
 def test_an_event_survives_json(event):
     assert event_from_dict(json.loads(event.to_json())) == event
     assert event_from_dict(json.loads(json.dumps(event.as_dict()))) == event
@@ -170,3 +179,69 @@ def test_a_kind_cannot_be_taken_over():
     with refused(UnsupportedEvent, "kind"):
         type("Impostor", (DiscreteLaplaceEvent,), {})
     assert type(event_from_dict(SINGLE[0].as_dict())) is DiscreteLaplaceEvent
+
+
+def test_the_record_of_an_operator_sum_is_stable():
+    """Stored ledgers depend on it."""
+    record = OPERATED[1].as_dict()
+    assert sorted(record) == ["kind", "noise", "operators", "seeded", "shares", "unit"]
+    assert (record["kind"], record["operators"]) == ("operator-sum/1", 2)
+    assert (record["noise"], record["shares"]) == (WHOLE.as_dict(), [SHARE.as_dict()])
+
+
+def test_an_operator_sum_is_one_event_and_carries_its_mark():
+    """Two events would be charged twice, and the noise alone would lose the second operator."""
+    for event in OPERATED:
+        assert list(flatten(event)) == [event]
+    assert [is_seeded(event) for event in OPERATED] == [False, False, True]
+    (inner,) = flatten(SequentialEvent(unit=PERSON, seeded=True, events=(OPERATED[0],)))
+    assert inner.seeded
+
+
+@pytest.mark.parametrize("part", ["noise", "shares"])
+def test_an_operator_sum_cannot_hide_a_mark(part):
+    seeded = {"noise": WHOLE, "shares": ()}
+    seeded |= {"noise": replace(WHOLE, seeded=True)} if part == "noise" else {"shares": (replace(SHARE, seeded=True),)}
+    with refused(BadPrivacyParameter, "seeded"):
+        OperatorSumEvent(unit=PERSON, **seeded)
+    assert OperatorSumEvent(unit=PERSON, seeded=True, **seeded).seeded
+
+
+@pytest.mark.parametrize(
+    ("change", "parameter"),
+    [
+        ({"operators": 1}, "operators"),
+        ({"operators": 0}, "operators"),
+        ({"noise": SHARE}, "noise"),
+        ({"noise": SINGLE[6]}, "noise"),
+        ({"noise": SequentialEvent.of(WHOLE)}, "noise"),
+        ({"noise": OPERATED[0]}, "noise"),
+        ({"noise": "much"}, "noise"),
+        ({"shares": (WHOLE,)}, "shares"),
+        ({"shares": (SHARE, SHARE)}, "shares"),
+        ({"shares": SHARE}, "shares"),
+    ],
+)
+def test_an_operator_sum_of_other_parts_is_refused(change, parameter):
+    """What is not proved is not priced: one operator, a share or no noise at all in place of a whole one."""
+    with refused(BadPrivacyParameter, parameter):
+        OperatorSumEvent(**{"unit": PERSON, "noise": WHOLE} | change)
+
+
+def test_an_operator_sum_of_two_units_is_refused():
+    with refused(BadPrivacyParameter, "unit"):
+        OperatorSumEvent(unit=Unit.visit(), noise=WHOLE)
+
+
+def test_records_of_an_operator_sum_with_other_fields_are_refused():
+    record = OPERATED[1].as_dict()
+    for bad in (
+        record | {"extra": 1},
+        *({key: value for key, value in record.items() if key != name} for name in record if name != "kind"),
+        record | {"noise": "much"},
+        record | {"noise": WHOLE.as_dict() | {"kind": "magic/1"}},
+        record | {"shares": [SHARE.as_dict() | {"extra": 1}]},
+        record | {"kind": "operator-sum/2"},
+    ):
+        with pytest.raises(UnsupportedEvent):
+            event_from_dict(bad)

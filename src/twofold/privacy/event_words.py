@@ -14,12 +14,13 @@ from twofold.privacy.events import (
     DiscreteLaplaceShareEvent,
     Event,
     NonPrivateEvent,
+    OperatorSumEvent,
     SelectionEvent,
     ThresholdEvent,
     flatten,
 )
 
-__all__ = ["describe", "main_noise", "parties", "spread"]
+__all__ = ["describe", "main_noise", "operator_sum", "own_shares", "parties", "spread"]
 
 
 def spread(event: Event) -> float | None:
@@ -31,13 +32,19 @@ def spread(event: Event) -> float | None:
         return math.sqrt(event.variance) * float(event.grid)
     if isinstance(event, DiscreteGaussianShareEvent):
         return math.sqrt(event.variance * event.parties) * float(event.grid)
+    if isinstance(event, OperatorSumEvent):  # the price is that of one noise, and so is the size
+        return spread(event.noise)
     return None
 
 
 def main_noise(events: Sequence[Event]) -> float | None:
     """Standard deviation on one number of the largest noisy part of the release."""
     noisy = [one for event in events for one in flatten(event) if spread(one) is not None]
-    return spread(max(noisy, key=lambda one: int(getattr(one, "coordinates", 0)))) if noisy else None
+    return spread(max(noisy, key=_coordinates)) if noisy else None
+
+
+def _coordinates(event: Event) -> int:
+    return int(getattr(event.noise if isinstance(event, OperatorSumEvent) else event, "coordinates", 0))
 
 
 def describe(event: Event) -> list[str]:
@@ -57,6 +64,8 @@ def describe(event: Event) -> list[str]:
 
 
 def _sentence(event: Event) -> str:
+    if isinstance(event, OperatorSumEvent):
+        return _operators_sentence(event)
     noise = spread(event)
     if noise is not None:
         return _noise_sentence(event, noise)
@@ -83,6 +92,19 @@ def _noise_sentence(event: Any, noise: float) -> str:
     )
 
 
+def _operators_sentence(event: OperatorSumEvent) -> str:
+    noise = spread(event.noise)
+    assert noise is not None
+    own = " This entity adds no noise."
+    if event.shares:
+        share = event.shares[0]
+        own = f" This entity adds its share of a further one, whole with {getattr(share, 'parties', 1):,} shares."
+    return (
+        f"Each of {event.operators} operators adds a whole noise to the sum; the price counts one of them. That one: "
+        f"{_noise_sentence(event.noise, noise)}{own}"
+    )
+
+
 def _unit_of(grid: Fraction) -> str:
     if grid == 1:
         return "Unit: one step of the whole numbers in the message; twofold plan explain gives the table's own unit."
@@ -90,7 +112,9 @@ def _unit_of(grid: Fraction) -> str:
 
 
 def parties(events: Sequence[Event]) -> int:
-    """Give how many honest parties must add their shares before the guarantee holds; 1 if this release stands alone.
+    """Give how many honest entities must add their shares before the guarantee holds; 1 if it asks for no others.
+
+    Where operators add whole noises the guarantee rests on one of them, and on no entity (`operator_sum`).
 
     Examples
     --------
@@ -99,3 +123,31 @@ def parties(events: Sequence[Event]) -> int:
     1
     """
     return max(int(getattr(one, "parties", 1)) for event in events for one in flatten(event))
+
+
+def operator_sum(events: Sequence[Event]) -> OperatorSumEvent | None:
+    """Give the sum whose noise operators add; None if the entities add all of it.
+
+    Examples
+    --------
+    >>> from twofold.privacy.unit import Unit
+    >>> operator_sum([ThresholdEvent(unit=Unit.person(), scale=10, threshold=50)]) is None
+    True
+    """
+    return next((one for event in events for one in flatten(event) if isinstance(one, OperatorSumEvent)), None)
+
+
+def own_shares(events: Sequence[Event]) -> list[Event]:
+    """Give the shares of a common noise that this entity adds itself.
+
+    Examples
+    --------
+    >>> from twofold.privacy.unit import Unit
+    >>> own_shares([ThresholdEvent(unit=Unit.person(), scale=10, threshold=50)])
+    []
+    """
+    found = list[Event]()
+    for event in events:
+        for one in flatten(event):
+            found += one.shares if isinstance(one, OperatorSumEvent) else [one] if hasattr(one, "parties") else []
+    return found

@@ -199,18 +199,44 @@ class OperatorSumEvent(Event):
 
     Parameters
     ----------
-    noise : Event
+    noise : DiscreteGaussianEvent or DiscreteLaplaceEvent
         Noise of one operator, over the whole sum.
     operators : int
-        How many add one.
+        How many add one: at least two, since one would open every message.
     shares : tuple of Event
         The entity's own share of a further noise, if it adds one; empty otherwise.
+
+    Privacy
+    -------
+    Proof in docs/reference/operators.md. Noise of another kind is refused: nothing is proved of it here.
+
+    Examples
+    --------
+    >>> noise = DiscreteLaplaceEvent(unit=Unit.person(), sensitivity=60, scale=60, coordinates=457)
+    >>> OperatorSumEvent(unit=Unit.person(), noise=noise).operators
+    2
     """
 
     kind: ClassVar[str] = "operator-sum/1"
     noise: Event
     operators: int = 2
     shares: tuple[Event, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.operators < 2:
+            raise BadPrivacyParameter(
+                "a sum in shares needs two operators.", found=str(self.operators), parameter="operators"
+            )
+        if type(self.noise) not in (DiscreteGaussianEvent, DiscreteLaplaceEvent):
+            raise BadPrivacyParameter(
+                "an operator adds one whole Gaussian or Laplace noise.", found=self.noise.kind, parameter="noise"
+            )
+        allowed = (DiscreteGaussianShareEvent, DiscreteLaplaceShareEvent)
+        if len(self.shares) > 1 or any(type(one) not in allowed for one in self.shares):
+            raise BadPrivacyParameter(
+                "an entity adds one share of a noise, or none.", found=f"{len(self.shares)} parts", parameter="shares"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -356,6 +382,8 @@ def event_from_dict(record: Mapping[str, Any]) -> Event:
         if name in values:
             values[name] = tuple(event_from_dict(inner) for inner in values[name])
     if "noise" in values:
+        if not isinstance(values["noise"], Mapping):
+            raise UnsupportedEvent("the noise of an event has another form.", parameter="noise")
         values["noise"] = event_from_dict(values["noise"])
     return cls(**values)
 
