@@ -159,15 +159,16 @@ class CanaryAttack:
     def _scores(self, present: bool, own: Integers, record: Floats, noise: Source) -> Floats:
         items = self.public.n_items
         here = self.height * _canaries(items) if present else sp.csr_array((0, items))
-        numbers = self._message(here, noise).numbers.astype(np.float64)
+        numbers = self.message(here, noise).numbers.astype(np.float64)
         if self.compared:
-            numbers = numbers - self._message(sp.csr_array((0, items)), noise).numbers
+            numbers = numbers - self.message(sp.csr_array((0, items)), noise).numbers
         seen = numbers[own]
         if self.public.law == "gaussian":
             return np.asarray((seen * record).sum(axis=1))
         return np.asarray((np.sign(record) * np.clip(seen, np.minimum(record, 0), np.maximum(record, 0))).sum(axis=1))
 
-    def _message(self, rows: Any, noise: Source) -> BilinearSums:
+    def message(self, rows: Any, noise: Source) -> BilinearSums:
+        """What the attacker sees of one release: the sum over all whose noise the promise counts on."""
         made = Bilinear(kind=self.kind)
         first = made.release(rows, self.public, rng=noise).value
         nobody = sp.csr_array((0, self.public.n_items))
