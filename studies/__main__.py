@@ -21,6 +21,7 @@ COMMANDS: Final = {
     "mechanisms": ("studies.mechanisms:main", "compare all release mechanisms on clustered data in one table"),
     "calibration": ("studies.data.calibration:main", "compare simulated hospitals with eICU"),
     "trust": ("studies.trust.run:main", "attack secure sums and the edges of data, beside what is promised"),
+    "coalitions": ("studies.coalitions:main", "price every coalition of a secure sum, and attack each at small size"),
     "hostile": ("studies.hostile.run:main", "feed hostile files to every parser and count what happens"),
     "torture": ("studies.torture:main", "kill writers of a ledger and check that nothing is lost"),
     "shape": ("studies.shape:main", "count the files and lines of the code"),

@@ -13,7 +13,15 @@ from twofold.federation.plan import CatalogKey, Plan
 from twofold.federation.secure import SecureSum, usual_survivors
 from twofold.privacy.budget import best_guess, weak_promise
 from twofold.privacy.card import percent, rounded_up
-from twofold.privacy.trust import NOT_RECORDED, deployment, needed, preprocessing, trust_paragraph, unprotected
+from twofold.privacy.trust import (
+    NOT_RECORDED,
+    Operated,
+    deployment,
+    needed,
+    preprocessing,
+    trust_paragraph,
+    unprotected,
+)
 
 PROMISE = (Path(__file__).parents[2] / "docs" / "explanation" / "promise.md").read_text(encoding="utf-8")
 
@@ -66,10 +74,12 @@ def test_the_price_alone_is_not_called_larger_by_rote():
 
 
 def test_operators_must_not_show_each_other_anything():
-    assert "two operators do not show each other" in trust_paragraph(sharing="operators", entities=5)
+    said = trust_paragraph(sharing="operators", entities=5)
+    assert "one of them is honest: it shows nobody what it received" in said
+    assert "If both work together, or one administrator reaches both, your exact sums are open to them" in said
 
 
-@pytest.mark.parametrize("sharing", ["plain", "peers", "operators"])
+@pytest.mark.parametrize("sharing", ["plain", "peers"])
 def test_the_server_is_never_trusted(sharing):
     assert "the server is not trusted" in deployment(sharing)[1]
 
@@ -132,3 +142,31 @@ def test_one_word_for_one_limit():
     assert "Above 20, the card says WEAK" in PROMISE
     assert "limit is weak" not in PROMISE
     assert weak_promise("20.001", 0, None)
+
+
+def test_one_operator_is_trusted_and_the_page_says_with_what():
+    assert "One must be honest" in deployment("operators")[1]
+    assert "not trusted" not in deployment("operators")[1]
+    for noise, said in (
+        ("operators", "adds no noise"),
+        ("both", "its share of one more"),
+        ("entities", "adds its share"),
+    ):
+        who = Operated(noise=noise, operators=("uni", "clinic"), floor=103)
+        paragraph = who.paragraph(entities=205, honest=101, colluders=1, epsilon="1", alone="19.2")
+        assert "Two operators (uni; clinic)" in paragraph
+        assert "at least 103 entities" in paragraph
+        assert said in paragraph
+        assert ("at least 101 entities" in paragraph) == (noise == "entities")
+        assert ("your exact sums are open to them" in paragraph) == (noise == "operators")
+
+
+def test_a_plan_writer_who_is_an_operator_is_named():
+    paragraph = Operated(operators=("uni", "clinic"), writer="uni").paragraph()
+    assert "uni wrote the plan and is one of its operators, which must not be" in paragraph
+    assert "wrote the plan and is" not in Operated(operators=("uni", "clinic")).paragraph()
+
+
+def test_people_are_told_that_taking_part_is_seen():
+    assert "not that one was sent" in unprotected("operators", people=True)[0]
+    assert "under its name" in unprotected("operators")[0]

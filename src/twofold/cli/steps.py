@@ -105,7 +105,7 @@ def price_record(plan: Plan) -> dict[str, Any]:
     """
     if plan.simulation or not plan.spec.private:
         return {}
-    stated = None if plan.peers is None else plan.spec.sum
+    stated = None if plan.secure is None else plan.spec.sum
     alone = None
     if stated is not None:
         alone = rounded_up(Fraction(stated.alone_epsilon) if math.isfinite(stated.alone_epsilon) else math.inf)
@@ -114,8 +114,13 @@ def price_record(plan: Plan) -> dict[str, Any]:
         "delta": str(plan.delta),
         "guess": percent(best_guess(float(plan.epsilon), float(plan.delta))),
         "alone": alone,
-        "honest": None if stated is None else plan.parameters.honest,
+        "honest": None if stated is None or plan.parameters.operators else plan.parameters.honest,
+        **({} if plan.operators is None else {"operators": _operator_names(plan), "floor": plan.operators.floor}),
     }
+
+
+def _operator_names(plan: Plan) -> list[str]:
+    return [] if plan.members is None else [*plan.members.operators]
 
 
 def price_lines(plan: Plan) -> list[str]:
@@ -135,9 +140,28 @@ def price_lines(plan: Plan) -> list[str]:
         f"price for each {plan.unit.holder}: {brief(cost_of(plan.budget))}; a guess whether one was in the data is "
         f"right at most {record['guess']} of the time"
     ]
-    if record["alone"] is not None:
+    if plan.operators is not None:
+        lines += _operator_lines(plan, record)
+    elif record["alone"] is not None:
         lines.append(
             f"the noise is enough if at least {record['honest']:,} entities, yours included, draw their share and keep "
             f"it secret; if all others collude: ε = {record['alone']}"
         )
     return lines
+
+
+def _operator_lines(plan: Plan, record: dict[str, Any]) -> list[str]:
+    assert plan.operators is not None
+    names = record["operators"]
+    who = f"two operators, {' and '.join(names)}," if names else "two operators"
+    added = {
+        "operators": f"{who} add the noise; it holds if one of them is honest",
+        "both": f"{who} add the noise, and you a share of one more; it holds if one of them is honest",
+        "entities": f"{who} open only the sum, and add no noise; it holds if one of them is honest and at least "
+        f"{record['honest'] or 0:,} entities, yours included, draw their share and keep it secret",
+    }[plan.operators.noise]
+    lost = "your exact sums are open to them" if record["alone"] == "infinite" else f"ε = {record['alone']}"
+    return [
+        f"{added}; if both work together: {lost}",
+        f"nothing is published of fewer than {plan.operators.floor:,} entities",
+    ]

@@ -157,7 +157,9 @@ def describe(plan: Plan) -> dict[str, Any]:
         hidden = f", in two sealed shares: two operators see only the sum of at least {plan.operators.floor} messages"
         marked |= {name: getattr(plan.operators, name) for name in ("colluders", "floor", "noise")}
         marked |= {"sharing": "operators", "entities": plan.expected_entities}
-        marked |= {"operators": [*plan.members.operators] if plan.members is not None else []}
+        named = {} if plan.members is None else plan.members.operators
+        marked |= {"operators": {name: one.words for name, one in named.items()}, "writer": plan.writer or ""}
+        marked |= {"people": True} if plan.people else {}
     about: dict[str, Any] = {"what": f"{spec.what} ({spec.mechanism}, plan {plan.name}){hidden}"} | marked
     if spec.sum is not None:
         limits = {"n_users": plan.n_users, "bound": plan.parameters.value_cap, "max_items": plan.max_items}

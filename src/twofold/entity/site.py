@@ -53,16 +53,35 @@ def plan_facts(plan: Plan, *, spent: Cost | None = None, ceiling: Cost | None = 
         ceiling_delta=None if ceiling is None else ceiling.delta,
         guess=percent(best_guess(float(plan.epsilon), float(plan.delta))) if plan.spec.private else "",
         alone="" if stated is None else _up(stated.alone_epsilon),
-        honest=plan.parameters.honest,
+        honest=0 if plan.parameters.operators else plan.parameters.honest,
         n_users=plan.n_users,
         entities=plan.entities,
         mechanism=plan.spec.mechanism,
         secure="none" if plan.secure is None else "peers" if plan.operators is None else "operators",
-        colluders=0 if plan.secure is None else plan.secure.colluders,
+        colluders=_withstood(plan),
         writer=None if members is None or plan.writer is None else members[plan.writer].sign,
         operators=() if members is None else tuple(one.sign for one in members.operators.values()),
         simulation=plan.simulation,
     )
+
+
+def _withstood(plan: Plan) -> int:
+    """How many participants may work with the server, or with one operator, before the price is no longer true.
+
+    Where each operator adds a whole noise, all of them may.
+    """
+    if plan.secure is None:
+        return 0
+    return plan.expected_entities - 1 if plan.parameters.operators else plan.secure.colluders
+
+
+def _leaves(plan: Plan) -> str:
+    if plan.operators is None:
+        return plan.spec.what
+    noise = ", without noise of its own" if plan.operators.noise == "operators" else ""
+    seen = "; that this person sends something is seen" if plan.people else ""
+    least = f"nothing is published of fewer than {plan.operators.floor:,} entities"
+    return f"{plan.spec.what}{noise}, in two sealed shares for two operators; {least}{seen}"
 
 
 def _up(amount: float) -> str:
@@ -173,7 +192,7 @@ class Site:
             draft_file=self.drafts / f"{entity}.draft",
             entity=entity,
             version=version,
-            leaves=plan.spec.what,
+            leaves=_leaves(plan),
             size=message_limit(plan),
             unit=plan.unit.holder,
             software=f"twofold {__version__}",

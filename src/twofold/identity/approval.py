@@ -69,9 +69,10 @@ class Draft:
     guess : str
         How often an attacker's best guess about one person is right, as "73.1%"; "" if not known.
     alone : str
-        ε of the message by itself, if all others collude with the server, rounded up; "" without a secure sum.
+        ε of the message by itself, if all others collude with the server, or both operators work together, rounded
+        up; "" without a secure sum.
     honest : int
-        Entities, this one included, whose noise must stay secret; 0 without a secure sum.
+        Entities, this one included, whose noise must stay secret; 0 without a secure sum, or if operators add it.
     spent_epsilon, spent_delta : Fraction
         What the ledger had spent before.
     ceiling_epsilon, ceiling_delta : Fraction, optional
@@ -254,7 +255,7 @@ class Draft:
             "none": "The server sees this message by itself.",
             "peers": f"The server sees only the sum over all participants, unless more than {self.colluders} of them "
             "lie together with it.",
-            "operators": "The operators see only the sum over all participants, unless they lie together.",
+            "operators": "Two operators see only a sum over participants, as long as one of them is honest.",
         }
         shown = self.participants[:12]
         more = len(self.participants) - len(shown)
@@ -282,11 +283,22 @@ class Draft:
     def _alone_lines(self) -> list[str]:
         if not self.alone:
             return []
+        if self.secure == "operators":
+            return self._operator_lines()
         return [
             f"  The noise is enough if at least {self.honest:,} entities, this one included, draw their share and keep "
             "it secret.",
             f"  If all others collude: ε = {self.alone}.",
         ]
+
+    def _operator_lines(self) -> list[str]:
+        first = "  The two operators add the noise. One of them must add it and keep it secret."
+        if self.honest:
+            first = f"  At least {self.honest:,} entities, this one included, must draw their noise and keep it secret."
+        lost = "this entity's exact sums are open to them" if self.alone == "infinite" else f"ε = {self.alone}"
+        lines = [first, f"  If both operators work together, or one administrator reaches both: {lost}."]
+        warned = "  WARNING: the plan's writer is one of the operators. If it runs both, it reads everything."
+        return [*lines, warned] if self.writer in self.operators else lines
 
     def _total_line(self) -> str:
         parts = [("ε", self.total_epsilon, self.ceiling_epsilon)]

@@ -71,9 +71,10 @@ class PlanFacts:
     guess : str
         How often an attacker's best guess about one person is right, as "73.1%".
     alone : str
-        ε of the message by itself, if all others collude with the server, rounded up; "" without a secure sum.
+        ε of the message by itself, if all others collude with the server, or both operators work together, rounded
+        up; "" without a secure sum.
     honest : int
-        Entities, this one included, whose noise must stay secret; 0 without a secure sum.
+        Entities, this one included, whose noise must stay secret; 0 without a secure sum, or if operators add it.
     n_users : int
         People that the plan promises for an entity; never a count.
     entities : tuple of str
@@ -83,7 +84,7 @@ class PlanFacts:
     secure : str
         "none", "peers" or "operators": which secure sum hides the single messages.
     colluders : int
-        Participants who may lie together with the server before the secure sum's promise ends.
+        Participants who may lie together with the server, or with one of two operators, before the promise ends.
     writer : bytes, optional
         Public signing key of the plan's writer.
     operators : tuple of bytes
@@ -309,7 +310,8 @@ class Policy:
     min_colluders: int = field(
         default=1,
         metadata=_note(
-            "Fewest participants that a secure sum withstands if they lie together with the server.",
+            "Fewest participants that a secure sum withstands if they lie together with the server, or with one of two "
+            "operators. Where operators add the noise it withstands all.",
             "a whole number from 0",
             _whole(_MOST),
         ),
@@ -343,7 +345,8 @@ class Policy:
     operators: Named | None = field(
         default=(),
         metadata=_note(
-            "Who may run a server of the federation: a name you choose, and the public signing key.",
+            "Who may run a server of the federation: a name you choose, and the public signing key. Two operators who "
+            'together could open a message must both be listed: "any" does not allow them.',
             '"any", or a table of lines as "Data centre" = "64 hexadecimal digits"',
             _anyone_or_keys,
         ),
@@ -430,12 +433,16 @@ class Policy:
             ("operators", self.operators, facts.operators),
         ):
             if allowed is None:
+                if rule == "operators" and facts.secure == "operators":
+                    yield Violation(rule=rule, found="any", expected="both operators by their keys")
                 continue
             strange = [key for key in keys if key not in dict(allowed).values()]
             if strange or not keys:  # a plan that names nobody cannot be checked
                 shown = ", ".join(f"key {key.hex()[:16]}" for key in strange[:5]) or "none named"
                 names = ", ".join(name for name, _ in allowed[:12]) or "nobody"
                 yield Violation(rule=rule, found=shown, expected=f"a key of: {names}")
+            elif rule == "operators" and facts.secure == "operators" and len(set(keys)) < 2:
+                yield Violation(rule=rule, found="one operator", expected="two operators with two keys")
 
     def log_path(self, policy_file: str | PathLike[str], entity: str) -> Path:
         """Give the path of an entity's security log, which the file names as seen from its own folder.

@@ -27,7 +27,8 @@ from twofold.privacy.budget import (
     guarantee_from_dict,
     weak_promise,
 )
-from twofold.privacy.event_words import describe, main_noise, parties
+from twofold.privacy.coalitions import PUBLIC, coalitions_of
+from twofold.privacy.event_words import describe, main_noise, operator_sum, own_shares, parties
 from twofold.privacy.events import DiscreteGaussianShareEvent, Event, SequentialEvent, flatten
 from twofold.privacy.ledger import (
     Cost,
@@ -40,7 +41,7 @@ from twofold.privacy.ledger import (
     guarantee_of,
     readable,
 )
-from twofold.privacy.mechanisms.gaussian import rho_of_sum
+from twofold.privacy.printed import brief, percent, rounded_up
 from twofold.privacy.site_words import AuditResult, SiteWords
 from twofold.privacy.trust import not_promised, protects
 from twofold.privacy.unit import Unit
@@ -65,6 +66,7 @@ ALONE = "this message alone"
 #: End of the figure for all that the ledger was charged for, and beginning of the same if every secure sum was broken.
 TOGETHER = "all releases so far together"
 ALL_ALONE = "all messages alone, together"
+_READERS = "readers of the sum, if neither operator tells its noise"
 #: Most characters of one text on a card that is read.
 _LONGEST = 4_000
 
@@ -315,7 +317,7 @@ def _card(state: LedgerState, entry: Entry, statement: SiteWords, audit: AuditRe
     seeded = bool(asked["seeded"])
     private = not seeded and entry.cost.epsilon != math.inf and not about.get("simulation", False)
     guarantee = guarantee_from_dict(asked["guarantee"])
-    figures = tuple(_figures(unit, guarantee, state, events))
+    figures = tuple(_figures(unit, guarantee, state, events, operated=_sharing(about, events) == "operators"))
     alone = next((one for one in figures if one.meaning.startswith(ALONE)), None)
     priced = alone is not None and math.isfinite(alone.epsilon)
     releases = sum(one.status == "released" for one in state.entries)
@@ -337,7 +339,16 @@ def _card(state: LedgerState, entry: Entry, statement: SiteWords, audit: AuditRe
         noise=main_noise(events),
         signal=_signal(numbers) if numbers else None,
         public_numbers=numbers,
-        not_promised=tuple(not_promised(unit, seeded=seeded, parties=parties(events), alone=priced, about=about)),
+        not_promised=tuple(
+            not_promised(
+                unit,
+                seeded=seeded,
+                parties=parties(events),
+                alone=priced,
+                about=about,
+                operators=_sharing(about, events) == "operators",
+            )
+        ),
         randomness="a seed: repeatable, NOT private" if seeded else "the operating system, not repeatable",
         software=asked["software"],
         plan=asked["plan"],
@@ -397,7 +408,16 @@ def _shown(figure: Figure | None) -> str | None:
     return None if figure is None else figure.cost.partition(",")[0].removeprefix("ε = ")
 
 
+def _sharing(about: Mapping[str, Any], events: list[Event]) -> trust.Sharing:
+    """How messages are protected beside their noise: the event decides, and the plan's word where it cannot."""
+    if operator_sum(events) is not None:
+        return "operators"
+    return "plain" if parties(events) == 1 else "operators" if about.get("sharing") == "operators" else "peers"
+
+
 def _against(events: list[Event], about: Mapping[str, Any], alone: Figure | None) -> str:
+    if _sharing(about, events) == "operators":
+        return trust.against_operators(parties(events), _whole(about.get("colluders")), _shown(alone))
     return trust.against(parties(events), _whole(about.get("colluders")), _shown(alone))
 
 
@@ -405,18 +425,24 @@ def _trust(
     about: Mapping[str, Any], events: list[Event], figures: Sequence[Figure], alone: Figure | None, *, private: bool
 ) -> dict[str, Any]:
     epsilon = _shown(figures[0])
-    honest = parties(events)
-    sharing: trust.Sharing = "plain" if honest == 1 else "operators" if about.get("sharing") == "operators" else "peers"
-    sums = {name: _whole(about.get(name)) if honest > 1 else None for name in ("entities", "survivors", "colluders")}
-    model, noise_by = trust.deployment(sharing)
+    honest, sharing = parties(events), _sharing(about, events)
+    least = "floor" if sharing == "operators" else "survivors"
+    names = {"entities": "entities", "survivors": least, "colluders": "colluders"}
+    sums = {name: None if sharing == "plain" else _whole(about.get(kept)) for name, kept in names.items()}
     named = {"entities": sums["entities"], "honest": honest, "colluders": sums["colluders"]}
-    said = trust.trust_paragraph(sharing=sharing, **named, epsilon=epsilon, alone=_shown(alone))
+    if sharing == "operators":
+        who = trust.Operated.of(about, events)
+        model, noise_by = who.deployment
+        said = who.paragraph(**named, epsilon=epsilon, alone=_shown(alone))
+    else:
+        model, noise_by = trust.deployment(sharing)
+        said = trust.trust_paragraph(sharing=sharing, **named, epsilon=epsilon, alone=_shown(alone))
     return {
         "sharing": sharing,
         "model": model,
         "noise_by": noise_by,
         "trust": said if private else "Nothing is promised, so there is nothing to rest on.",
-        "unprotected": trust.unprotected(sharing),
+        "unprotected": trust.unprotected(sharing, people=about.get("people") is True),
         **sums,
     }
 
@@ -438,29 +464,40 @@ def _release_type(releases: int) -> str:
     return f"many releases: {releases:,} so far, each recorded and added to the total"
 
 
-def _figures(unit: Unit, guarantee: Guarantee, state: LedgerState, events: list[Event]) -> list[Figure]:
+def _shared(events: list[Event]) -> bool:
+    """Whether the guarantee is about a sum and not about this message."""
+    return parties(events) > 1 or operator_sum(events) is not None
+
+
+def _figures(
+    unit: Unit, guarantee: Guarantee, state: LedgerState, events: list[Event], *, operated: bool
+) -> list[Figure]:
     if not isinstance(guarantee, Priced):
         raise PrivacyError("the ledger holds a guarantee that it cannot charge.", found=guarantee.kind)
-    holder = unit.holder
+    holder, shared = unit.holder, _shared(events) and not isinstance(guarantee, NotPrivate)
+    whom = ", against one operator and any number of entities" if operator_sum(events) and shared else ""
     figures = [
-        _figure(f"one {holder} added or removed, this release", cost_of(guarantee)),
+        _figure(f"one {holder} added or removed, this release{whom}", cost_of(guarantee)),
         _figure(
             f"one {holder} replaced by another, this release",
             cost_of(_priced(guarantee.replace_one())),
             headline=False,
         ),
     ]
-    if parties(events) > 1 and not isinstance(guarantee, NotPrivate):
-        meaning = f"{ALONE}: one {holder} added or removed, if all others collude with the server"
+    if shared and not isinstance(guarantee, NotPrivate):
+        if operator_sum(events) is not None:
+            figures.append(_figure(f"the same, against {_READERS}", _readers_cost(events, guarantee), headline=False))
+        lost = "both operators work together" if operated else "all others collude with the server"
+        meaning = f"{ALONE}: one {holder} added or removed, if {lost}"
         figures.append(_figure(meaning, alone_cost(events, guarantee), headline=False))
-    if unit.entities > 1 and parties(events) > 1 and not isinstance(guarantee, NotPrivate):
+    if unit.entities > 1 and shared and not isinstance(guarantee, NotPrivate):
         meaning = f"one {holder} in {unit.entities} entities of this one sum"
         figures.append(_figure(meaning, _across_sum(unit, events, guarantee)))
     elif unit.entities > 1:
         across = cost_of(_priced(unit.across(guarantee)))
         figures.append(_figure(f"one {holder} in {unit.entities} entities, each with a release like this", across))
     figures.append(_figure(f"one {holder} added or removed, {TOGETHER}", state.spent))
-    if len(state.entries) > 1 and any(parties(events_of(one)) > 1 for one in state.entries):
+    if len(state.entries) > 1 and any(_shared(events_of(one)) for one in state.entries):
         meaning = f"{ALL_ALONE}: one {holder} added or removed, if all others collude each time"
         costs = (_alone_of(one) for one in state.entries)
         figures.append(_figure(meaning, sum(costs, Cost()), headline=False))
@@ -470,7 +507,7 @@ def _figures(unit: Unit, guarantee: Guarantee, state: LedgerState, events: list[
 def _alone_of(entry: Entry) -> Cost:
     """Price of one entry if all others collude; its own without a secure sum."""
     events, guarantee = events_of(entry), guarantee_of(entry)
-    if parties(events) == 1 or isinstance(guarantee, NotPrivate):
+    if not _shared(events) or isinstance(guarantee, NotPrivate):
         return entry.cost
     return alone_cost(events, guarantee)
 
@@ -481,29 +518,38 @@ def _priced(guarantee: Guarantee) -> Priced:
 
 
 def alone_cost(events: list[Event], guarantee: PureDP | ApproxDP) -> Cost:
-    """Price of what left if the shares of all others are known: only this entity's own share of the noise is left.
+    """Price of what left if the noise of all others is known: only this entity's own share is left, if it added one.
 
     Privacy
     -------
     A share of a Gaussian seen alone is a discrete Gaussian release of its own variance. A share of a Laplace seen alone
     has no useful bound, and costs infinity.
     """
-    shares = [one for event in events for one in flatten(event) if hasattr(one, "parties")]
-    if len(shares) != 1 or not isinstance(shares[0], DiscreteGaussianShareEvent) or not isinstance(guarantee, ApproxDP):
+    shares, every = own_shares(events), [one for event in events for one in flatten(event)]
+    if len(every) != 1 or len(shares) != 1:
+        return Cost(epsilon=math.inf, delta=Fraction(1))
+    if not isinstance(shares[0], DiscreteGaussianShareEvent) or not isinstance(guarantee, ApproxDP):
         return Cost(epsilon=math.inf, delta=Fraction(1))
     rho = shares[0].sensitivity_squared / (2 * shares[0].variance)
     return cost_of(ZCDP(rho=rho).to_approx(guarantee.delta))
+
+
+def _readers_cost(events: list[Event], guarantee: PureDP | ApproxDP) -> Cost:
+    """Price of a sum with the noises of both operators, for those who know neither; never above the charged one."""
+    delta = guarantee.delta if isinstance(guarantee, ApproxDP) else Fraction(0)
+    rows = coalitions_of(SequentialEvent.of(*events), sharing="operators", delta=delta)
+    least = next(one.epsilon for one in rows if one.kind == PUBLIC)
+    return Cost(epsilon=min(least, guarantee.epsilon), delta=delta)
 
 
 def _across_sum(unit: Unit, events: list[Event], guarantee: PureDP | ApproxDP) -> Cost:
     """Price for a holder in several entities of one secure sum, which share the same noise."""
     if isinstance(guarantee, PureDP):
         return cost_of(_priced(unit.across_one_noise(guarantee)))
-    shares = [one for event in events for one in flatten(event) if isinstance(one, DiscreteGaussianShareEvent)]
-    if len(shares) != 1:
+    rho = _rho(events)
+    if len(events) != 1 or rho is None:
         return Cost(epsilon=math.inf, delta=Fraction(1))
-    whole = unit.across_one_noise(ZCDP(rho=rho_of_sum(shares[0])))
-    return cost_of(_priced(whole.to_approx(guarantee.delta)))
+    return cost_of(_priced(unit.across_one_noise(ZCDP(rho=rho)).to_approx(guarantee.delta)))
 
 
 def _figure(meaning: str, cost: Cost, *, headline: bool = True) -> Figure:
@@ -528,50 +574,3 @@ def _signal(numbers: Mapping[str, Any]) -> dict[str, float]:
     users, share = numbers["n_users"] / numbers["n_prototypes"], numbers["max_items"] / numbers["n_items"]
     most = users * numbers["bound"]
     return {"low": most * min(share, 1.0), "high": most * math.sqrt(min(share, 1.0))}
-
-
-def brief(cost: Cost) -> str:
-    """Print a cost with three digits, rounded up: a card may overstate what was spent but never understate it.
-
-    Examples
-    --------
-    >>> from fractions import Fraction
-    >>> brief(Cost(epsilon=Fraction(2, 3), delta=Fraction(1, 10**6)))
-    'ε = 0.667, δ = 1e-6'
-    """
-    return f"ε = {rounded_up(cost.epsilon)}" + (f", δ = {rounded_up(cost.delta)}" if cost.delta else "")
-
-
-def rounded_up(amount: Fraction | float) -> str:
-    """Round up to three digits: the guarantee may be better than stated, never worse.
-
-    Examples
-    --------
-    >>> rounded_up(Fraction("2.111")), rounded_up(Fraction(1, 10)), rounded_up(math.inf)
-    ('2.12', '0.1', 'infinite')
-    """
-    if isinstance(amount, float):
-        return "infinite"
-    if not amount:
-        return "0"
-    exponent = math.floor(math.log10(amount)) - 2
-    step = Fraction(10) ** exponent
-    mantissa, _, power = f"{float(math.ceil(amount / step) * step):.3g}".partition("e")
-    return f"{mantissa}e{int(power)}" if power else mantissa
-
-
-def percent(share: float) -> str:
-    """Print a probability, rounded up; with as many digits as it takes never to print 100% if it is less.
-
-    Examples
-    --------
-    >>> percent(0.7311), percent(0.99995), percent(1.0)
-    ('73.2%', '99.995%', '100%')
-    """
-    if share == 1.0:
-        return "100%"
-    for digits in range(1, 16):
-        shown = math.ceil(round(share * 10 ** (digits + 2), 9))  # 9: what a product of floats adds is no digit
-        if shown < 10 ** (digits + 2):
-            return f"{shown / 10**digits:.{digits}f}%"
-    return "100%"

@@ -21,6 +21,7 @@ from twofold.privacy.events import (
     DiscreteGaussianShareEvent,
     Event,
     OperatorSumEvent,
+    flatten,
     is_seeded,
 )
 
@@ -128,7 +129,9 @@ def coalitions_of(
             both,
         )
     any_number = "any number of entities"
-    public, left = min(whole, _two_noises(joined, delta)), "both operators' noises"
+    left, public = "both operators' noises", whole
+    if _is_single(event):
+        public = min(whole, _two_noises(joined, delta))
     return (
         Coalition(kind=PUBLIC, who=f"readers of the sum and {any_number}", epsilon=public, why=left),
         Coalition(kind=ONE, who=f"one operator and {any_number}", epsilon=whole, why="the other operator's noise"),
@@ -140,6 +143,11 @@ def _entities(colluders: int | None) -> str:
     if colluders is None:
         return "as many entities as the plan allows"
     return f"up to {colluders:,} {'entity' if colluders == 1 else 'entities'}"
+
+
+def _is_single(event: Event) -> bool:
+    """Whether there is one event only; nothing more than the sum of their prices is proved of several."""
+    return len(list(flatten(event))) == 1
 
 
 def _left_of(event: Event) -> str:
@@ -181,9 +189,9 @@ def _alone(event: Event, delta: Fraction) -> Fraction | float:
     A share of a Gaussian alone is a discrete Gaussian of its own variance. A share of a Laplace has no useful bound.
     """
     shares = own_shares([event])
-    if is_seeded(event) or len(shares) != 1 or not isinstance(shares[0], DiscreteGaussianShareEvent):
+    share = shares[0] if _is_single(event) and len(shares) == 1 else None
+    if is_seeded(event) or not isinstance(share, DiscreteGaussianShareEvent):
         return math.inf
-    share = shares[0]
     own = DiscreteGaussianEvent(
         unit=share.unit,
         sensitivity_squared=share.sensitivity_squared,

@@ -7,15 +7,20 @@ here.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from twofold.privacy.event_words import operator_sum, own_shares
+from twofold.privacy.events import Event
 from twofold.privacy.unit import Unit
 
 __all__ = [
     "NOT_RECORDED",
     "TIMING",
+    "Operated",
     "Sharing",
     "against",
+    "against_operators",
     "composition",
     "deployment",
     "needed",
@@ -81,17 +86,138 @@ def trust_paragraph(
             "not privacy: a reader can tell whose message it is, and that nobody changed it."
         )
     if sharing == "operators":
-        return (
-            "Each entity splits its message between two operators, each of whom sees numbers that look random. The "
-            "promise holds as long as the two operators do not show each other what they received and at least one of "
-            f"them follows the rules{_shares(honest)}. {_open(entities)} {_alone(alone, epsilon)}"
-        )
+        return Operated().paragraph(entities=entities, honest=honest, colluders=colluders, epsilon=epsilon, alone=alone)
     return (
         "Each entity draws only its share of the noise and masks its message, so the promise is about the sum of the "
         f"messages. {_liars(colluders)}; any further participant may read all that it receives. The "
         f"noise is enough if {_drawn(honest)}. The masks must hold (X25519, HKDF, ChaCha20, Poly1305). "
         f"{_open(entities)} {_alone(alone, epsilon)}"
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operated:
+    """Two operators of a sum, for sentences about them.
+
+    Parameters
+    ----------
+    noise : {"operators", "entities", "both"}
+        Who adds noise.
+    operators : sequence of str
+        Their names, with fingerprints where they are known.
+    floor : int, optional
+        Fewest entities in a sum.
+    writer : str, optional
+        Name of the plan's writer, if it is one of the operators.
+    people : bool
+        Whether every entity is one person.
+
+    Examples
+    --------
+    >>> Operated(operators=("uni", "clinic")).deployment[1].partition(". ")[0]
+    'Two operators (uni; clinic) each add a whole noise to the sum; the entity adds none'
+    """
+
+    noise: str = "operators"
+    operators: tuple[str, ...] = ()
+    floor: int | None = None
+    writer: str | None = None
+    people: bool = False
+
+    @classmethod
+    def of(cls, about: Mapping[str, Any], events: Sequence[Event]) -> Operated:
+        """Read it from what a ledger keeps; who adds noise is the event's word."""
+        added = "entities" if operator_sum(events) is None else "both" if own_shares(events) else "operators"
+        kept = about.get("operators")
+        named = kept.items() if isinstance(kept, Mapping) else ((one, "") for one in kept or ())
+        names = tuple(f"{name}, fingerprint {words}" if words else str(name) for name, words in named)
+        floor, writer = about.get("floor"), about.get("writer")
+        return cls(
+            noise=added,
+            operators=names,
+            floor=floor if type(floor) is int else None,
+            writer=writer if isinstance(writer, str) and isinstance(kept, Mapping | list) and writer in kept else None,
+            people=about.get("people") is True,
+        )
+
+    @property
+    def named(self) -> str:
+        """Two operators, by name where they are known."""
+        return f"Two operators ({'; '.join(self.operators)})" if self.operators else "Two operators"
+
+    @property
+    def deployment(self) -> tuple[str, str]:
+        """Name the deployment model, and say who adds the noise and who is trusted with what."""
+        added = {
+            "operators": "each add a whole noise to the sum; the entity adds none",
+            "both": "each add a whole noise to the sum, and every entity its share of one more",
+            "entities": "add no noise; every entity adds its share",
+        }[self.noise]
+        return "distributed over two operators", f"{self.named} {added}. One must be honest."
+
+    @property
+    def broken(self) -> str:
+        """Say what is open if both work together."""
+        if self.noise == "operators":
+            return "If both work together, or one administrator reaches both, your exact sums are open to them."
+        return "If both work together, or one administrator reaches both, only your share of the noise hides your sums."
+
+    def paragraph(
+        self,
+        *,
+        entities: int | None = None,
+        honest: int | None = None,
+        colluders: int | None = None,
+        epsilon: str | None = None,
+        alone: str | None = None,
+    ) -> str:
+        """Say in one paragraph what the promise rests on; see `trust_paragraph`."""
+        least = "as many entities as the plan's floor" if self.floor is None else f"{self.floor:,} entities"
+        own = {
+            "operators": "The entity adds no noise: each operator adds a whole one to the sum of its shares, and the "
+            "price counts one of the two.",
+            "both": "Each operator adds a whole noise to the sum of its shares, and the price counts one of the two. "
+            "The entity adds its share of one more.",
+            "entities": "The operators add no noise; each entity adds its share.",
+        }[self.noise]
+        if self.noise == "entities":
+            few = "as many participants as the plan allows"
+            if colluders is not None:
+                few = f"up to {_some(colluders, 'participant')} (colluders: {colluders:,})"
+            whom = f"The other one and {few} may break any rule. The noise is enough if {_drawn(honest)}."
+            left = f"If both operators, or one and all other entities, work together: {_left(alone, epsilon)}."
+        else:
+            whom = "The other one and any number of entities may break any rule."
+            left = self.broken
+            if alone not in (None, "infinite"):
+                left += f" Then {_left(alone, epsilon)}."
+        noisy = "" if self.noise == "entities" else ", with its noise"
+        return (
+            f"{self.named} each get one share of every message; a share alone looks random. {own} The promise holds if "
+            "one of them is honest: it shows nobody what it received, and publishes one sum, of at least "
+            f"{least}{noisy}. {whom} {left} The boxes must hold (X25519, HKDF, AES-GCM, ChaCha20). "
+            f"{self._names(entities)}"
+        )
+
+    def _names(self, entities: int | None) -> str:
+        checked = (
+            "The operators are those whose fingerprints people compared with each other. Cryptography cannot check "
+            "that they are two institutions, or that the plan's writer has not invented participants: people must."
+            if self.noise == "operators"
+            else _open(entities)
+        )
+        if self.writer is None:
+            return f"{checked} A plan writer who owns both operators reads everything."
+        return (
+            f"{checked} {self.writer} wrote the plan and is one of its operators, which must not be: a plan writer who "
+            "owns both reads everything. Make sure that the other operator is independent of it."
+        )
+
+
+def _left(alone: str | None, epsilon: str | None) -> str:
+    if alone is None or alone == "infinite":
+        return "nothing is promised about this message alone"
+    return f"this message alone has ε = {alone}" + ("" if epsilon in (None, alone) else f" instead of {epsilon}")
 
 
 def _liars(colluders: int | None) -> str:
@@ -125,10 +251,6 @@ def _drawn(honest: int | None) -> str:
         return f"this entity draws its share and keeps it secret: {needed(1)}"
     who = f"as many entities as the plan says ({NOT_RECORDED})" if honest is None else f"{needed(honest)},"
     return f"{who} draw their share and keep it secret"
-
-
-def _shares(honest: int | None) -> str:
-    return "" if honest is None or honest <= 1 else f", and {needed(honest)}, draw their share of the noise"
 
 
 def _open(entities: int | None) -> str:
@@ -187,6 +309,27 @@ def against(parties: int = 1, colluders: int | None = None, alone: str | None = 
     )
 
 
+def against_operators(parties: int = 1, colluders: int | None = None, alone: str | None = None) -> str:
+    """Say against whom the guarantee of a sum with two operators holds; arguments as for `against`.
+
+    Examples
+    --------
+    >>> against_operators().partition(",")[0]
+    'one of the two operators'
+    """
+    entities = "every other participant and anyone who ever sees the release"
+    noise = "is honest"
+    if parties > 1:
+        few = "few" if colluders is None else f"at most {colluders:,}"
+        noise += f", {few} of the participants work with the first and {needed(parties)}, draw their share of the noise"
+    rest = "nothing is promised" if alone is None or alone == "infinite" else f"ε = {alone} remains"
+    return (
+        f"one of the two operators, {entities}, also together and no matter what else they know, as long as the other "
+        f"operator {noise}. The noise withstands unlimited computing; the boxes do not: if X25519, AES or ChaCha20 is "
+        f"broken, now or later on recorded messages, {rest}"
+    )
+
+
 def protects(unit: Unit) -> str:
     """Say whom a release protects.
 
@@ -222,13 +365,23 @@ def site_assumptions(sharing: str) -> str:
     keys = "secret keys stay with the institutions they name"
     here = f"one ledger, never set back; unchanged software; one id per person; {keys}"
     more = "" if sharing == "plain" else " and serve one plan; no intruder at the others whose noise counts"
+    if sharing == "operators":
+        more = "; two operators that no one person administers, and no intruder at both"
     return f"{here}{more} (docs: The promise)"
 
 
 def not_promised(
-    unit: Unit, *, seeded: bool, parties: int = 1, alone: bool = False, about: Mapping[str, Any]
+    unit: Unit,
+    *,
+    seeded: bool,
+    parties: int = 1,
+    alone: bool = False,
+    about: Mapping[str, Any],
+    operators: bool = False,
 ) -> Sequence[str]:
     """List what the guarantee does not cover; `alone` if a single share of the noise has its own price.
+
+    With `operators` the message is in shares of two of them.
 
     Examples
     --------
@@ -238,6 +391,10 @@ def not_promised(
     lines = []
     if seeded:
         lines.append("NOTHING is promised: the noise comes from a seed, and anyone who knows the seed can remove it.")
+    if operators:
+        what = "More than the ε of this message alone" if alone else "Anything"
+        lines.append(f"{what} if both operators work together, or one administrator reaches both.")
+        lines.append("That an honest sum is a true one: an entity or an operator can add any numbers to it.")
     if parties > 1:
         what = "More about this message alone than its own ε above" if alone else "Anything about this message alone"
         lines.append(f"{what}: it carries only one share of the noise, which is complete with {parties} shares.")
@@ -268,15 +425,16 @@ def deployment(sharing: Sharing) -> tuple[str, str]:
     >>> deployment("plain")[0], deployment("peers")[0]
     ('central at the entity', 'distributed by a secure sum')
     """
+    if sharing == "operators":
+        return Operated().deployment
     if sharing == "plain":
         return (
             "central at the entity",
             "The entity that holds the records adds the noise; the server is not trusted and sees no raw record.",
         )
-    sees = "sees only the sum" if sharing == "peers" else "is two operators, each of whom sees random numbers"
     return (
         "distributed by a secure sum",
-        f"Every entity adds a share of the noise to its own message; the server is not trusted and {sees}.",
+        "Every entity adds a share of the noise to its own message; the server is not trusted and sees only the sum.",
     )
 
 
@@ -324,17 +482,27 @@ def preprocessing(*, holder: str, bound: float | None, max_items: int | None) ->
     return f"at most {items} kept of a {holder}, each value is cut to at most {bound:g}; limits come from the plan"
 
 
-def unprotected(sharing: Sharing) -> tuple[str, ...]:
-    """List what the release shows without noise.
+def unprotected(sharing: Sharing, *, people: bool = False) -> tuple[str, ...]:
+    """List what the release shows without noise; with `people` every entity is one person.
 
     Examples
     --------
     >>> unprotected("plain")[0]
     'that this entity takes part, under its name'
     """
-    answered = () if sharing == "plain" else ("which entities answered in time and which dropped out",)
+    answered = {
+        "plain": (),
+        "peers": ("which entities answered in time and which dropped out",),
+        "operators": ("which entities are in the sum, and which reports the operators left out",),
+    }[sharing]
+    takes_part = "that this entity takes part, under its name"
+    if people:
+        takes_part = (
+            "that this person takes part: a report under a key that serves once, and where it came from. ε hides what "
+            "was sent, against a report of zeros, and not that one was sent"
+        )
     return (
-        "that this entity takes part, under its name",
+        takes_part,
         "who else takes part",
         *answered,
         "every number in the plan, also the promised number of people",
