@@ -14,10 +14,11 @@ from typer.testing import CliRunner
 
 from twofold.cli.plan import app
 from twofold.cli.plan_explain import release_lines
+from twofold.cli.steps import price_lines, price_record
 from twofold.features import Features
 from twofold.federation.messages import array_bytes
 from twofold.federation.plan import CatalogKey, Plan
-from twofold.federation.secure import SecureSum
+from twofold.federation.secure import OperatorSum, SecureSum
 from twofold.privacy.card import brief, rounded_up
 from twofold.privacy.ledger import Cost
 from twofold.release.bilinear.mechanism import Bilinear
@@ -134,3 +135,53 @@ def test_the_epsilon_of_one_message_is_rounded_up_as_on_the_card(tmp_path):
     ):
         assert f"ε = {rounded_up(epsilon)}" == brief(Cost(epsilon=epsilon, delta=Fraction(0)))
         assert Fraction(rounded_up(epsilon)) >= epsilon
+
+
+OPERATED = {
+    noise: PLAN.with_(secure=OperatorSum(floor=9, noise=noise), delta=1e-6)
+    for noise in ("operators", "both", "entities")
+}
+
+
+@pytest.mark.parametrize("noise", OPERATED)
+def test_every_coalition_of_two_operators_is_explained(tmp_path, noise):
+    record = told(tmp_path, OPERATED[noise])["plan"]
+    rows = {row["who"]: row["epsilon"] for row in record["coalitions"]}
+    assert rows["both operators"] == record["alone"]
+    assert (rows["both operators"] == "infinite") == (noise == "operators")
+    said = explained(tmp_path, OPERATED[noise])
+    for who in rows:
+        assert f"Against {who}: " in said
+    assert "at least 9 entities" in said
+    assert "the server sees" not in said
+
+
+def test_the_noise_of_operators_is_not_called_the_entity_s():
+    said = "\n".join(release_lines(OPERATED["operators"]))
+    noise = OPERATED["operators"].spec.noise.values
+    assert f"Noise of each operator: Gaussian, standard deviation {noise:,.4g} on a sum" in said
+    assert f"with the noises of both: {2**0.5 * noise:,.4g} on a sum" in said
+    assert "An entity adds no noise" in said
+    assert "numbers without noise" in OPERATED["operators"].spec.what
+    assert "draws all of the noise itself" not in said
+
+
+def test_people_are_told_that_taking_part_is_seen():
+    plan = PLAN.with_(secure=OperatorSum(floor=9, people=True), n_users=1, simulation=True)
+    assert "That a person takes part is seen" in "\n".join(release_lines(plan))
+
+
+@pytest.mark.parametrize(("noise", "said"), [("operators", "add the noise"), ("both", "a share of one more")])
+def test_the_price_names_the_operators(noise, said):
+    lines = "\n".join(price_lines(OPERATED[noise]))
+    assert said in lines
+    assert "it holds if one of them is honest" in lines
+    assert ("your exact sums are open to them" in lines) == (noise == "operators")
+    assert "fewer than 9 entities" in lines
+    assert price_record(OPERATED[noise])["honest"] is None
+
+
+def test_the_price_of_shares_names_those_who_must_draw_them():
+    record = price_record(OPERATED["entities"])
+    assert record["honest"] == 7
+    assert "at least 7 entities, yours included" in "\n".join(price_lines(OPERATED["entities"]))

@@ -14,12 +14,12 @@ from twofold.entity.account import open_account
 from twofold.entity.site import Site, plan_facts
 from twofold.errors import BadPolicy, PolicyRefused
 from twofold.federation.plan import CatalogKey, Plan
-from twofold.federation.secure import SecureSum
+from twofold.federation.secure import OperatorSum, SecureSum
 from twofold.identity.approval import Draft
 from twofold.identity.keys import Role
 from twofold.identity.keystore import KeyStore, new_keys
 from twofold.identity.log import Event, read_log
-from twofold.identity.policy import Policy
+from twofold.identity.policy import PlanFacts, Policy
 from twofold.privacy.budget import ApproxDP
 from twofold.privacy.ledger import Ledger
 from twofold.privacy.ledger.state import Cost
@@ -163,3 +163,41 @@ def test_a_lost_draw_counts_in_the_total(tmp_path: Path) -> None:
     assert [one.status for one in ledger.state().entries] == ["lost"]
     with refused(PolicyRefused, "total_epsilon"):
         found.clear(PLAN, ledger.state(), entity="st-anna", version="1")
+
+
+@pytest.mark.parametrize(("noise", "honest", "colluders"), [("operators", 0, 9), ("both", 0, 9), ("entities", 7, 1)])
+def test_facts_of_a_plan_with_two_operators(noise, honest, colluders):
+    """One operator's whole noise withstands every entity; shares withstand the plan's colluders."""
+    plan = Plan(
+        catalog=CatalogKey(hash="0" * 64, n_items=9),
+        feedback="counts",
+        bound=5,
+        max_items=2,
+        n_users=500,
+        n_entities=10,
+        delta=1e-6,
+        mechanism="gram",
+        secure=OperatorSum(floor=9, noise=noise),
+    )
+    facts = plan_facts(plan)
+    assert (facts.secure, facts.honest, facts.colluders) == ("operators", honest, colluders)
+    assert (facts.alone == "infinite") == (noise == "operators")
+    draft = Draft.of(
+        facts, Policy(), entity="st-anna", version="1", leaves=plan.spec.what, size=9, unit="person", software="twofold"
+    )
+    said = "\n".join(draft.lines())
+    assert "If both operators work together, or one administrator reaches both: " in said
+    assert ("exact sums are open to them" in said) == (noise == "operators")
+    assert ("at least 7 entities" in said.lower()) == (noise == "entities")
+    assert "0 entities" not in said
+
+
+def test_a_draft_warns_of_a_writer_who_is_an_operator():
+    facts = PlanFacts(
+        plan="0" * 64, name="x", epsilon=Fraction(1), delta=Fraction(0), n_users=500, entities=("st-anna", "st-bern"),
+        mechanism="gram", secure="operators", alone="infinite", writer=b"a" * 32, operators=(b"a" * 32, b"b" * 32),
+    )  # fmt: skip
+    given = {"entity": "st-anna", "version": "1", "leaves": "sums", "size": 9, "unit": "person", "software": "twofold"}
+    assert "WARNING: the plan's writer is one of the operators" in "\n".join(Draft.of(facts, Policy(), **given).lines())
+    other = replace(facts, writer=b"c" * 32)
+    assert "WARNING" not in "\n".join(Draft.of(other, Policy(), **given).lines())

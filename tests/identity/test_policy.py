@@ -118,6 +118,18 @@ def test_an_empty_list_allows_nobody_and_any_allows_all() -> None:
     replace(POLICY, writers=None, operators=None, mechanisms=None).check(replace(FACTS, writer=None, operators=()))
 
 
+def test_two_operators_must_both_be_listed() -> None:
+    """Together they could open a message, so "any" does not allow them."""
+    other = SigningKey.new().public
+    facts = replace(FACTS, secure="operators", operators=(OPERATOR, other), alone="infinite")
+    assert [one.rule for one in POLICY.violations(facts)] == ["operators"]
+    assert [one.rule for one in replace(POLICY, operators=None).violations(facts)] == ["operators"]
+    both = replace(POLICY, operators=(("one", OPERATOR), ("two", other)))
+    both.check(facts)
+    for few in ((OPERATOR,), (OPERATOR, OPERATOR), ()):
+        assert [one.rule for one in both.violations(replace(facts, operators=few))] == ["operators"]
+
+
 def test_the_fewest_people_are_the_plans_number() -> None:
     """No field of the facts is a count of the data: all are values of the plan or of the ledger."""
     assert {one.name for one in fields(PlanFacts)} == {

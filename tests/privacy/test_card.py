@@ -14,7 +14,8 @@ from scipy import stats
 
 from tests.refused import refused
 from twofold.errors import LedgerBroken, PrivacyError
-from twofold.privacy.budget import ApproxDP, NotPrivate, PureDP, best_guess
+from twofold.privacy.accountant import price
+from twofold.privacy.budget import ZCDP, ApproxDP, NotPrivate, PureDP, best_guess
 from twofold.privacy.card import Card, alone_cost, card_from_ledger, percent
 from twofold.privacy.events import (
     DiscreteGaussianEvent,
@@ -566,3 +567,102 @@ def test_a_record_with_impossible_facts_is_refused(tmp_path, numbers):
 def test_limits_of_a_sum_are_shown_where_they_are_recorded(tmp_path):
     made = share(tmp_path, n_users=40, bound=5, max_items=4)
     assert "at most 4 items" in made.preprocessing
+
+
+WORDS = {"clinic": "skeleton sunset", "uni": "admiral giraffe"}
+
+
+def operated(tmp_path: Path, *, times: int = 1, unit: Unit | None = None, **changes: Any) -> Card:
+    """A card of a sum with two operators."""
+    honest, delta, about = changes.pop("honest", 0), changes.pop("delta", 1e-6), {"operators": WORDS, "floor": 103}
+    unit, cost = unit or Unit.person(), ApproxDP(epsilon=1, delta=delta) if delta else PureDP(epsilon=1)
+    public = ReleaseParameters(
+        n_items=12, n_users=40, max_items=4, bound=5, epsilon=1, delta=delta, operators=2, honest=honest, unit=unit
+    )
+    ledger = Ledger.create(tmp_path / "o.ledger", dataset="v", ceiling=ApproxDP(epsilon=9, delta=1e-3), unit=unit)
+    about |= {"sharing": "operators", "entities": 205, "colluders": 1, "noise": "operators", "writer": "anna"}
+    for count in range(times):
+        asked = {"plan": digest(b"%d" % count), "data": DATA, "unit": unit, "cost": cost, "about": about | changes}
+        ledger.release(**asked, events=[Bilinear(kind="gram").spec(public).event], draw=lambda: b"sealed")
+    return card_from_ledger(ledger)
+
+
+def test_a_card_of_two_operators_prices_one_noise_and_has_a_row_for_every_coalition(tmp_path):
+    """It called the message plain: "the entity draws all of the noise itself"."""
+    made = operated(tmp_path)
+    found = {one.meaning.partition(", ")[2]: one for one in made.figures}
+    assert made.sharing == "operators"
+    assert made.figures[0].epsilon == 1
+    assert "against one operator and any number of entities" in made.figures[0].meaning
+    (readers,) = (one for meaning, one in found.items() if "against readers of the sum" in meaning)
+    assert readers.epsilon == pytest.approx(0.691, abs=1e-3)
+    assert not readers.headline
+    assert made.alone is not None
+    assert made.alone.epsilon == math.inf
+    assert "both operators work together" in made.alone.meaning
+    assert Card.from_dict(json.loads(made.to_json())) == made
+
+
+@pytest.mark.parametrize("write", [to_markdown, to_html])
+def test_a_card_of_two_operators_says_who_adds_noise_and_what_breaks_it(tmp_path, write):
+    said = write(operated(tmp_path))
+    for fact in (
+        *WORDS,
+        *WORDS.values(),
+        "floor: 103 entities or more",
+        "The entity adds no noise",
+        "If both operators work together: 100%",
+        "If both work together, or one administrator reaches both, your exact sums are open to them",
+        "A plan writer who owns both operators reads everything",
+        "the operators draw their noise on their own machines",
+    ):
+        assert fact in said
+    for untrue in ("draws all of the noise itself", "server is not trusted", "honest: the noise of"):
+        assert untrue not in said
+
+
+def test_a_writer_who_is_an_operator_is_named(tmp_path):
+    assert "uni wrote the plan and is one of its operators, which must not be" in operated(tmp_path, writer="uni").trust
+
+
+def test_a_share_of_the_entity_is_left_when_both_operators_work_together(tmp_path):
+    made = operated(tmp_path, honest=101)
+    assert made.alone is not None
+    assert 1 < made.alone.epsilon < math.inf
+    assert "only your share of the noise hides your sums" in made.trust
+    assert made.figures[0].epsilon == 1
+
+
+def test_pure_noise_of_operators(tmp_path):
+    made = operated(tmp_path, delta=0)
+    assert [one.epsilon for one in made.figures] == [1, 2, 1, math.inf, 1]
+
+
+def test_people_are_told_that_they_are_seen(tmp_path):
+    assert "not that one was sent" in operated(tmp_path, people=True).unprotected[0]
+
+
+def test_all_sums_open_if_both_operators_work_together_each_time(tmp_path):
+    made = operated(tmp_path, times=2)
+    assert made.all_alone is not None
+    assert made.all_alone.epsilon == math.inf
+
+
+def test_a_person_in_several_entities_of_an_operators_sum(tmp_path):
+    made = operated(tmp_path, unit=Unit.person(entities=3))
+    (across,) = (one for one in made.figures if "3 entities of this one sum" in one.meaning)
+    rho = price(
+        Bilinear(kind="gram")
+        .spec(ReleaseParameters(n_items=12, n_users=40, max_items=4, bound=5, epsilon=1, delta=1e-6, operators=2))
+        .event
+    ).rho
+    assert across.epsilon == pytest.approx(float(ZCDP(rho=9 * rho).to_approx(1e-6).epsilon))
+    assert made.guess == across.guess
+
+
+def test_shares_beside_another_event_are_not_priced_alone():
+    """The other event's cost would be missing."""
+    public = ReleaseParameters(n_items=12, n_users=40, max_items=4, bound=5, epsilon=1, delta=1e-6, honest=5)
+    event = Bilinear(kind="gram").spec(public).event
+    other = DiscreteLaplaceEvent(unit=Unit.person(), sensitivity=1, scale=1, coordinates=1)
+    assert alone_cost([event, other], ApproxDP(epsilon=3, delta=1e-6)).epsilon == math.inf

@@ -17,14 +17,16 @@ from rich.console import Console
 from rich.table import Table
 
 from twofold.cli.options import missing_features
+from twofold.entity.account import describe
 from twofold.errors import BadPrivacyParameter, Set
+from twofold.federation.coalitions import coalitions
 from twofold.federation.messages import array_bytes, message_limit
 from twofold.federation.plan import CatalogKey, Plan
 from twofold.federation.plan_file import parse_plan, read_toml, with_tables
 from twofold.privacy.budget import best_guess, positive, weak_promise
 from twofold.privacy.card import brief, percent, rounded_up
 from twofold.privacy.ledger import cost_of
-from twofold.privacy.trust import needed, trust_paragraph
+from twofold.privacy.trust import Operated, needed, trust_paragraph
 from twofold.release.cells import cells_usefulness
 from twofold.release.contract import ReleaseParameters
 from twofold.release.usefulness import Range, Usefulness
@@ -172,19 +174,27 @@ def release_lines(plan: Plan) -> list[str]:
         return [*lines, "Price: infinite. This mechanism has no proof; for simulations only."]
     noise, law = spec.noise, spec.noise.law.capitalize()
     extra = f", {noise.observed:,.4g} on a number of observations" if noise.observed else ""
-    whose = "Noise of one entity's share" if honest else "Noise"
+    operated = plan.parameters.operators
+    whose = "Noise of each operator" if operated else "Noise of one entity's share" if honest else "Noise"
     lines.append(
         f"{whose}: {law}, standard deviation {noise.values:,.4g} on a sum, {noise.counts:,.4g} on a count{extra}."
     )
-    if honest:
+    if operated and spec.sum is not None:
+        total = spec.sum.total_deviation(plan.n_entities) / spec.sum.operator_deviation
+        lines.append(f"  In the published sum, with the noises of both: {total * noise.values:,.4g} on a sum.")
+        lines.append("  An entity adds no noise." if not honest else "  An entity adds its share of one more.")
+    elif honest:
         values, counts = (math.sqrt(plan.n_entities) * one for one in (noise.values, noise.counts))
-        where = f"  In the sum of all {plan.n_entities:,}, which the server sees"
+        sees = "the server sees" if plan.operators is None else "the operators see"
+        where = f"  In the sum of all {plan.n_entities:,}, which {sees}"
         lines.append(f"{where}: {values:,.4g} on a sum, {counts:,.4g} on a count.")
         counted = math.sqrt(honest) * noise.values
         lines.append(f"  Of the {honest:,} shares that the price and the card count on: {counted:,.4g} on a sum.")
     lines.append(f"Hidden: {holder}; price {brief(cost_of(plan.budget))} when one is added or removed,")
     lines.append(f"  {brief(cost_of(plan.budget.replace_one()))} when one is replaced by another.")
-    if honest and spec.sum is not None:
+    if plan.operators is not None:
+        lines += _operator_lines(plan)
+    elif honest and spec.sum is not None:
         enough = needed(honest) if honest == 1 else f"{needed(honest)}, suffices"
         lines.append(f"Secure sum: the server sees only the sum. The noise of {enough}.")
         lines.append(f"  {_colluders_sentence(plan.secure.colluders if plan.secure else 0)}")
@@ -205,14 +215,28 @@ def trust_of(plan: Plan) -> str:
     if plan.secure is None or plan.spec.sum is None:
         return trust_paragraph()
     alone = plan.spec.sum.alone_epsilon
-    return trust_paragraph(
-        sharing="peers",
-        entities=plan.expected_entities,
-        honest=plan.parameters.honest,
-        colluders=plan.secure.colluders,
-        epsilon=rounded_up(Fraction(plan.epsilon)),
-        alone=rounded_up(Fraction(str(alone))) if math.isfinite(alone) else "infinite",
-    )
+    said: dict[str, Any] = {
+        "entities": plan.expected_entities,
+        "honest": plan.parameters.honest,
+        "colluders": plan.secure.colluders,
+        "epsilon": rounded_up(Fraction(plan.epsilon)),
+        "alone": rounded_up(Fraction(str(alone))) if math.isfinite(alone) else "infinite",
+    }
+    if plan.operators is not None:
+        return Operated.of(describe(plan), [plan.spec.event]).paragraph(**said)
+    return trust_paragraph(sharing="peers", **said)
+
+
+def _operator_lines(plan: Plan) -> list[str]:
+    """Describe a sum of two operators: its floor, and the ε that is left under every coalition."""
+    assert plan.operators is not None
+    lines = [f"Two operators: they publish one sum, of at least {plan.operators.floor:,} entities."]
+    for one in coalitions(plan):
+        said = f"ε = {rounded_up(one.epsilon)}" if one.kept else "nothing is promised, the exact sums are open"
+        lines.append(f"  Against {one.who}: {said} ({one.why}).")
+    if plan.people:
+        lines.append("  That a person takes part is seen: ε hides what was sent, against a report of zeros.")
+    return lines
 
 
 def _colluders_sentence(colluders: int) -> str:
@@ -242,9 +266,13 @@ def release_record(plan: Plan) -> dict[str, Any]:
     for name, price in prices.items():
         delta = float(getattr(price, "delta", 0))
         record[name] = {"epsilon": float(price.epsilon), "delta": delta} if spec.private else None
-    alone = spec.sum.alone_epsilon if honest and spec.sum else None
+    alone = spec.sum.alone_epsilon if plan.parameters.summed and spec.sum else None
     record |= {"alone": "infinite" if alone == math.inf else alone, "honest": honest}
     record["colluders"] = None if plan.secure is None else plan.secure.colluders
+    record["coalitions"] = [
+        {"who": one.who, "epsilon": float(one.epsilon) if one.kept else "infinite", "noise": one.why}
+        for one in (coalitions(plan) if spec.private else ())
+    ]
     record["trust"] = trust_of(plan) if spec.private else None
     record["weak"] = list(weak_promise(plan.epsilon, plan.delta, plan.n_users)) if spec.private else []
     return record | {"units": asdict(spec.units), "noise": asdict(spec.noise)}
@@ -344,13 +372,13 @@ def _prototype_legend(public: ReleaseParameters, rows: Sequence[Usefulness]) -> 
 def _at(plan: Plan, epsilon: float, *, own: bool = False) -> Usefulness:
     """Judge at some ε; with `own`, as if every entity added the whole noise."""
     public = plan.parameters if epsilon == float(plan.epsilon) else plan.parameters.with_(epsilon=epsilon)
-    return plan.release_mechanism.usefulness(public.with_(honest=0) if own else public)
+    return plan.release_mechanism.usefulness(public.with_(honest=0, operators=0) if own else public)
 
 
 def _statistic_record(plan: Plan, epsilons: Sequence[float]) -> dict[str, Any]:
     rows = []
     for epsilon in epsilons:
-        own = _at(plan, epsilon, own=True).share if plan.parameters.honest else None
+        own = _at(plan, epsilon, own=True).share if plan.parameters.summed else None
         judged = _at(plan, epsilon)
         row = {
             name: getattr(judged, name) for name in ("epsilon", "delta", "share", "limit", "users_needed", "verdict")
@@ -363,7 +391,7 @@ def _statistic_record(plan: Plan, epsilons: Sequence[float]) -> dict[str, Any]:
 
 def _show_statistic(plan: Plan, epsilons: Sequence[float]) -> None:
     """Print the table, what its columns mean, and the verdict on the plan's own ε."""
-    secure, name = bool(plan.parameters.honest), plan.spec.mechanism
+    secure, name = plan.parameters.summed, plan.spec.mechanism
     whose = "of the secure sum" if secure else "that every entity adds, in all of them together"
     entities = "entity" if plan.n_entities == 1 else "entities"
     typer.echo(f"{name}: the noise {whose}, against")

@@ -349,7 +349,7 @@ def _card(state: LedgerState, entry: Entry, statement: SiteWords, audit: AuditRe
                 operators=_sharing(about, events) == "operators",
             )
         ),
-        randomness="a seed: repeatable, NOT private" if seeded else "the operating system, not repeatable",
+        randomness=trust.randomness(events, seeded=seeded),
         software=asked["software"],
         plan=asked["plan"],
         version=asked["version"],
@@ -486,7 +486,8 @@ def _figures(
     ]
     if shared and not isinstance(guarantee, NotPrivate):
         if operator_sum(events) is not None:
-            figures.append(_figure(f"the same, against {_READERS}", _readers_cost(events, guarantee), headline=False))
+            meaning = f"one {holder} added or removed, against {_READERS}"
+            figures.append(_figure(meaning, _readers_cost(events, guarantee), headline=False))
         lost = "both operators work together" if operated else "all others collude with the server"
         meaning = f"{ALONE}: one {holder} added or removed, if {lost}"
         figures.append(_figure(meaning, alone_cost(events, guarantee), headline=False))

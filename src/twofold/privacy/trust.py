@@ -28,6 +28,7 @@ __all__ = [
     "post_processing",
     "preprocessing",
     "protects",
+    "randomness",
     "site_assumptions",
     "trust_paragraph",
     "unprotected",
@@ -436,6 +437,23 @@ def deployment(sharing: Sharing) -> tuple[str, str]:
         "distributed by a secure sum",
         "Every entity adds a share of the noise to its own message; the server is not trusted and sees only the sum.",
     )
+
+
+def randomness(events: Sequence[Event], *, seeded: bool) -> str:
+    """Say where the random numbers come from.
+
+    Examples
+    --------
+    >>> randomness([], seeded=False)
+    'the operating system, not repeatable'
+    """
+    if seeded:
+        return "a seed: repeatable, NOT private"
+    here = "the operating system, not repeatable"
+    if operator_sum(events) is None:
+        return here
+    added = "the operators draw their noise on their own machines, which nobody else can check"
+    return f"{here}, for the shares{' and the noise' if own_shares(events) else ''} made here; {added}"
 
 
 def composition(*, rho: bool, events: int, releases: int) -> str:

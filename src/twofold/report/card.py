@@ -19,6 +19,8 @@ __all__ = ["FENCE", "Gauge", "card_page", "headline", "to_html", "to_markdown"]
 
 #: Begins the block with the signed JSON in Markdown; no other line of a card can be equal to it.
 FENCE: Final = "```json signed-card"
+#: What hides single messages, by the kind of secure sum.
+_HIDES: Final = {"peers": "masks", "operators": "sealed shares"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +88,7 @@ def headline(card: Card) -> str:
     if not card.private:
         return "NOT PRIVATE. This release protects nobody. Use it for tests only."
     seen = "everything that left" if card.unit.get("entities", 1) > 1 else "what left"
-    if card.parties > 1:
+    if card.sharing != "plain":
         least = "" if card.survivors is None else f" (at least {card.survivors:,} messages)"
         seen = f"the published sum{least}"
     said = (
@@ -94,7 +96,10 @@ def headline(card: Card) -> str:
         f"{percent(card.guess)} of the time. A coin is right 50%."
     )
     if card.alone is not None:
-        said += f" If all others collude with the server and see this message alone: {percent(card.alone.guess)}."
+        lost = "If all others collude with the server and see this message alone"
+        if card.sharing == "operators":
+            lost = "If both operators work together"
+        said += f" {lost}: {percent(card.alone.guess)}."
     return f"{said}{_together(card)}"
 
 
@@ -157,7 +162,7 @@ def _weaken(card: Card) -> Section:
         rows.append(("Noise against signal", _ratio(card.noise, card.signal)))
     tested = "not run here" if card.audit is None else card.audit.said(card.software)
     if card.audit is not None and card.sharing != "plain":
-        tested += "; they attack the noise and its shares, not the masks"
+        tested += f"; they attack the noise and its shares, not the {_HIDES[card.sharing]}"
     rows += [
         ("Randomness", f"{card.randomness}; noise is added to whole numbers, so no floating-point trace remains"),
         ("Parameters", "every size, bound and count comes from the public plan, none from the data"),
@@ -195,7 +200,7 @@ def _rests(card: Card) -> Section:
     bounds = f"bounds per {holder} are enforced before the draw"
     rows = [("Model", f"{card.model}. {card.noise_by}")]
     if card.sharing != "plain":
-        rows.append(("Secure sum", _numbers(card)))
+        rows.append(("Secure sum", _numbers(card) if card.sharing == "peers" else _operator_numbers(card)))
     rows += [
         ("Site", site_assumptions(card.sharing)),
         ("Access", "the raw records, the ledger and the local models stay inside; the entity must protect them"),
@@ -219,6 +224,17 @@ def _numbers(card: Card) -> str:
         for name, before, count, what in named
     ]
     return f"{'; '.join(said)}; honest: the noise of {needed(card.parties)}, suffices"
+
+
+def _operator_numbers(card: Card) -> str:
+    """Numbers of a sum with two operators as the plan has them."""
+    least = NOT_RECORDED if card.survivors is None else f"{card.survivors:,} entities or more in a published sum"
+    named = NOT_RECORDED if card.entities is None else f"at most {card.entities:,} in the plan"
+    said = f"entities: {named}; floor: {least}"
+    if card.parties == 1:
+        return f"{said}; the noise of one honest operator suffices, whatever entities do"
+    few = NOT_RECORDED if card.colluders is None else f"{card.colluders:,} may work with one operator"
+    return f"{said}; colluders: {few}; honest: the noise of {needed(card.parties)}, suffices"
 
 
 def _decided(card: Card) -> Section:

@@ -147,7 +147,7 @@ def _model(card: Card) -> dict[str, Any]:
         "model_name_details": f"{_capital(card.model)}. {card.noise_by}",
         "trust_assumptions": card.trust,
         "actors": (
-            "The entity, which holds the records and is trusted with them; the server, which combines messages; the "
+            f"The entity, which holds the records and is trusted with them; {_combines(card)}; the "
             f"other participants; anyone who ever sees the message. Protected against: {card.against}."
         ),
         "release_type": "Many releases" if many else "One release",
@@ -159,6 +159,12 @@ def _model(card: Card) -> dict[str, Any]:
         "access_type": "Non-interactive",
         "access_type_details": "Nobody can query the records. One message is drawn, stored and sent.",
     }
+
+
+def _combines(card: Card) -> str:
+    if card.sharing == "operators":
+        return "two operators, who add up shares of the messages and of whom one must be honest"
+    return "the server, which combines messages"
 
 
 def _implementation(card: Card) -> dict[str, Any]:

@@ -272,9 +272,10 @@ class Bilinear:
         layout, size = noise.layout, noise.whole_deviation if public.operators else noise.deviation
         units = Units(values=layout.sums_unit, observed=layout.observed_unit or 1.0, counts=layout.count_unit)
         observed = size * units.observed if public.feedback == "ratings" else 0.0
+        kind = "noisy numbers" if noise.mechanism is not None else "numbers without noise"
         return ReleaseSpec(
             mechanism=self.name,
-            what=f"{layout.length:,} noisy numbers over {public.n_items:,} items: sums, a number of users, and "
+            what=f"{layout.length:,} {kind} over {public.n_items:,} items: sums, a number of users, and "
             f"{_PAIRS[self.kind]}",
             private=True,
             arrays=(ArraySpec(name="numbers", shape=(layout.length,)),),
