@@ -26,8 +26,8 @@ from twofold.federation.coalitions import coalitions
 from twofold.federation.plan import CatalogKey, Plan
 from twofold.federation.secure import OperatorSum, SecureSum, usual_floor, usual_survivors
 from twofold.privacy.audit.lower_bound import lower_bound
-from twofold.privacy.card import rounded_up
 from twofold.privacy.coalitions import ALL_OTHERS, BOTH, EVERYBODY, ONE, PUBLIC, SERVER, coalitions_of
+from twofold.privacy.printed import rounded_up
 from twofold.privacy.rng import Source
 from twofold.release.audit import CanaryAttack, canary_public
 from twofold.release.bilinear.mechanism import Bilinear

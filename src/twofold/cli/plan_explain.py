@@ -24,8 +24,8 @@ from twofold.federation.messages import array_bytes, message_limit
 from twofold.federation.plan import CatalogKey, Plan
 from twofold.federation.plan_file import parse_plan, read_toml, with_tables
 from twofold.privacy.budget import best_guess, positive, weak_promise
-from twofold.privacy.card import brief, percent, rounded_up
 from twofold.privacy.ledger import cost_of
+from twofold.privacy.printed import brief, percent, rounded_up
 from twofold.privacy.trust import Operated, needed, trust_paragraph
 from twofold.release.cells import cells_usefulness
 from twofold.release.contract import ReleaseParameters

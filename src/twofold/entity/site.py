@@ -18,9 +18,9 @@ from twofold.identity.keystore import KeyStore
 from twofold.identity.log import Event, SecurityLog
 from twofold.identity.policy import PlanFacts, Policy
 from twofold.privacy.budget import best_guess
-from twofold.privacy.card import percent, rounded_up
 from twofold.privacy.ledger import LedgerState
 from twofold.privacy.ledger.state import Cost
+from twofold.privacy.printed import percent, rounded_up
 from twofold.storage.container import receipt
 
 __all__ = ["Site", "plan_facts"]

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from twofold.privacy.budget import exact
-from twofold.privacy.card import Card, percent, rounded_up
+from twofold.privacy.card import Card
+from twofold.privacy.printed import percent, rounded_up
 from twofold.privacy.signed_card import SignedCard
 from twofold.privacy.trust import NOT_RECORDED, needed, site_assumptions
 from twofold.report.page import Block, Column, Facts, Notice, Page, Paragraph, Points, Section, Table
