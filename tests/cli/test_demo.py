@@ -63,6 +63,18 @@ def test_the_federation_is_a_real_one(done: tuple[dict[str, Any], Path]) -> None
             assert not state.entries[0].request["seeded"]
 
 
+def test_two_operators_take_one_message_of_every_hospital(done: tuple[dict[str, Any], Path]) -> None:
+    found, folder = done
+    home = folder / "ledgers" / "private"
+    assert len({path.name.split(".")[0] for path in home.glob("*.operator")}) == 2
+    text = unescape(Path(found["report"]).read_text(encoding="utf-8"))
+    for name in ("operator-a", "operator-b"):
+        assert f">{name}<" in text
+    assert "If both work together" in text
+    stored = Ledger(home / "hospital-001.ledger").state().entries
+    assert "operator-sum/1" in json.dumps(stored[0].request["events"])
+
+
 def test_the_report_holds_the_same_numbers(done: tuple[dict[str, Any], Path]) -> None:
     found, folder = done
     text = Path(found["report"]).read_text(encoding="utf-8")

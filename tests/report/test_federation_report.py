@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 from twofold.errors import BadParameter, BadShape
-from twofold.report.federation import FederationRun, budget_words, headline, kept_of_the_gain, verdict
+from twofold.federation.plan import CatalogKey, Plan
+from twofold.federation.secure import OperatorSum, SecureSum
+from twofold.report.federation import FederationRun, budget_words, coalition_words, headline, kept_of_the_gain, verdict
 from twofold.report.federation_page import federation_page, plan_words
 
 Make = Callable[..., FederationRun]
@@ -177,3 +179,50 @@ def test_systems_must_fit(made_up: Make) -> None:
     with pytest.raises(BadShape) as uneven:
         made_up(systems=(replace(run.systems[2], ndcg=(0.1,)), run.systems[3]))
     assert (uneven.value.parameter, uneven.value.found) == ("systems", "alone")
+
+
+def summed(make: Make, secure: OperatorSum | SecureSum, **more: Any) -> FederationRun:
+    """A federation whose messages are added up."""
+    key = CatalogKey(hash="ab" * 32, n_items=457)
+    plan = Plan(catalog=key, feedback="counts", bound=5, max_items=60, mechanism="gram", n_entities=12, secure=secure)
+    return make(plan=plan, **more)
+
+
+@pytest.mark.parametrize(
+    ("noise", "one_honest", "both"),
+    [
+        ("operators", "even if the other operator and all other hospitals work together", "no ε holds"),
+        ("entities", "while at least 6 hospitals", "one message alone has ε = "),
+        ("both", "even if the other operator and all other hospitals work together", "one message alone has ε = "),
+    ],
+)
+def test_what_operators_see_and_what_holds_follows_from_the_plan(
+    made_up: Make, noise: Any, one_honest: str, both: str
+) -> None:
+    run = summed(made_up, OperatorSum(floor=8, noise=noise))
+    told = dict(coalition_words(run))
+    assert one_honest in told["If one operator is honest"]
+    assert told["If both work together"].startswith(both)
+    assert "at least 8 hospitals" in told["Both see in the end"]
+    text = words(run)
+    assert all(sentence in text for sentence in told.values())
+    assert ("adds a whole noise" in text) == (noise != "entities")
+
+
+def test_two_operators_are_drawn_in_place_of_the_server(made_up: Make, read_html: Callable[[str], Any]) -> None:
+    page = federation_page(summed(made_up, OperatorSum(floor=8))).html()
+    read_html(page)
+    picture = page.split("<svg", 1)[1].split("</svg>", 1)[0]
+    assert ">operator 1<" in picture
+    assert ">operator 2<" in picture
+    assert ">server<" not in picture
+    assert "two sealed shares" in picture
+    assert "messages of keys" not in page
+    peers = federation_page(summed(made_up, SecureSum(survivors=11))).html()
+    assert ">server<" in peers
+    assert "messages of keys" in peers
+
+
+def test_a_run_that_is_not_private_promises_nothing_through_operators(made_up: Make) -> None:
+    told = dict(coalition_words(summed(made_up, OperatorSum(floor=8), private=False)))
+    assert told["If one operator is honest"].startswith("no ε")

@@ -49,7 +49,7 @@ def demo(
     open_report: Annotated[bool, typer.Option("--open/--no-open", help="Show the report in a browser.")] = False,
     json: Json = False,
 ) -> None:
-    """Simulate hospitals, run both rounds with real noise, compare with staying alone, and write a report.
+    """Simulate hospitals and two operators, run both rounds with real noise, compare with staying alone, and report.
 
     The noise comes from the operating system, as in a real federation, so private numbers differ slightly between
     runs. Everything else repeats with the seed.
@@ -167,6 +167,8 @@ def _left(plan: Plan, length: int) -> str:
     """Describe what one hospital sent."""
     if plan.secure is None:
         return f"one message of {length:,} bytes"
+    if plan.operators is not None:
+        return f"one message of {length:,} bytes, in two sealed shares,"
     return f"{length:,} bytes, one message under masks, and the agreement and keys without data,"
 
 
@@ -187,8 +189,8 @@ REMARKS: Final = (
     "care (docs/reference/hospitals.md) and is not evidence about real hospitals.",
     "The noise is real: it comes from the operating system and is charged to one ledger per hospital. Another run with "
     "the same seed therefore gives slightly different private numbers. This page shows one draw.",
-    "The server saw only the sum of all messages. Each hospital added its share of one noise. If all others and the "
-    "server collude, the larger ε in the plan above protects the message of one hospital.",
+    "Both operators ran in this one process, with keys and noise of their own. In practice they are two institutions "
+    "that nobody can make work together: both together could open every hospital's exact sums.",
     "Popularity shared privately was charged to separate ledgers. In practice, a hospital buys one of the two.",
     "The federation without privacy and the pooled model are for comparison only. They are possible only because all "
     "patients are simulated.",
@@ -207,7 +209,7 @@ def entity_lines(federation: Federation, done: Simulated, ledgers: Path) -> tupl
             bytes=done.sent[name],
             spent=brief(Ledger(ledgers / f"{name}.ledger").state().spent),
             noise=done.plan.spec.noise.values,
-            signal=math.nan,  # under masks nobody can tell
+            signal=math.nan,  # a share looks random, so nobody can tell
             model=done.models[name].scorer.kind,
             strength=_strength(done.models[name].strength),
             gain=_gain(done.models[name]),
@@ -221,7 +223,7 @@ def added_up(done: Simulated) -> tuple[float, float]:
     plan, factors = done.plan, done.factors
     layout = BilinearLayout.of(plan.parameters, "gram")
     assert plan.spec.sum is not None  # the demonstration sums a Gram matrix
-    noise = plan.spec.sum.deviation * layout.pairs_unit * math.sqrt(factors.entities)
+    noise = plan.spec.sum.total_deviation(factors.entities) * layout.pairs_unit
     squares = np.zeros(plan.n_items) if factors.squares is None else factors.squares
     return noise, float(np.sqrt(np.mean((factors.users * squares) ** 2)))
 

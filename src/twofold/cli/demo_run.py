@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -25,7 +24,7 @@ from twofold.entity.adapt import Adapted, adapt
 from twofold.entity.model import Model
 from twofold.evaluate.measure import measure
 from twofold.federation.plan import Plan
-from twofold.federation.secure import SecureSum
+from twofold.federation.secure import OperatorSum, usual_floor
 from twofold.report.federation import FederationRun, System
 from twofold.simulation import simulate
 from twofold.simulation.workers import WorkerPool, run_each
@@ -36,7 +35,6 @@ Progress = Callable[[str, int, int], object]
 
 SHARE: Final = 0.5  # of the patients have entries held out: at the smallest hospitals that is still twenty
 HELD_OUT: Final = 5
-STAY: Final = Fraction(9, 10)  # of the hospitals must stay until the end of the secure sum
 OPEN: Final = 10**9  # the price at which noise is next to nothing
 
 
@@ -67,7 +65,7 @@ class Demo:
             n_prototypes=10,
             rank=20,
             mechanism="gram",
-            secure=SecureSum(survivors=math.ceil(STAY * self.n_hospitals)),
+            secure=OperatorSum(floor=usual_floor(self.n_hospitals)),
             epsilon=Fraction(str(self.epsilon)),
             n_users=self.patients // self.n_hospitals,
             n_entities=self.n_hospitals,
@@ -104,8 +102,10 @@ def run_demo(demo: Demo, tell: Progress) -> FederationRun:
 
     Privacy
     -------
-    The private federation runs exactly as a real one: operating-system noise, a ledger per hospital, a plan that is no
-    simulation. So its numbers differ a little from run to run; everything else repeats with the seed.
+    The private federation runs exactly as a real one: two operators with keys and noise of their own, a ledger per
+    hospital, a plan that is no simulation. One process holds both operators' keys here, which only a simulation may.
+    The noise comes from the operating system, so its numbers differ a little from run to run; everything else repeats
+    with the seed.
     """
     clock = Clock(tell)
     with clock.step("simulated hospitals"):
@@ -147,7 +147,7 @@ def run_demo(demo: Demo, tell: Progress) -> FederationRun:
         systems=systems,
         received=private.received,
         together=added_up(private),
-        choice="how often two items go together, summed under masks",
+        choice="how often two items go together, summed in shares by two operators",
         timings=tuple(clock.seconds),
         example=example(private, split),
         held_out=HELD_OUT_WORDS,
@@ -175,7 +175,7 @@ WORDS = {
     "private": (
         "Private federation",
         "The hospital's own model, pulled towards the shared factors as far as its own validation supports.",
-        "one private message under masks",
+        "one message in two sealed shares",
     ),
     "non_private": ("Federation, not private", "The same with almost no noise.", "exact sums, which is not allowed"),
     "pooled": (

@@ -27,8 +27,10 @@ __all__ = [
     "Nouns",
     "System",
     "Verdict",
+    "alone_words",
     "budget_words",
     "capital",
+    "coalition_words",
     "difference",
     "headline",
     "kept_of_the_gain",
@@ -409,3 +411,50 @@ def budget_words(plan: Plan) -> str:
     'ε = 1, δ = 1e-6'
     """
     return brief(cost_of(plan.budget))
+
+
+def alone_words(plan: Plan) -> str:
+    """Write ε of one entity's message if everybody who could opens it; nothing if no ε holds then.
+
+    Examples
+    --------
+    >>> from twofold.federation.plan import CatalogKey
+    >>> alone_words(Plan(catalog=CatalogKey(hash="0" * 64, n_items=457), feedback="counts", bound=5, max_items=60))
+    ''
+    """
+    stated = plan.spec.sum
+    return f"ε = {stated.alone_epsilon:.3g}" if stated is not None and math.isfinite(stated.alone_epsilon) else ""
+
+
+def coalition_words(run: FederationRun) -> tuple[tuple[str, str], ...]:
+    """Say what each party of a sum with two operators sees, and what holds if some of them work together.
+
+    Privacy
+    -------
+    The words follow from the plan alone: who adds noise, and how many entities a sum has at least. The proofs are in
+    docs/reference/operators.md.
+    """
+    plan, nouns = run.plan, run.nouns
+    assert plan.operators is not None
+    price, alone = budget_words(plan) if run.private else "no ε", alone_words(plan)
+    whole = plan.operators.whole_noises > 0
+    one_honest = (
+        f"{price} holds for every {nouns.user}, even if the other operator and all other {nouns.entities} work "
+        "together: they can take off the noises they know, but not the whole noise of the honest operator"
+        if whole
+        else f"{price} holds for every {nouns.user} while at least {plan.operators.honest} {nouns.entities} in the sum "
+        f"keep their part of the noise secret. {capital(nouns.entities)} that work with the other operator do not count"
+    )
+    both = (
+        f"one message alone has {alone}, by the noise that its {nouns.entity} added"
+        if alone
+        else f"no ε holds: they can open the exact sums of every {nouns.entity}. So choose two that would not, under "
+        "different administrators"
+    )
+    return (
+        ("One operator sees", f"which {nouns.entities} sent a message and when, and numbers that look random"),
+        ("Both see in the end", f"one noisy sum of at least {plan.operators.floor} {nouns.entities}; never a second"),
+        ("Everybody sees", f"the item factors, made from that sum, and how many {nouns.entities} are in it"),
+        ("If one operator is honest", one_honest),
+        ("If both work together", both),
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass
+from typing import Any
 
 from twofold import __version__
 from twofold.federation.plan import Plan
@@ -17,8 +18,10 @@ from twofold.report.federation import (
     Example,
     FederationRun,
     Group,
+    alone_words,
     budget_words,
     capital,
+    coalition_words,
     headline,
     kept_of_the_gain,
     mean_and_spread,
@@ -111,13 +114,50 @@ def _two_rounds(run: FederationRun) -> Section:
         there=f"{size(sent[-1])} each",
         back=f"{size(run.received)} of factors",
         cost=budget_words(run.plan) if run.private else "NOT PRIVATE",
+        **_operators_drawn(run.plan),
     )
+    if run.plan.operators is not None:
+        facts = Facts(caption="Who sees what, and what holds if some work together", rows=coalition_words(run))
+        return Section("Two rounds", (Paragraph(_through_operators(run)), picture, facts))
     words = (
         f"Each {nouns.entity} sends one message: sums over its {nouns.users}, with noise. The server turns all "
         f"messages into one set of item factors and sends it back to everyone. Each {nouns.entity} then pulls its own "
         "model towards these factors as far as its own validation supports. It can repeat this as often as it likes."
     )
     return Section("Two rounds", (Paragraph(words), picture))
+
+
+_WHO_ADDS = {
+    "operators": ("+ a whole noise", "with both noises"),
+    "entities": ("adds up shares", "with all noise shares"),
+    "both": ("+ a whole noise", "noises and shares"),
+}
+
+
+def _operators_drawn(plan: Plan) -> dict[str, Any]:
+    """Give what the picture shows of two operators; nothing for a plan with a server."""
+    if plan.operators is None:
+        return {}
+    adds, total = _WHO_ADDS[plan.operators.noise]
+    names = ("operator 1", "operator 2") if plan.members is None else tuple(plan.members.operators)
+    return {"operators": names, "adds": adds, "total": total}
+
+
+def _through_operators(run: FederationRun) -> str:
+    nouns = run.nouns
+    assert run.plan.operators is not None
+    noise = {
+        "operators": "each adds up its shares, adds a whole noise of its own,",
+        "entities": f"each adds up its shares, in which every {nouns.entity} put its part of the noise,",
+        "both": f"each adds up its shares, in which every {nouns.entity} put its part of a noise, adds a whole noise,",
+    }[run.plan.operators.noise]
+    return (
+        f"Each {nouns.entity} sends one message: sums over its {nouns.users}, split into two sealed shares, one for "
+        f"each of two operators. The operators agree on one list of {nouns.entities}; {noise} and only then do they "
+        "put their two results together. From the noisy sum they compute one set of item factors, which both sign, and "
+        f"send it back to everyone. Each {nouns.entity} then pulls its own model towards these factors as far as its "
+        "own validation supports. It can repeat this as often as it likes."
+    )
 
 
 def _left(run: FederationRun) -> Section:
@@ -155,7 +195,7 @@ def _alike(run: FederationRun) -> str:
     numbers, length, spent = kinds.pop()
     return (
         f"Every {run.nouns.entity} sent one message of {whole(numbers)} numbers, {whole(length)} bytes"
-        f"{'' if run.plan.secure is None else ' including the agreement and two messages of keys, without data'}. "
+        f"{'' if run.plan.peers is None else ' including the agreement and two messages of keys, without data'}. "
         f"Its ledger records {spent} spent per {run.plan.unit.holder}."
     )
 
@@ -167,8 +207,8 @@ _NOISE_NOTE = (
 )
 _SUM_NOTE = (
     "Noise: its standard deviation in one number of the sum, which is public. Signal: the root mean square over items "
-    "of how often each item occurs, as estimated from the sum. Single messages are masked, so nobody can tell how much "
-    "one contains."
+    "of how often each item occurs, as estimated from the sum. Nobody sees a single message, so nobody can tell how "
+    "much one contains."
 )
 
 
@@ -177,7 +217,7 @@ def _price_of_privacy(run: FederationRun) -> Section:
     groups = size_groups(run.sizes) if all(math.isfinite(one.signal) for one in run.entities) else []
     ratios = [one.signal / one.noise if one.noise else float("inf") for one in run.entities]
     rows = []
-    for group in groups:  # none where messages are masked: nobody sees a single one
+    for group in groups:  # none in a secure sum: nobody sees a single message
         members = [run.entities[k] for k in group.members]
         ratio = mean_and_spread(ratios, group.members)
         signal = mean_and_spread([one.signal for one in run.entities], group.members)[0]
@@ -426,13 +466,15 @@ def _secure_words(plan: Plan, entities: str) -> tuple[tuple[str, str], ...]:
     """Say what a secure sum adds to the guarantee, and what remains if all others collude."""
     if plan.secure is None:
         return ()
-    stated = plan.spec.sum
-    alone = "nothing"
-    if stated is not None and math.isfinite(stated.alone_epsilon):
-        alone = f"ε = {stated.alone_epsilon:.3g}"
     if plan.operators is not None:
-        return (("Secure sum", f"two operators see only the sum of at least {plan.operators.floor} messages"),)
+        return (
+            (
+                "Secure sum",
+                f"two operators, who open nothing but one sum, over at least {plan.operators.floor} {entities} (floor)",
+            ),
+        )
     assert plan.peers is not None
+    alone = alone_words(plan) or "nothing"
     words = (
         f"the server sees only the sum of at least {plan.peers.survivors} messages. It may work with "
         f"{plan.peers.colluders} of the {entities} (colluders); the noise of {plan.parameters.honest} "
@@ -456,7 +498,7 @@ def _rows(plan: Plan) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class TwoRounds(Block):
-    """Entities on the left, the server on the right, one arrow each way.
+    """Entities on the left, the server or two operators on the right, one message each way.
 
     Parameters
     ----------
@@ -468,6 +510,10 @@ class TwoRounds(Block):
         What the way there costs one person.
     inside : str
         What never leaves, as "raw records".
+    operators : tuple of str
+        Names of two operators in place of the server, or nothing.
+    adds, total : str
+        What each operator adds, and which noise the sum has; only with operators.
 
     Examples
     --------
@@ -481,10 +527,21 @@ class TwoRounds(Block):
     back: str
     cost: str
     inside: str = "raw records"
+    operators: tuple[str, ...] = ()
+    adds: str = "+ a whole noise"
+    total: str = "with both noises"
 
     @property
     def label(self) -> str:
         """The picture in words, for screen readers."""
+        if self.operators:
+            first, second = self.operators
+            return (
+                f"{self.entities} each keep their {self.inside}. Round 1: each sends one message in two sealed shares, "
+                f"{self.there}, {self.cost}. {first} and {second} each see random numbers ({self.adds}); together they "
+                f"learn the sum of all, {self.total}. Round 2: both send the same item factors back to all, "
+                f"{self.back}. Each then fits its own model, and nothing else leaves."
+            )
         return (
             f"{self.entities} each keep their {self.inside}. Round 1: each sends one message to the server, "
             f"{self.there}, {self.cost}. Round 2: the server sends the same item factors back to all, {self.back}. "

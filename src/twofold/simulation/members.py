@@ -21,12 +21,14 @@ from twofold.federation.plan import Plan
 from twofold.privacy.ledger import Ledger
 
 if TYPE_CHECKING:
+    from twofold.federation.agreement import Agreements
     from twofold.identity.keystore import KeyStore
 
 __all__ = [
     "Local",
     "Member",
     "Strength",
+    "agreements_of",
     "check_new_ledgers",
     "keyed_plan",
     "known_plan",
@@ -63,6 +65,8 @@ class Member:
         Threads of the compiled kernels.
     keys : Path or bytes, optional
         Its secret keys, for a plan with a roster: a file, or what `Secrets.to_bytes` gave.
+    agreements : Agreements, optional
+        Those that came with the plan; see `agreements_of`.
     """
 
     name: str
@@ -73,10 +77,19 @@ class Member:
     seed: int | None = None
     threads: int = 1
     keys: Path | bytes | None = field(default=None, repr=False)
+    agreements: Agreements | None = field(default=None, repr=False)
 
     def entity(self) -> Entity:
         """Make the entity; refuse ratings that do not belong to the plan."""
-        return Entity(self.name, self.ratings, self.plan, ledger=self.ledger, rng=self.seed, keys=self._secrets())
+        return Entity(
+            self.name,
+            self.ratings,
+            self.plan,
+            ledger=self.ledger,
+            rng=self.seed,
+            keys=self._secrets(),
+            agreements=self.agreements,
+        )
 
     def _secrets(self) -> Any:
         if not isinstance(self.keys, bytes):
@@ -279,6 +292,24 @@ def keyed_plan(plan: Plan, ledgers: Mapping[str, Path | None]) -> tuple[Plan, di
             store.agree(keyed.hash)
             store.confirm(keyed.hash)
     return keyed, secret, [stores[name] for name in keyed.members.operators] if keyed.members else []
+
+
+def agreements_of(plan: Plan, keys: Mapping[str, Path | bytes]) -> Agreements | None:
+    """Gather the agreements that travel with a real plan of two operators, whose entities come once; else None.
+
+    Parameters
+    ----------
+    plan, keys
+        As `keyed_plan` gave them; in a real plan, every key is in a file with its agreement beside it.
+    """
+    if plan.operators is None or plan.simulation:
+        return None
+    from twofold.federation.agreement import Agreements, must_agree  # these load the library of ciphers
+    from twofold.identity.keystore import KeyStore
+
+    files = {name: keys[name] for name in must_agree(plan)}
+    signed = {name: KeyStore(place).agreement(plan.hash) for name, place in files.items() if isinstance(place, Path)}
+    return Agreements(plan.hash, {name: one for name, one in signed.items() if one is not None})
 
 
 def known_plan(plan: Plan, ledgers: Mapping[str, Path]) -> Plan:

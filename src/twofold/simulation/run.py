@@ -28,6 +28,7 @@ from twofold.simulation.members import (
     Local,
     Member,
     Strength,
+    agreements_of,
     check_new_ledgers,
     keyed_plan,
     ledger_paths,
@@ -186,7 +187,10 @@ def run_members(
         operators: list[KeyStore] = []
         if needs_keys(plan):
             plan, keys, operators = keyed_plan(plan, {names[label]: ledgers[label] for label in names})
-            members = {name: replace(one, plan=plan, keys=keys[name]) for name, one in members.items()}
+            agreed = agreements_of(plan, keys)
+            members = {
+                name: replace(one, plan=plan, keys=keys[name], agreements=agreed) for name, one in members.items()
+            }
         look = _coordinator(plan, operators, how, next((path for path in ledgers.values() if path is not None), None))
         published, sent = _exchange(plan, members, look, each, lambda: _phase("server", seconds, tell, 1))
         *_, factors = published.values()
