@@ -24,7 +24,7 @@ from twofold.federation.messages import receipt
 from twofold.federation.reports import decode_bundle, encode_bundle
 from twofold.server.coordinate import Clock, CoordinationStatus
 from twofold.server.operator import Operator
-from twofold.server.operator_pair import Pair
+from twofold.server.operator_terms import Pair
 from twofold.storage.files import step as announce
 
 __all__ = ["operate", "progress_of"]
@@ -130,10 +130,11 @@ class _Look:
         )
         for step, take in kinds:
             for one in self.mailbox.submissions(step):
-                if one.entity != operator.peer:
+                if one.entity != operator.peer or one.receipt in operator.heard:
                     continue
                 try:
                     take(one.read())
+                    operator.heard.add(one.receipt)
                 except TransportError:
                     continue
                 except NotReady:  # an earlier message is still on its way

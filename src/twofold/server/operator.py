@@ -36,12 +36,10 @@ from numpy.typing import NDArray
 from twofold.errors import (
     BadMessage,
     ConflictingMessage,
-    NotForRealUse,
     NotReady,
     PlanMismatch,
     PrivacyError,
     RoundClosed,
-    Run,
     TwofoldError,
 )
 from twofold.federation.exchange import (
@@ -72,7 +70,7 @@ from twofold.secure_sum.messages import pack, unpack
 from twofold.secure_sum.operators import ReportHeader, add_share, commitment, joined_sum, open_share
 from twofold.server.factorize import differing, factorize_moments, signed
 from twofold.server.operator_book import Kept, OperatorBook
-from twofold.server.operator_pair import Pair
+from twofold.server.operator_terms import Pair, check_real
 from twofold.storage.container import cosign, open_container, receipt
 from twofold.storage.container import field as taken
 
@@ -117,12 +115,11 @@ class Operator:
         *,
         state: str | PathLike[str] | None = None,
         rng: int | None = None,
-        threads: int | None = None,
     ) -> None:
         if plan.operators is None:
             raise PlanMismatch("the plan has no two operators.", fix="Plan(..., secure=OperatorSum(...))")
         members = roster_of(plan).operators
-        self.plan, self.keys, self.terms, self.threads = plan, keys, plan.operators, threads
+        self.plan, self.keys, self.terms = plan, keys, plan.operators
         self.name = keys.identity.name
         if members.get(self.name) != keys.identity:
             raise PlanMismatch(
@@ -132,7 +129,7 @@ class Operator:
                 fix="use the right key file, or ask for a plan with the right roster",
                 parameter="keys",
             )
-        _check_real(plan, keys, state=state, rng=rng)
+        check_real(plan, keys, state=state, rng=rng)
         self.place = [*members].index(self.name)
         self.peer = next(name for name in members if name != self.name)
         keys.bind(plan.hash)
@@ -140,6 +137,11 @@ class Operator:
         self._private = private_of(keys.keys.seal)
         self._noise = source(rng)
         self._seals = seals_of(plan)
+        # Stored messages never change, so each is decoded once: a list may name a hundred thousand reports.
+        self._lists: dict[bytes, ListMessage] = {}
+        self._freezes: dict[bytes, Freeze] = {}
+        #: Receipts of messages of the other operator that are stored.
+        self.heard: set[str] = set()
 
     # Reports.
 
@@ -242,12 +244,17 @@ class Operator:
     @property
     def own_lists(self) -> list[ListMessage]:
         """The lists that this operator sent, the newest last."""
-        return [decode_list(data, self.plan) for data in self.book.every("list ")]
+        return [self._list_of(data) for data in self.book.every("list ")]
 
     @property
     def peer_lists(self) -> list[ListMessage]:
         """The lists of the other operator that arrived, the newest last."""
-        return [decode_list(data, self.plan) for data in self.book.every("peer list ")]
+        return [self._list_of(data) for data in self.book.every("peer list ")]
+
+    def _list_of(self, data: bytes) -> ListMessage:
+        if data not in self._lists:
+            self._lists[data] = decode_list(data, self.plan)
+        return self._lists[data]
 
     def make_list(self) -> bytes:
         """Store a list of all reports that are here, to be sent; a later one replaces it until one is frozen."""
@@ -314,14 +321,17 @@ class Operator:
     @property
     def freeze(self) -> Freeze | None:
         """What this operator froze, if it did."""
-        data = self.book.get("freeze")
-        return None if data is None else decode_freeze(data, self.plan)
+        return self._freeze_of(self.book.get("freeze"))
 
     @property
     def peer_freeze(self) -> Freeze | None:
         """What the other operator froze, if it arrived."""
-        data = self.book.get("peer freeze")
-        return None if data is None else decode_freeze(data, self.plan)
+        return self._freeze_of(self.book.get("peer freeze"))
+
+    def _freeze_of(self, data: bytes | None) -> Freeze | None:
+        if data is not None and data not in self._freezes:
+            self._freezes[data] = decode_freeze(data, self.plan)
+        return None if data is None else self._freezes[data]
 
     def make_freeze(self, pair: Pair) -> bytes:
         """Add up the shares of a pair's reports, add the whole noise, and store a commitment to be sent.
@@ -571,26 +581,6 @@ class Operator:
 
 class _OtherHalf(BadMessage):
     """The half of a report that is for the other operator; in a shared folder nothing to speak of."""
-
-
-def _check_real(plan: Plan, keys: KeyStore, *, state: str | PathLike[str] | None, rng: int | None) -> None:
-    if plan.simulation:
-        return
-    if rng is not None:
-        raise NotForRealUse("repeatable noise protects nobody; nothing is drawn.", fix="leave rng out", parameter="rng")
-    if state is None or keys.in_memory:
-        raise NotForRealUse(
-            "an operator without files forgets which sum it has shown.",
-            expected="a file of secret keys and a folder for the state",
-            fix="Operator(plan, KeyStore(path), state=folder)",
-            parameter="state",
-        )
-    if keys.agreement(plan.hash) is None:
-        raise NotReady(
-            "the operator has not agreed to this plan; nothing is taken.",
-            fix=Run(f"plan agree plan.toml --keys {keys.identity.name}.keys"),
-            parameter="agreements",
-        )
 
 
 def _first_signed(data: bytes) -> tuple[str, str]:

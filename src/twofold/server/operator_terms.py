@@ -1,17 +1,20 @@
-"""What two operators' lists have in common: the reports of a sum."""
+"""The terms of an operator: which keys and files a real one needs, and which reports two lists have in common."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from os import PathLike
 
+from twofold.errors import NotForRealUse, NotReady, Run
 from twofold.federation.exchange import ListMessage
 from twofold.federation.messages import modulus_bits
 from twofold.federation.plan import Plan
+from twofold.identity.keystore import KeyStore
 from twofold.secure_sum.derive import digest
 from twofold.secure_sum.operators import words_match
 from twofold.storage.container import receipt
 
-__all__ = ["Pair"]
+__all__ = ["Pair", "check_real"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,3 +49,24 @@ class Pair:
     def hash(self) -> str:
         """Hash of the reports."""
         return digest("operators list", *self.digests).hex()
+
+
+def check_real(plan: Plan, keys: KeyStore, *, state: str | PathLike[str] | None, rng: int | None) -> None:
+    """Refuse an operator of a real plan with a seed, without files, or without its agreement."""
+    if plan.simulation:
+        return
+    if rng is not None:
+        raise NotForRealUse("repeatable noise protects nobody; nothing is drawn.", fix="leave rng out", parameter="rng")
+    if state is None or keys.in_memory:
+        raise NotForRealUse(
+            "an operator without files forgets which sum it has shown.",
+            expected="a file of secret keys and a folder for the state",
+            fix="Operator(plan, KeyStore(path), state=folder)",
+            parameter="state",
+        )
+    if keys.agreement(plan.hash) is None:
+        raise NotReady(
+            "the operator has not agreed to this plan; nothing is taken.",
+            fix=Run(f"plan agree plan.toml --keys {keys.identity.name}.keys"),
+            parameter="agreements",
+        )
