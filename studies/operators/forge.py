@@ -31,7 +31,7 @@ _STRANGER: Final = Keys.new().public.seal
 class World:
     """A plan with its keys, made once: what changes from run to run is kept elsewhere."""
 
-    def __init__(self, entities: int, floor: int, items: int) -> None:
+    def __init__(self, entities: int, floor: int, items: int, deadline: str | None = None) -> None:
         self.floor = floor
         self.names = tuple(f"site-{number}" for number in range(entities))
         roster, self.secrets = Roster.new(self.names, OPERATORS)
@@ -46,6 +46,7 @@ class World:
             n_users=40,
             n_entities=entities,
             entities=self.names,
+            deadline=deadline,
             simulation=True,
             secure=OperatorSum(floor=floor),
             roster=roster,
@@ -61,9 +62,9 @@ class World:
 
 
 @cache
-def world(entities: int, floor: int, items: int) -> World:
+def world(entities: int, floor: int, items: int, deadline: str | None = None) -> World:
     """Make a plan and its keys, once for every size."""
-    return World(entities, floor, items)
+    return World(entities, floor, items, deadline)
 
 
 def report(

@@ -79,6 +79,8 @@ __all__ = ["Operator"]
 #: Reports that are stored in one transaction, and their bytes.
 _BATCH: Final = 500
 _BATCH_BYTES: Final = 16 * 1024 * 1024
+#: What is at fault with the half of a report that is for the other operator.
+_OTHER_HALF: Final = "half"
 #: Lists that one operator may send; honest ones send one, and another whenever reports arrived and too few were common.
 _MOST_LISTS: Final = 9_999
 
@@ -188,10 +190,9 @@ class Operator:
                     waiting[kept.entity] = kept
                     size += len(data)
                 marks.append((mark, None, None))
-            except _OtherHalf:
-                marks.append((mark, None, None))
             except TwofoldError as error:
-                marks.append((mark, label, error.summary))
+                other = error.parameter == _OTHER_HALF  # in a shared folder nothing to speak of
+                marks.append((mark, None, None) if other else (mark, label, error.summary))
             if len(marks) >= _BATCH or size >= _BATCH_BYTES:
                 new += self._store(waiting, marks)
                 waiting, marks, size = {}, [], 0
@@ -209,7 +210,7 @@ class Operator:
         report = decode_report(data, self.plan)
         box, other = report.boxes[self.place], report.boxes[1 - self.place]
         if box is None:
-            raise _OtherHalf("this half of the report is for the other operator.", parameter="boxes")
+            raise BadMessage("this half of the report is for the other operator.", parameter=_OTHER_HALF)
         before = waiting.get(report.entity)
         known = before.digest if before is not None else self.book.digest_of(report.entity)
         if known == report.digest:
@@ -577,10 +578,6 @@ class Operator:
                 fix="tell the entities, and start a new plan without this operator",
                 parameter="operators",
             )
-
-
-class _OtherHalf(BadMessage):
-    """The half of a report that is for the other operator; in a shared folder nothing to speak of."""
 
 
 def _first_signed(data: bytes) -> tuple[str, str]:
