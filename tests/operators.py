@@ -65,7 +65,8 @@ class Two:
         """Both noises, which seeds decide here."""
         mechanism = self.plan.release_mechanism
         assert isinstance(mechanism, Bilinear)
-        return sum(mechanism.operator_noise(self.plan.parameters, rng=place) for place in (0, 1))
+        first, second = (mechanism.operator_noise(self.plan.parameters, rng=place) for place in (0, 1))
+        return first + second
 
     def total(self, names: tuple[str, ...] | None = None) -> Numbers:
         """The sum that must come out."""

@@ -164,7 +164,7 @@ class Operator:
         RoundClosed
             The list is final, or there are as many reports as the plan has entities.
         """
-        kept = self._opened(data, {}, forward=True)
+        kept = self._opened(data, {}, forward=True, room=self._room())
         if kept is None:
             return decode_report(data, self.plan).entity
         self.book.add([kept])
@@ -179,13 +179,13 @@ class Operator:
         operator's halves are kept until they are handed on.
         """
         new, waiting, marks = 0, dict[str, Kept](), list[tuple[str, str | None, str | None]]()
-        size = 0
+        size, room = 0, self._room()
         for label, data in reports:
             mark = receipt(data)
             if self.book.seen(mark):
                 continue
             try:
-                kept = self._opened(data, waiting, forward=forward)
+                kept = self._opened(data, waiting, forward=forward, room=room)
                 if kept is not None:
                     waiting[kept.entity] = kept
                     size += len(data)
@@ -195,7 +195,7 @@ class Operator:
                 marks.append((mark, None, None) if other else (mark, label, error.summary))
             if len(marks) >= _BATCH or size >= _BATCH_BYTES:
                 new += self._store(waiting, marks)
-                waiting, marks, size = {}, [], 0
+                waiting, marks, size, room = {}, [], 0, self._room()
         return new + self._store(waiting, marks)
 
     def _store(self, waiting: Mapping[str, Kept], marks: list[tuple[str, str | None, str | None]]) -> int:
@@ -205,7 +205,11 @@ class Operator:
             self.book.mark(marks)
         return len(waiting)
 
-    def _opened(self, data: bytes, waiting: Mapping[str, Kept], *, forward: bool) -> Kept | None:
+    def _room(self) -> int | None:
+        """How many more reports may come, or None if the list is final; counted once for many, it takes a while."""
+        return None if self.frozen else self.plan.expected_entities - self.book.count
+
+    def _opened(self, data: bytes, waiting: Mapping[str, Kept], *, forward: bool, room: int | None) -> Kept | None:
         """Open this operator's share of a report; None if the same report is here already."""
         report = decode_report(data, self.plan)
         box, other = report.boxes[self.place], report.boxes[1 - self.place]
@@ -224,9 +228,9 @@ class Operator:
                 expected="one report from each entity; the same bytes may arrive twice",
                 parameter="entity",
             )
-        if self.frozen:
+        if room is None:
             raise RoundClosed("the list of reports is final; this one arrived too late.")
-        if self.book.count + len(waiting) >= self.plan.expected_entities:
+        if len(waiting) >= room:
             raise RoundClosed(
                 "there are as many reports as the plan has entities.", found=f"{self.plan.expected_entities:,}"
             )

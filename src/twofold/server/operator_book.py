@@ -151,14 +151,17 @@ class OperatorBook:
         What another process has stored first stays.
         """
         rows = [
-            (one.entity, one.digest, one.report, one.word.to_bytes(8, "little"), one.box, one.half, self._most)
-            for one in reports
+            (one.entity, one.digest, one.report, one.word.to_bytes(8, "little"), one.box, one.half) for one in reports
         ]
-        insert = (
-            "INSERT OR IGNORE INTO report SELECT ?, ?, ?, ?, ?, ? WHERE (SELECT count(*) FROM report) < ? "
-            "AND NOT EXISTS (SELECT 1 FROM message WHERE name = 'freeze')"
-        )
-        self._together("reports", lambda: self._base.executemany(insert, rows))
+
+        def write() -> None:
+            room = 0 if self.get("freeze") is not None else self._most - self.count
+            for row in rows:
+                if room > 0:
+                    done = self._base.execute("INSERT OR IGNORE INTO report VALUES (?, ?, ?, ?, ?, ?)", row)
+                    room -= done.rowcount
+
+        self._together("reports", write)
 
     def add_half(self, entity: str, half: bytes) -> None:
         """Keep the other operator's half of a report of which only the own half had arrived."""
