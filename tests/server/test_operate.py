@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from tests.refused import refused
 from twofold.errors import ConflictingMessage, PrivacyError, TooFewMessages
 from twofold.federation.exchange import encode_freeze
 from twofold.federation.folder import ServerFolder
-from twofold.federation.mailbox import FREEZES, LISTS, REPORTS, REVEALS, InProcess, StepId
+from twofold.federation.mailbox import DRAFTS, FREEZES, LISTS, REPORTS, REVEALS, InProcess, StepId
 from twofold.server.operate import operate, progress_of
 from twofold.storage import files as disk
 
@@ -283,3 +284,19 @@ def test_an_older_state_sends_nothing(tmp_path: Path) -> None:
         two.look(0, box)
     assert len([*box.submissions(FREEZES)]) == before
     assert [*box.submissions(REVEALS)] == []
+
+
+def test_several_processes_of_each_operator_at_once(tmp_path: Path) -> None:
+    """Threads with files and locks of their own, as processes have them."""
+    two, box = Two(tmp_path / "two"), InProcess()
+    for name in two.names:
+        box.submit(REPORTS, two.reports[name], entity=name)
+    with ThreadPoolExecutor(6) as pool:
+        for _ in range(LOOKS):
+            done = [pool.submit(two.look, place, box) for place in (0, 1) * 3]
+            for one in done:
+                one.result()
+    for step in (FREEZES, REVEALS, DRAFTS):
+        assert sorted(one.entity for one in box.submissions(step)) == [*OPERATORS]
+    assert box.published(REPORTS) is not None
+    assert np.array_equal(two.opened(0), two.total())
