@@ -42,6 +42,8 @@ ANYBODY: Final = (
     "The plan is a simulation that names no entities: any made-up name counts and can complete the round, and anyone "
     "who can write into the folder can pose as an entity."
 )
+#: Steps between two operators, in which each waits for the other.
+_BETWEEN: Final = (StepId.LISTS, StepId.FREEZES, StepId.REVEALS, StepId.DRAFTS)
 
 
 def coordinate(
@@ -77,8 +79,16 @@ def coordinate(
         )
     every = read_agreements(agreed, plan, agreements)
     if agreed.operators is not None:
+        if every is None and not agreed.simulation:
+            raise NotReady(
+                "the agreements to this plan are not here; nothing is taken.",
+                found=f"no file {plan.with_suffix('.agreed').name} beside the plan",
+                expected="one file with the agreement of everybody who must agree, both operators first",
+                fix=Run(f"plan agreed {plan} A.agreement B.agreement -o {plan.with_suffix('.agreed')}"),
+                parameter="agreements",
+            )
         look, progress = _operator(agreed, store, ServerFolder(inbox, outbox, agreed), state)
-        steps = [StepId.REPORTS, StepId.LISTS, StepId.FREEZES, StepId.REVEALS, StepId.DRAFTS]
+        steps = [StepId.REPORTS, *_BETWEEN]
     else:
         server = server_for(agreed, signer=None if store is None else store.signer)
         mailbox, kept = ServerFolder(inbox, outbox, agreed), FolderState(state, agreed)
@@ -152,8 +162,11 @@ def _print(status: CoordinationStatus, steps: list[StepId], *, json: bool) -> No
         typer.echo(f"closed: {', '.join(STEPS[one] for one in over)}")
     if present is not None:
         typer.echo(f"open: {present}, step {len(over) + 1} of {len(steps)}")
-    done = "published" if status.published else "waiting"
-    typer.echo(f"{done}: {status.arrived} of {status.expected} {ARRIVING[status.step][0]}")
+    if _waits_for_operator(status):
+        typer.echo(f"waiting: for operator {_other(status)}")
+    else:
+        done = "published" if status.published else "waiting"
+        typer.echo(f"{done}: {status.arrived} of {status.expected} {ARRIVING[status.step][0]}")
     _print_people(status)
     if remark:
         typer.echo(f"note: {remark}", err=True)
@@ -164,6 +177,14 @@ def _print(status: CoordinationStatus, steps: list[StepId], *, json: bool) -> No
 def _not_complete(status: CoordinationStatus) -> NotReady:
     """Say when the step closes; closing by hand is offered only where it would work."""
     _, ends, then = ARRIVING[status.step]
+    if _waits_for_operator(status):
+        other = _other(status)
+        return NotReady(
+            "the operators are not done yet; nothing is published.",
+            expected=f"the next step is that of {other}: this one goes on when {ends.replace('it', other, 1)}",
+            fix=f"let {other} run twofold coordinate with the files of this outbox in its inbox; then run the same "
+            "command again, or --wait SECONDS",
+        )
     if status.deadline is not None:
         ends += f", or {status.quorum} by {status.deadline}"
     later = "run the same command again later, or --wait SECONDS"
@@ -174,9 +195,18 @@ def _not_complete(status: CoordinationStatus) -> NotReady:
     return NotReady("the round is not complete.", expected=f"it closes when {ends}{then}", fix=later)
 
 
+def _waits_for_operator(status: CoordinationStatus) -> bool:
+    return not status.published and status.step in _BETWEEN
+
+
+def _other(status: CoordinationStatus) -> str:
+    """Name the operator that is waited for."""
+    return listed(status.missing or ())
+
+
 def _print_people(status: CoordinationStatus) -> None:
     """Show whose messages were rejected, and who is missing."""
     for one in status.refused:
         typer.echo(f"  not taken: {one.name}: {one.reason}")
-    if status.missing and not status.published:
+    if status.missing and not status.published and not _waits_for_operator(status):
         typer.echo(f"  missing: {listed(status.missing)}")

@@ -222,6 +222,12 @@ class KeyStore:
             )
         return data
 
+    @property
+    def frozen(self) -> str | None:
+        """Receipt of the noisy sum that an operator froze under these keys, in whatever folder."""
+        data = self._stored("freeze")
+        return None if data is None else data.decode(errors="replace")
+
     def keep_freeze(self, receipt: str) -> None:
         """Record which noisy sum an operator will show, before anything of it leaves; any other is refused."""
         if self._once("freeze", receipt.encode()) != receipt.encode():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
 from twofold.errors import NotReady, ProtocolError, TooFewMessages, TransportError
@@ -23,12 +24,15 @@ from twofold.federation.messages import receipt
 from twofold.federation.reports import decode_bundle, encode_bundle
 from twofold.server.coordinate import Clock, CoordinationStatus
 from twofold.server.operator import Operator
+from twofold.server.operator_terms import Pair
 from twofold.storage.files import step as announce
 
 __all__ = ["operate", "progress_of"]
 
 #: Bytes of one file of halves for the other operator.
 _BUNDLE: Final = 16 * 1024 * 1024
+#: What an operator sends besides lists, by the name under which it is stored.
+_OWN: Final = ((FREEZES, "freeze"), (REVEALS, "reveal"), (DRAFTS, "draft"))
 
 
 def operate(
@@ -68,7 +72,7 @@ def operate(
     missing here, or at the deadline. Reports that arrive in time at one operator only are not in the sum.
     """
     looking = _Look(operator, mailbox)
-    looking.collect()
+    looking.collect(forward=forward)
     if forward:
         looking.forward()
     looking.hear()
@@ -80,13 +84,17 @@ class _Look:
     def __init__(self, operator: Operator, mailbox: OperatorMailbox) -> None:
         self.operator, self.mailbox, self.plan = operator, mailbox, operator.plan
         self.problems: list[Rejected] = []
+        self._sent: set[str] = set()
 
-    def collect(self) -> None:
-        """Take every new report."""
+    def collect(self, *, forward: bool) -> None:
+        """Take every new report; a bundle counts as seen once all of it is stored."""
         if self.operator.final is None:
-            self.operator.take_all(self._reports())
+            bundles: list[str] = []
+            self.operator.take_all(self._reports(bundles), forward=forward)
+            self.operator.book.mark((one, None, None) for one in bundles)
+        self.problems += self.mailbox.rejected(REPORTS)
 
-    def _reports(self) -> Iterator[tuple[str, bytes]]:
+    def _reports(self, bundles: list[str]) -> Iterator[tuple[str, bytes]]:
         book = self.operator.book
         for one in self.mailbox.submissions(REPORTS):
             if not book.seen(one.receipt):
@@ -99,7 +107,7 @@ class _Look:
                 continue
             try:
                 yield from (("a report in a bundle", data) for data in decode_bundle(one.read(), self.plan))
-                book.mark([(one.receipt, None, None)])
+                bundles.append(one.receipt)
             except TransportError:
                 continue
             except ProtocolError as error:
@@ -108,7 +116,7 @@ class _Look:
     def forward(self) -> None:
         """Hand on halves, some megabytes in a file."""
         while found := self.operator.book.halves(_BUNDLE):
-            self.mailbox.post(BUNDLES, encode_bundle((data for _, data in found), self.plan))
+            self._post(BUNDLES, encode_bundle((data for _, data in found), self.plan))
             self.operator.book.handed_on(name for name, _ in found)
 
     def hear(self) -> None:
@@ -122,33 +130,28 @@ class _Look:
         )
         for step, take in kinds:
             for one in self.mailbox.submissions(step):
-                if one.entity != operator.peer:
+                if one.entity != operator.peer or one.receipt in operator.heard:
                     continue
                 try:
                     take(one.read())
+                    operator.heard.add(one.receipt)
                 except TransportError:
                     continue
-                except (ProtocolError, NotReady) as error:
-                    if error.parameter == "operators":  # two different messages: evidence, and the end
+                except NotReady:  # an earlier message is still on its way
+                    continue
+                except ProtocolError as error:
+                    if error.parameter == "operators" and operator.final is None:  # signed evidence, and the end
                         raise
                     self.problems.append(Rejected(one.entity, error.summary))
 
     def advance(self, clock: Clock, *, close: bool) -> None:
         """Do every step that is due; what was stored before is sent again, which changes nothing."""
-        operator, book = self.operator, self.operator.book
-        if operator.final is None:
-            self._list(clock, close=close)
-            self._freeze()
-            if operator.freeze is not None and operator.peer_freeze is not None:
-                self._post(REVEALS, operator.make_reveal())
-                self.hear()
-            if book.get("peer reveal") is not None and book.get("reveal") is not None:
-                if operator.place == 0:
-                    operator.make_draft()
-                elif book.get("peer draft") is not None:
-                    operator.sign_draft()
-                if (draft := book.get("draft")) is not None:
-                    self._post(DRAFTS, draft)
+        operator = self.operator
+        operator.check_peer()
+        for work in (partial(self._list, clock, close=close), self._freeze, self._reveal, self._draft):
+            if operator.final is None:
+                work()
+            self._send()
         final = operator.final
         if final is not None:
             if self.mailbox.published(REPORTS) != final:
@@ -156,57 +159,92 @@ class _Look:
                 self.mailbox.publish(REPORTS, final)
             operator.erase()
 
-    def _list(self, clock: Clock, *, close: bool) -> None:
-        operator = self.operator
-        own, peer = operator.own_lists, operator.peer_lists
-        if not operator.frozen and self._due(clock, close=close):
-            own = [*own, *operator.own_lists[len(own) :]]
-        if own and not operator.frozen and peer:
-            pair = operator.agreed_pair()
-            short = pair is not None and len(pair.digests) < operator.terms.floor
-            if short and operator.book.count > len(own[-1].digests):
-                operator.make_list()
-        for one in operator.own_lists:
-            self._post(LISTS, one.data)
+    def _send(self) -> None:
+        """Send everything that is stored: the other operator may have lost it, or this one was killed before."""
+        book = self.operator.book
+        frozen = book.get("freeze")
+        if frozen is not None:
+            self.operator.keys.keep_freeze(receipt(frozen))
+        stored: list[tuple[Step, bytes | None]] = [(LISTS, data) for data in book.every("list ")]
+        stored += [(step, book.get(name)) for step, name in _OWN]
+        for step, data in stored:
+            if data is not None and receipt(data) not in self._sent:
+                self._post(step, data)
+                self._sent.add(receipt(data))
 
-    def _due(self, clock: Clock, *, close: bool) -> bool:
+    def _list(self, clock: Clock, *, close: bool) -> None:
+        """Make the first list when it is due, and another if too few reports are common and more are here."""
+        operator = self.operator
+        if operator.frozen:
+            return
+        self._due(clock, close=close)
+        if (pair := self._short()) is None:
+            return
+        if operator.book.count > len(operator.own_lists[-1].digests):
+            operator.make_list()
+            pair = self._short()
+        if pair is not None and (close or self._over(clock)):
+            self._send()
+            raise self._too_few(len(pair.digests))
+
+    def _short(self) -> Pair | None:
+        """Give the newest pair of lists if it is below the floor."""
+        pair = self.operator.newest_pair()
+        return pair if pair is not None and len(pair.digests) < self.operator.terms.floor else None
+
+    def _over(self, clock: Clock) -> bool:
+        return self.plan.deadline is not None and clock() >= datetime.fromisoformat(self.plan.deadline)
+
+    def _due(self, clock: Clock, *, close: bool) -> None:
         """Make the first list if it is time; refuse below the floor."""
         operator = self.operator
         if operator.own_lists:
-            return False
-        here, plan = operator.book.count, self.plan
-        if here < plan.expected_entities:
-            over = plan.deadline is not None and clock() >= datetime.fromisoformat(plan.deadline)
-            followed = any(
-                {one.tobytes() for one in lists.digests} <= {one.tobytes() for one in operator.book.listed()[0]}
-                for lists in operator.peer_lists
-            )
-            if not over and not close and not followed:
-                return False
+            return
+        here = operator.book.count
+        if here < self.plan.expected_entities:
+            over = close or self._over(clock)
+            if not over and not self._followed():
+                return
             if here < operator.terms.floor:
-                if followed and not over and not close:
-                    return False
-                raise TooFewMessages(
-                    "fewer reports arrived than {parameter} requires; nothing is published.",
-                    found=f"{here}",
-                    expected=f"at least {operator.terms.floor} of {plan.expected_entities}",
-                    fix="wait: late reports still count, and nothing is lost",
-                    parameter="secure.floor",
-                )
+                if over:
+                    raise self._too_few(here)
+                return
         operator.make_list()
-        return True
+
+    def _followed(self) -> bool:
+        """Whether the other operator has made a list, and all its reports are here as well."""
+        here = {one.tobytes() for one in self.operator.book.listed()[0]}
+        return any({one.tobytes() for one in lists.digests} <= here for lists in self.operator.peer_lists)
+
+    def _too_few(self, here: int) -> TooFewMessages:
+        return TooFewMessages(
+            "fewer reports arrived at both operators than {parameter} requires; nothing is published.",
+            found=f"{here}",
+            expected=f"at least {self.operator.terms.floor} of {self.plan.expected_entities}",
+            fix="wait: late reports still count, and nothing is lost",
+            parameter="secure.floor",
+        )
 
     def _freeze(self) -> None:
         operator = self.operator
         if not operator.frozen:
             pair = operator.agreed_pair()
-            if pair is None or len(pair.digests) < operator.terms.floor:
-                return
-            operator.make_freeze(pair)
-        frozen = operator.freeze
-        assert frozen is not None
-        operator.keys.keep_freeze(receipt(frozen.data))
-        self._post(FREEZES, frozen.data)
+            if pair is not None and len(pair.digests) >= operator.terms.floor:
+                operator.make_freeze(pair)
+
+    def _reveal(self) -> None:
+        operator = self.operator
+        if operator.freeze is not None and operator.peer_freeze is not None:
+            operator.make_reveal()
+
+    def _draft(self) -> None:
+        operator, book = self.operator, self.operator.book
+        if book.get("peer reveal") is None or book.get("reveal") is None:
+            return
+        if operator.place == 0:
+            operator.make_draft()
+        elif book.get("peer draft") is not None:
+            operator.sign_draft()
 
     def _post(self, step: Step, data: bytes) -> None:
         announce(f"operator: send {step.id}")
@@ -215,36 +253,46 @@ class _Look:
 
 def progress_of(operator: Operator, problems: Sequence[Rejected] = ()) -> CoordinationStatus:
     """Give the progress of an operator; while it waits for the other one, that one's name is what is missing."""
-    plan, here, published = operator.plan, operator.book.count, operator.final is not None
-    step = _waits(operator)
-    waits_for_peer = step is not StepId.REPORTS and not published
-    missing: tuple[str, ...] | None = None
-    if waits_for_peer:
-        missing = (operator.peer,)
-    elif not plan.people and not published:
-        names = operator.book.entities()
-        missing = tuple(name for name in plan.entities if name not in names)
+    plan, published, step = operator.plan, operator.final is not None, _waits(operator)
+    refused = tuple(dict.fromkeys([*operator.book.refused(), *problems]))
+    if not published and step is not StepId.REPORTS:
+        return CoordinationStatus(
+            step=step,
+            arrived=0,
+            expected=1,
+            quorum=1,
+            missing=(operator.peer,),
+            closed=operator.frozen,
+            refused=refused,
+        )
+    pair = operator.newest_pair()
+    frozen = operator.freeze
+    common = None if pair is None else operator.book.entities(pair.digests)
+    names = operator.book.entities() if common is None else common
+    here = operator.book.count if common is None else len(common)
     return CoordinationStatus(
-        step=StepId.REPORTS if published else step,
-        arrived=0 if waits_for_peer else here,
-        expected=1 if waits_for_peer else plan.expected_entities,
-        quorum=1 if waits_for_peer else operator.terms.floor,
-        deadline=None if waits_for_peer else plan.deadline,
-        missing=missing,
-        can_close=step is StepId.REPORTS and here >= operator.terms.floor,
+        step=StepId.REPORTS,
+        arrived=here if frozen is None else frozen.count,
+        expected=plan.expected_entities,
+        quorum=operator.terms.floor,
+        deadline=plan.deadline,
+        missing=None if plan.people or published else tuple(name for name in plan.entities if name not in names),
+        can_close=not operator.own_lists and here >= operator.terms.floor,
         closed=operator.frozen,
         published=published,
-        refused=tuple(dict.fromkeys([*operator.book.refused(), *problems])),
+        refused=refused,
     )
 
 
 def _waits(operator: Operator) -> StepId:
+    """Give the step whose messages are missing: with too few reports in common, reports again."""
     if not operator.own_lists:
         return StepId.REPORTS
-    if not operator.frozen:
+    if operator.frozen:
+        if operator.peer_freeze is None:
+            return StepId.FREEZES
+        return StepId.REVEALS if operator.book.get("peer reveal") is None else StepId.DRAFTS
+    pair = operator.newest_pair()
+    if pair is None:
         return StepId.LISTS
-    if operator.peer_freeze is None:
-        return StepId.FREEZES
-    if operator.book.get("peer reveal") is None:
-        return StepId.REVEALS
-    return StepId.DRAFTS
+    return StepId.REPORTS if len(pair.digests) < operator.terms.floor else StepId.FREEZES

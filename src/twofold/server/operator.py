@@ -12,6 +12,9 @@ collected  the other's equal list                                the sum
 published  the other's sum, which fits its commitment            the item factors, signed by both
 =========  ====================================================  ==========================================
 
+The first operator by name decides which two lists are frozen, and the second freezes the same ones: if both chose, a
+list that is still on its way could make them choose differently, and the plan would be lost.
+
 Privacy
 -------
 **Per plan, at most one noisy sum of shares leaves**: over one list, each entity at most once, a whole noise inside,
@@ -24,8 +27,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from os import PathLike
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,11 +36,10 @@ from numpy.typing import NDArray
 from twofold.errors import (
     BadMessage,
     ConflictingMessage,
-    NotForRealUse,
     NotReady,
     PlanMismatch,
+    PrivacyError,
     RoundClosed,
-    Run,
     TwofoldError,
 )
 from twofold.federation.exchange import (
@@ -61,32 +63,26 @@ from twofold.identity.keystore import KeyStore
 from twofold.privacy.rng import source
 from twofold.release.bilinear.mechanism import Bilinear
 from twofold.release.content import BilinearSums
-from twofold.secure_sum.derive import SECRET_BYTES, digest
+from twofold.secure_sum.derive import SECRET_BYTES
 from twofold.secure_sum.keys import private_of
 from twofold.secure_sum.masking import modulus_mask
 from twofold.secure_sum.messages import pack, unpack
 from twofold.secure_sum.operators import ReportHeader, add_share, commitment, joined_sum, open_share
 from twofold.server.factorize import differing, factorize_moments, signed
 from twofold.server.operator_book import Kept, OperatorBook
-from twofold.storage.container import COSIGNATURE, cosign, open_container, receipt
+from twofold.server.operator_terms import Pair, check_real
+from twofold.storage.container import cosign, open_container, receipt
+from twofold.storage.container import field as taken
 
-__all__ = ["Operator", "Pair"]
+__all__ = ["Operator"]
 
-#: Reports that are stored in one transaction.
-_BATCH = 500
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pair:
-    """Two lists, the first operator's first, and the reports that both hold and whose check words match."""
-
-    lists: tuple[str, str]
-    digests: tuple[bytes, ...] = field(repr=False)
-
-    @property
-    def hash(self) -> str:
-        """Hash of the reports."""
-        return digest("operators list", *self.digests).hex()
+#: Reports that are stored in one transaction, and their bytes.
+_BATCH: Final = 500
+_BATCH_BYTES: Final = 16 * 1024 * 1024
+#: What is at fault with the half of a report that is for the other operator.
+_OTHER_HALF: Final = "half"
+#: Lists that one operator may send; honest ones send one, and another whenever reports arrived and too few were common.
+_MOST_LISTS: Final = 9_999
 
 
 class Operator:
@@ -121,12 +117,11 @@ class Operator:
         *,
         state: str | PathLike[str] | None = None,
         rng: int | None = None,
-        threads: int | None = None,
     ) -> None:
         if plan.operators is None:
             raise PlanMismatch("the plan has no two operators.", fix="Plan(..., secure=OperatorSum(...))")
         members = roster_of(plan).operators
-        self.plan, self.keys, self.terms, self.threads = plan, keys, plan.operators, threads
+        self.plan, self.keys, self.terms = plan, keys, plan.operators
         self.name = keys.identity.name
         if members.get(self.name) != keys.identity:
             raise PlanMismatch(
@@ -136,7 +131,7 @@ class Operator:
                 fix="use the right key file, or ask for a plan with the right roster",
                 parameter="keys",
             )
-        _check_real(plan, keys, state=state, rng=rng)
+        check_real(plan, keys, state=state, rng=rng)
         self.place = [*members].index(self.name)
         self.peer = next(name for name in members if name != self.name)
         keys.bind(plan.hash)
@@ -144,6 +139,11 @@ class Operator:
         self._private = private_of(keys.keys.seal)
         self._noise = source(rng)
         self._seals = seals_of(plan)
+        # Stored messages never change, so each is decoded once: a list may name a hundred thousand reports.
+        self._lists: dict[bytes, ListMessage] = {}
+        self._freezes: dict[bytes, Freeze] = {}
+        #: Receipts of messages of the other operator that are stored.
+        self.heard: set[str] = set()
 
     # Reports.
 
@@ -164,34 +164,38 @@ class Operator:
         RoundClosed
             The list is final, or there are as many reports as the plan has entities.
         """
-        kept = self._opened(data)
-        if kept is not None:
-            self.book.add([kept])
-            return kept.entity
-        return decode_report(data, self.plan).entity
+        kept = self._opened(data, {}, forward=True, room=self._room())
+        if kept is None:
+            return decode_report(data, self.plan).entity
+        self.book.add([kept])
+        if self.book.digest_of(kept.entity) != kept.digest:  # another process was first
+            raise RoundClosed("another process of this operator took the last report, or made the list final.")
+        return kept.entity
 
-    def take_all(self, reports: Iterable[tuple[str, bytes]]) -> int:
+    def take_all(self, reports: Iterable[tuple[str, bytes]], *, forward: bool = True) -> int:
         """Take many reports, given with a public name each; refusals are remembered. Give how many were new.
 
-        They are stored some hundred at a time, so memory does not grow with their number.
+        They are stored some hundred at a time, so memory does not grow with their number. With `forward`, the other
+        operator's halves are kept until they are handed on.
         """
         new, waiting, marks = 0, dict[str, Kept](), list[tuple[str, str | None, str | None]]()
+        size, room = 0, self._room()
         for label, data in reports:
             mark = receipt(data)
             if self.book.seen(mark):
                 continue
             try:
-                kept = self._opened(data, waiting)
+                kept = self._opened(data, waiting, forward=forward, room=room)
                 if kept is not None:
                     waiting[kept.entity] = kept
+                    size += len(data)
                 marks.append((mark, None, None))
-            except _OtherHalf:
-                continue
             except TwofoldError as error:
-                marks.append((mark, label, error.summary))
-            if len(marks) >= _BATCH:
+                other = error.parameter == _OTHER_HALF  # in a shared folder nothing to speak of
+                marks.append((mark, None, None) if other else (mark, label, error.summary))
+            if len(marks) >= _BATCH or size >= _BATCH_BYTES:
                 new += self._store(waiting, marks)
-                waiting, marks = {}, []
+                waiting, marks, size, room = {}, [], 0, self._room()
         return new + self._store(waiting, marks)
 
     def _store(self, waiting: Mapping[str, Kept], marks: list[tuple[str, str | None, str | None]]) -> int:
@@ -201,15 +205,21 @@ class Operator:
             self.book.mark(marks)
         return len(waiting)
 
-    def _opened(self, data: bytes, waiting: Mapping[str, Kept] | None = None) -> Kept | None:
+    def _room(self) -> int | None:
+        """How many more reports may come, or None if the list is final; counted once for many, it takes a while."""
+        return None if self.frozen else self.plan.expected_entities - self.book.count
+
+    def _opened(self, data: bytes, waiting: Mapping[str, Kept], *, forward: bool, room: int | None) -> Kept | None:
         """Open this operator's share of a report; None if the same report is here already."""
         report = decode_report(data, self.plan)
         box, other = report.boxes[self.place], report.boxes[1 - self.place]
         if box is None:
-            raise _OtherHalf("this half of the report is for the other operator.", parameter="boxes")
-        before = (waiting or {}).get(report.entity)
+            raise BadMessage("this half of the report is for the other operator.", parameter=_OTHER_HALF)
+        before = waiting.get(report.entity)
         known = before.digest if before is not None else self.book.digest_of(report.entity)
         if known == report.digest:
+            if forward and other is not None and before is None and self.book.lacks_half(report.entity):
+                self.book.add_half(report.entity, half(report, 1 - self.place))
             return None
         if known is not None:
             raise ConflictingMessage(
@@ -218,9 +228,9 @@ class Operator:
                 expected="one report from each entity; the same bytes may arrive twice",
                 parameter="entity",
             )
-        if self.frozen:
+        if room is None:
             raise RoundClosed("the list of reports is final; this one arrived too late.")
-        if self.book.count + len(waiting or {}) >= self.plan.expected_entities:
+        if len(waiting) >= room:
             raise RoundClosed(
                 "there are as many reports as the plan has entities.", found=f"{self.plan.expected_entities:,}"
             )
@@ -231,7 +241,7 @@ class Operator:
             report=report.header.report,
             word=share.word,
             box=box,
-            half=None if other is None else half(report, 1 - self.place),
+            half=half(report, 1 - self.place) if forward and other is not None else None,
         )
 
     # Lists.
@@ -239,12 +249,17 @@ class Operator:
     @property
     def own_lists(self) -> list[ListMessage]:
         """The lists that this operator sent, the newest last."""
-        return [decode_list(data, self.plan) for data in self.book.every("list ")]
+        return [self._list_of(data) for data in self.book.every("list ")]
 
     @property
     def peer_lists(self) -> list[ListMessage]:
         """The lists of the other operator that arrived, the newest last."""
-        return [decode_list(data, self.plan) for data in self.book.every("peer list ")]
+        return [self._list_of(data) for data in self.book.every("peer list ")]
+
+    def _list_of(self, data: bytes) -> ListMessage:
+        if data not in self._lists:
+            self._lists[data] = decode_list(data, self.plan)
+        return self._lists[data]
 
     def make_list(self) -> bytes:
         """Store a list of all reports that are here, to be sent; a later one replaces it until one is frozen."""
@@ -263,48 +278,65 @@ class Operator:
         """
         found = decode_list(data, self.plan)
         self._from_peer(found.entity)
+        if found.number > _MOST_LISTS:
+            raise BadMessage("the other operator sent too many lists.", parameter="number")
         self._heard(f"peer list {found.number:06}", data, "lists")
 
     def pair(self, own: ListMessage, peer: ListMessage) -> Pair:
         """Find the reports that both lists hold and whose check words match."""
-        mine = {one.tobytes(): word for one, word in zip(own.digests, own.words, strict=True)}
-        bits, both = modulus_bits(self.plan), list[bytes]()
-        for one, word in zip(peer.digests, peer.words, strict=True):
-            name = one.tobytes()
-            if name in mine:
-                total = int.from_bytes(word.tobytes(), "little") + int.from_bytes(mine[name].tobytes(), "little")
-                if (total - 1) % 2**bits == 0:
-                    both.append(name)
-        lists = receipt(own.data), receipt(peer.data)
-        return Pair(lists=lists if self.place == 0 else (lists[1], lists[0]), digests=tuple(both))
+        return Pair.of(own, peer, self.plan) if self.place == 0 else Pair.of(peer, own, self.plan)
+
+    def newest_pair(self) -> Pair | None:
+        """Give the pair of both operators' newest lists, or None."""
+        own, peer = self.own_lists, self.peer_lists
+        return self.pair(own[-1], peer[-1]) if own and peer else None
 
     def agreed_pair(self) -> Pair | None:
-        """Give the pair of lists to freeze: that of the other's freeze, if it froze, else the newest ones; or None."""
-        own, peer = self.own_lists, self.peer_lists
-        if not own or not peer:
-            return None
+        """Give the pair of lists to freeze: the newest for the first operator, for the second what the first froze.
+
+        Raises
+        ------
+        ConflictingMessage
+            The first operator froze a list that this one never made, or other reports than the two lists have in
+            common. Nothing is drawn and nothing leaves.
+        """
+        if self.place == 0:
+            return self.newest_pair()
         frozen = self.peer_freeze
-        if frozen is not None:
-            ours = {receipt(one.data): one for one in own}
-            theirs = {receipt(one.data): one for one in peer}
-            one, other = frozen.lists if self.place == 0 else (frozen.lists[1], frozen.lists[0])
-            if one in ours and other in theirs:
-                return self.pair(ours[one], theirs[other])
-        return self.pair(own[-1], peer[-1])
+        if frozen is None:
+            return None
+        ours = {receipt(one.data): one for one in self.own_lists}
+        theirs = {receipt(one.data): one for one in self.peer_lists}
+        first, second = frozen.lists
+        if second in ours and first not in theirs:
+            return None  # it is still on its way
+        pair = self.pair(ours[second], theirs[first]) if second in ours else None
+        if pair is None or (pair.hash, len(pair.digests)) != (frozen.reports, frozen.count):
+            raise ConflictingMessage(
+                "the other operator froze a list that does not follow from the lists of both; nothing is shown.",
+                found=f"{frozen.count} reports, signed by {self.peer}",
+                expected="the reports that both lists name" if pair else "a list that this operator made",
+                fix="a new plan; keep the messages: they are signed",
+                parameter="freeze",
+            )
+        return pair
 
     # The sum.
 
     @property
     def freeze(self) -> Freeze | None:
         """What this operator froze, if it did."""
-        data = self.book.get("freeze")
-        return None if data is None else decode_freeze(data, self.plan)
+        return self._freeze_of(self.book.get("freeze"))
 
     @property
     def peer_freeze(self) -> Freeze | None:
         """What the other operator froze, if it arrived."""
-        data = self.book.get("peer freeze")
-        return None if data is None else decode_freeze(data, self.plan)
+        return self._freeze_of(self.book.get("peer freeze"))
+
+    def _freeze_of(self, data: bytes | None) -> Freeze | None:
+        if data is not None and data not in self._freezes:
+            self._freezes[data] = decode_freeze(data, self.plan)
+        return None if data is None else self._freezes[data]
 
     def make_freeze(self, pair: Pair) -> bytes:
         """Add up the shares of a pair's reports, add the whole noise, and store a commitment to be sent.
@@ -322,6 +354,7 @@ class Operator:
                 parameter="secure.floor",
             )
         if self.book.get("freeze") is None:
+            self._check_never_frozen()
             share, nonce = self._noisy_share(pair), os.urandom(SECRET_BYTES)
             freeze = encode_freeze(
                 self.plan,
@@ -337,6 +370,16 @@ class Operator:
         assert kept is not None
         self.keys.keep_freeze(receipt(kept))
         return kept
+
+    def _check_never_frozen(self) -> None:
+        """Refuse a second noise under keys that froze a sum in another folder, or before this one was restored."""
+        if self.keys.frozen is not None and self.book.get("freeze") is None:
+            raise PrivacyError(
+                "these keys have frozen a sum that this folder does not know; nothing is drawn.",
+                expected="one sum under these keys: with a second noise, or over a second list, less stays hidden",
+                fix="the folder in which the sum was frozen, or a new plan with new keys",
+                parameter="freeze",
+            )
 
     def _noisy_share(self, pair: Pair) -> bytes:
         bits, stated = modulus_bits(self.plan), self.plan.spec.sum
@@ -399,15 +442,18 @@ class Operator:
         """
         found, frozen = decode_reveal(data, self.plan), self.peer_freeze
         self._from_peer(found.entity)
+        if self.book.get("peer reveal") == data:
+            return
         if frozen is None:
             raise NotReady("the other operator's final list has not arrived yet.", parameter="freeze")
         if commitment(found.share, found.nonce).hex() != frozen.commitment:
+            self._keep_evidence("peer reveal", data)
             raise BadMessage(
                 "the other operator shows a sum that it did not commit to.",
                 found=f"from {self.peer}",
                 expected="the sum behind its commitment",
                 fix="keep both messages: they are signed; start a new plan without this operator",
-                parameter="reveal",
+                parameter="operators",
             )
         self._heard("peer reveal", data, "sums")
 
@@ -493,7 +539,7 @@ class Operator:
         kept = self.book.get("draft")
         decode_factors(data, self.plan)
         own = None if kept is None else decode_draft(kept, self.plan).factors
-        if own is None or _unsigned(data) != _unsigned(own):
+        if own is None or _first_signed(data) != _first_signed(own):
             raise BadMessage("the published item factors are not those of this operator.", parameter="factors")
         return self.book.once("final", data)
 
@@ -515,7 +561,7 @@ class Operator:
         """Store a message of the other operator; a different one under the same name is kept as evidence."""
         if self.book.once(name, data) == data:
             return
-        self.book.once(f"evidence {name} {receipt(data)[:16]}", data)
+        self._keep_evidence(name, data)
         raise ConflictingMessage(
             f"the other operator sent two different {what}; nothing more is sent.",
             found=f"both signed by {self.peer}",
@@ -524,32 +570,21 @@ class Operator:
             parameter="operators",
         )
 
+    def _keep_evidence(self, name: str, data: bytes) -> None:
+        self.book.once(f"evidence {name}", data)  # the first is enough, and a thousand would fill the disk
 
-class _OtherHalf(BadMessage):
-    """The half of a report that is for the other operator; in a shared folder nothing to speak of."""
-
-
-def _check_real(plan: Plan, keys: KeyStore, *, state: str | PathLike[str] | None, rng: int | None) -> None:
-    if plan.simulation:
-        return
-    if rng is not None:
-        raise NotForRealUse("repeatable noise protects nobody; nothing is drawn.", fix="leave rng out", parameter="rng")
-    if state is None or keys.in_memory:
-        raise NotForRealUse(
-            "an operator without files forgets which sum it has shown.",
-            expected="a file of secret keys and a folder for the state",
-            fix="Operator(plan, KeyStore(path), state=folder)",
-            parameter="state",
-        )
-    if keys.agreement(plan.hash) is None:
-        raise NotReady(
-            "the operator has not agreed to this plan; nothing is taken.",
-            fix=Run(f"plan agree plan.toml --keys {keys.identity.name}.keys"),
-            parameter="agreements",
-        )
+    def check_peer(self) -> None:
+        """Refuse to go on with an operator that was seen to break the rules, even if its messages are gone by now."""
+        if self.final is None and self.book.every("evidence "):
+            raise ConflictingMessage(
+                "the other operator broke the rules before; nothing more is sent.",
+                found=f"evidence signed by {self.peer}, kept in this operator's folder",
+                fix="tell the entities, and start a new plan without this operator",
+                parameter="operators",
+            )
 
 
-def _unsigned(data: bytes) -> bytes:
-    """A message without its second signature."""
-    text = str(open_container(data).record.get(COSIGNATURE))
-    return data.replace(text.encode(), b"")
+def _first_signed(data: bytes) -> tuple[str, str]:
+    """What the first signature of a sealed message covers, every byte but the signatures, and that signature."""
+    record = open_container(data).record
+    return taken(record, "checksum", str), taken(record, "signature", str)

@@ -90,6 +90,7 @@ class OperatorBook:
 
     def __init__(self, folder: str | PathLike[str] | None, plan: Plan) -> None:
         self.folder = None if folder is None else Path(folder)
+        self._most = plan.expected_entities
         try:
             self._base = self._opened()
         except (OSError, sqlite3.Error) as error:
@@ -133,9 +134,11 @@ class OperatorBook:
         """Number of reports."""
         return int(self._base.execute("SELECT count(*) FROM report").fetchone()[0])
 
-    def entities(self) -> set[str]:
-        """Names of those whose report is here."""
-        return {name for (name,) in self._base.execute("SELECT entity FROM report")}
+    def entities(self, digests: Iterable[bytes] | None = None) -> set[str]:
+        """Names of those whose report is here, or of those whose report has one of these digests."""
+        wanted = None if digests is None else set(digests)
+        rows = self._base.execute("SELECT entity, digest FROM report")
+        return {name for name, digest in rows if wanted is None or bytes(digest) in wanted}
 
     def digest_of(self, entity: str) -> bytes | None:
         """Give the digest of an entity's report, or None."""
@@ -143,11 +146,33 @@ class OperatorBook:
         return None if found is None else bytes(found[0])
 
     def add(self, reports: Iterable[Kept]) -> None:
-        """Store reports, all or none; they must be of entities that have none yet."""
+        """Store reports of entities that have none yet, up to the plan's number and until the list is final.
+
+        What another process has stored first stays.
+        """
         rows = [
             (one.entity, one.digest, one.report, one.word.to_bytes(8, "little"), one.box, one.half) for one in reports
         ]
-        self._together(lambda: self._base.executemany("INSERT INTO report VALUES (?, ?, ?, ?, ?, ?)", rows))
+
+        def write() -> None:
+            room = 0 if self.get("freeze") is not None else self._most - self.count
+            for row in rows:
+                if room > 0:
+                    done = self._base.execute("INSERT OR IGNORE INTO report VALUES (?, ?, ?, ?, ?, ?)", row)
+                    room -= done.rowcount
+
+        self._together("reports", write)
+
+    def add_half(self, entity: str, half: bytes) -> None:
+        """Keep the other operator's half of a report of which only the own half had arrived."""
+        rows = (half, entity)
+        update = "UPDATE report SET half = ? WHERE entity = ? AND half IS NULL"
+        self._together("half", lambda: self._base.execute(update, rows))
+
+    def lacks_half(self, entity: str) -> bool:
+        """Whether the other operator's half of a report never was here."""
+        query = "SELECT 1 FROM report WHERE entity = ? AND half IS NULL"
+        return self._base.execute(query, (entity,)).fetchone() is not None
 
     def listed(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         """Digests of all reports, sorted, and this operator's shares of their check words."""
@@ -161,23 +186,24 @@ class OperatorBook:
         for start in range(0, len(wanted), _BATCH):
             part = wanted[start : start + _BATCH]
             marks = ",".join("?" * len(part))
-            rows = self._base.execute(
-                f"SELECT entity, digest, name, word, box FROM report WHERE digest IN ({marks})", part
-            ).fetchall()
-            if len(rows) != len(part):
+            here = f"FROM report WHERE digest IN ({marks}) AND length(box) > 0"
+            (held,) = self._base.execute(f"SELECT count(*) {here}", part).fetchone()
+            if held != len(part):
                 raise TransportError(
                     "reports of the final list are not in the operator's folder.",
-                    found=f"{len(part) - len(rows)} missing",
+                    found=f"{len(part) - held} missing",
                     fix="restore the folder from before they were erased, or start a new plan",
                     parameter="state",
                 )
-            for entity, digest, name, word, box in rows:
+            for entity, digest, name, word, box in self._base.execute(
+                f"SELECT entity, digest, name, word, box {here}", part
+            ):
                 yield Kept(entity=entity, digest=digest, report=name, word=int.from_bytes(word, "little"), box=box)
 
     def halves(self, most: int) -> list[tuple[str, bytes]]:
         """Give some of the other operator's halves that were not handed on yet, by entity; up to `most` bytes."""
         found: list[tuple[str, bytes]] = []
-        for entity, half in self._base.execute("SELECT entity, half FROM report WHERE half IS NOT NULL"):
+        for entity, half in self._base.execute("SELECT entity, half FROM report WHERE length(half) > 0"):
             most -= len(half)
             if found and most < 0:
                 break
@@ -185,13 +211,18 @@ class OperatorBook:
         return found
 
     def handed_on(self, entities: Iterable[str]) -> None:
-        """Forget halves that were handed on."""
+        """Forget halves that were handed on, and remember that they were."""
         rows = [(name,) for name in entities]
-        self._together(lambda: self._base.executemany("UPDATE report SET half = NULL WHERE entity = ?", rows))
+        update = "UPDATE report SET half = x'' WHERE entity = ?"
+        self._together("handed on", lambda: self._base.executemany(update, rows))
 
     def erase(self) -> None:
         """Erase all sealed shares: the sum is published, and nothing else is to be learnt from them."""
-        self._together(lambda: self._base.execute("UPDATE report SET box = x'', half = NULL"))
+        if self._base.execute("SELECT 1 FROM report WHERE length(box) > 0 LIMIT 1").fetchone() is None:
+            return
+        update = "UPDATE report SET box = x'', half = x''"
+        self._together("erase", lambda: self._base.execute(update))
+        self._base.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # the log of changes holds them as well
 
     # Files that were looked at.
 
@@ -202,7 +233,7 @@ class OperatorBook:
     def mark(self, receipts: Iterable[tuple[str, str | None, str | None]]) -> None:
         """Remember files: receipt and, if it was refused, a public name and the reason."""
         rows = list(receipts)
-        self._together(lambda: self._base.executemany("INSERT OR IGNORE INTO seen VALUES (?, ?, ?)", rows))
+        self._together("seen", lambda: self._base.executemany("INSERT OR IGNORE INTO seen VALUES (?, ?, ?)", rows))
 
     def refused(self) -> list[Rejected]:
         """Give what was refused, and why."""
@@ -215,21 +246,22 @@ class OperatorBook:
 
     def once(self, name: str, data: bytes) -> bytes:
         """Store bytes under a name for good; give what is stored there, which may be older."""
-        announce(f"operator: store {name}")
-        self._together(lambda: self._base.execute("INSERT OR IGNORE INTO message VALUES (?, ?)", (name, data)))
         found = self.get(name)
+        if found is None:
+            insert = "INSERT OR IGNORE INTO message VALUES (?, ?)"
+            self._together(name, lambda: self._base.execute(insert, (name, data)))
+            found = self.get(name)
         assert found is not None
         return found
 
     def once_together(self, messages: dict[str, bytes]) -> dict[str, bytes]:
         """Store several for good, all or none; give what is stored."""
-        announce(f"operator: store {', '.join(messages)}")
 
         def write() -> None:
             if not any(self.get(name) is not None for name in messages):
                 self._base.executemany("INSERT INTO message VALUES (?, ?)", list(messages.items()))
 
-        self._together(write)
+        self._together(", ".join(messages), write)
         return {name: found for name in messages if (found := self.get(name)) is not None}
 
     def get(self, name: str) -> bytes | None:
@@ -242,11 +274,13 @@ class OperatorBook:
         rows = self._base.execute("SELECT data FROM message WHERE name LIKE ? ORDER BY name", (prefix + "%",))
         return [bytes(data) for (data,) in rows]
 
-    def _together(self, write: Callable[[], object]) -> None:
+    def _together(self, name: str, write: Callable[[], object]) -> None:
+        announce(f"operator: store {name}")
         try:
             self._base.execute("BEGIN IMMEDIATE")
             try:
                 write()
+                announce(f"operator: commit {name}")
             except BaseException:
                 self._base.execute("ROLLBACK")
                 raise

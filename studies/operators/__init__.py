@@ -1,0 +1,1 @@
+"""Two operators under faults: of entities, of the way, of themselves."""
