@@ -157,6 +157,8 @@ def describe(plan: Plan) -> dict[str, Any]:
         hidden = f", in two sealed shares: two operators see only the sum of at least {plan.operators.floor} messages"
         marked |= {name: getattr(plan.operators, name) for name in ("colluders", "floor", "noise")}
         marked |= {"sharing": "operators", "entities": plan.expected_entities}
+        if plan.people:
+            marked["people"] = plan.n_entities
         marked |= {"operators": [*plan.members.operators] if plan.members is not None else []}
     about: dict[str, Any] = {"what": f"{spec.what} ({spec.mechanism}, plan {plan.name}){hidden}"} | marked
     if spec.sum is not None:
