@@ -17,6 +17,7 @@ COMMANDS: Final = {
     "reproduce": ("studies.paper.run:main", "run the paper's experiments again, with a verdict on every claim"),
     "compare": ("studies.paper.run:compare", "compare every system: other libraries, bytes and rounds"),
     "frontier": ("studies.frontier.run:main", "show when private federation pays, by mechanism, noise and ε"),
+    "people": ("studies.people.run:main", "show what it is worth if every person is an entity of their own"),
     "adaptation": ("studies.adaptation:main", "measure what joining adds to staying alone, without noise"),
     "mechanisms": ("studies.mechanisms:main", "compare all release mechanisms on clustered data in one table"),
     "calibration": ("studies.data.calibration:main", "compare simulated hospitals with eICU"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from twofold.cli.options import Json, refuse_output
+from twofold.cli.options import Json, PlanOption, read_agreed, refuse_output
 from twofold.errors import DataError, Set
 from twofold.storage.files import write_whole
 
@@ -116,6 +116,58 @@ def revoke(
         return
     typer.echo(f"{output}: the key of {store.identity.name} is withdrawn")
     typer.echo("  send it to everybody who has its public part; plan new, agree, join and coordinate take --revoked")
+
+
+@app.command("person")
+def person(
+    keys: Annotated[Path, typer.Option(help="File for the secret key, such as me.keys. Never leaves the device.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File for the request, such as me.request.")],
+    json: Json = False,
+) -> None:
+    """Make a person's key for one plan, and a request to an institution to vouch for it. It holds no name.
+
+    Running it again writes the same request. Another plan needs another key: the same one would tell both apart.
+    """
+    from twofold.entity.person import person_keys, read_request
+    from twofold.federation.reports import person_name
+
+    refuse_output(output, (keys,))
+    _check_place("output", output, "me.request")
+    _check_place("keys", keys, "me.keys")
+    _write(person_keys(keys), output)
+    name = person_name(read_request(output))
+    if json:
+        typer.echo(jsonlib.dumps({"keys": keys.name, "request": output.name, "person": name}))
+        return
+    typer.echo(f"{output}: a request for a voucher, for the person {name[:12]}")
+    typer.echo(f"  secret key in {keys.name}: for you only, and for one plan")
+    typer.echo("  give the request to the institution that knows you: twofold keys vouch")
+
+
+@app.command("vouch")
+def vouch(
+    request: Annotated[Path, typer.Argument(help="The person's request, such as me.request.")],
+    plan: PlanOption,
+    keys: Annotated[Path, typer.Option(help="Secret keys of the institution, which the plan names.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File for the voucher, such as me.voucher.")],
+    json: Json = False,
+) -> None:
+    """Vouch for one person of your own, for one plan. Vouch once for every person, and keep the list yourself."""
+    from twofold.entity.person import read_request, voucher_file
+    from twofold.entity.person import vouch as sign
+    from twofold.federation.reports import person_name
+    from twofold.identity.keystore import KeyStore
+
+    refuse_output(output, (request, plan, keys))
+    _check_place("output", output, "me.voucher")
+    agreed, public = read_agreed(plan), read_request(request)
+    _write(voucher_file(sign(agreed, KeyStore(keys), public)), output)
+    name = person_name(public)
+    if json:
+        typer.echo(jsonlib.dumps({"voucher": output.name, "person": name, "plan": agreed.hash}))
+        return
+    typer.echo(f"{output}: a voucher for the person {name[:12]}, for plan {agreed.hash[:12]}")
+    typer.echo("  give it back to them; two vouchers for one person would double what the noise has to hide")
 
 
 def _identities(file: Path) -> list[Identity]:

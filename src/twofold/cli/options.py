@@ -270,7 +270,7 @@ def accept_weak(plan: Plan, yes: bool) -> None:
     """Refuse a plan whose promise protects hardly anybody, unless it was accepted by hand."""
     if plan.simulation or not plan.spec.private:
         return
-    reasons = weak_promise(plan.epsilon, plan.delta, plan.n_users)
+    reasons = weak_promise(plan.epsilon, plan.delta, plan.counted_users)
     if reasons and not yes:
         raise BadPlan(
             "the plan's promise is weak; nothing was written, drawn or sent.",

@@ -176,6 +176,8 @@ def new_plan_file(
     shared = secure == "operators"
     secured = _secured(chosen, shared=shared)
     counted, people = chosen.get("n_entities"), shared and bool(secured.get("people"))
+    if people:
+        chosen.setdefault("n_users", 1)
     roster = None
     if public_key:
         roster = read_roster(public_key, revoked or (), operators=OPERATORS if shared else 1)

@@ -202,7 +202,7 @@ def release_lines(plan: Plan) -> list[str]:
         said = f"ε = {rounded_up(Fraction(str(alone)))}." if math.isfinite(alone) else "nothing is promised."
         lines.append(f"  One message alone, if all others collude with the server: {said}")
     lines.append(f"What this rests on: {trust_of(plan)}")
-    lines += [f"WEAK: {reason}" for reason in weak_promise(plan.epsilon, plan.delta, plan.n_users)]
+    lines += [f"WEAK: {reason}" for reason in weak_promise(plan.epsilon, plan.delta, plan.counted_users)]
     if plan.unit.entities > 1:
         lines.append(f"  Found in up to {plan.unit.entities} entities: {brief(cost_of(plan.across))} in all.")
     if plan.simulation:
@@ -274,7 +274,7 @@ def release_record(plan: Plan) -> dict[str, Any]:
         for one in (coalitions(plan) if spec.private else ())
     ]
     record["trust"] = trust_of(plan) if spec.private else None
-    record["weak"] = list(weak_promise(plan.epsilon, plan.delta, plan.n_users)) if spec.private else []
+    record["weak"] = list(weak_promise(plan.epsilon, plan.delta, plan.counted_users)) if spec.private else []
     return record | {"units": asdict(spec.units), "noise": asdict(spec.noise)}
 
 

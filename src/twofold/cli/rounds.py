@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as jsonlib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
@@ -53,6 +54,7 @@ from twofold.server.coordinate import check_signer
 from twofold.server.factorize import Server
 
 if TYPE_CHECKING:
+    from twofold.data.ratings import Ratings
     from twofold.entity.site import Site
     from twofold.federation.agreement import Agreements
     from twofold.federation.reports import Report
@@ -88,6 +90,18 @@ def release(
         bool,
         typer.Option("--new-ledger", help="Create the ledger, for people who have none; its ceiling is the plan's."),
     ] = False,
+    person: Annotated[
+        bool, typer.Option("--person", help="This is one person's device; for a plan in which people are entities.")
+    ] = False,
+    voucher: Annotated[
+        Path | None, typer.Option(help="With --person: the institution's voucher, from `twofold keys vouch`.")
+    ] = None,
+    confirm: Annotated[
+        bool,
+        typer.Option(
+            "--confirm", help="With --person: you compared the operators' fingerprints, and agree to the plan."
+        ),
+    ] = False,
     separator: Separator = ",",
     json: Json = False,
 ) -> None:
@@ -105,6 +119,15 @@ def release(
         )
     accept_weak(agreed, yes)
     items = read_catalog(agreed, plan, catalog)
+    _check_person(agreed, person=person, voucher=voucher, confirm=confirm, keys=keys, entity=entity)
+    if person:
+        columns = {"user": user, "item": item, "value": value, "separator": separator}
+        table = read_table(data, agreed, items, duplicates=duplicates, unknown_items=unknown_items, **columns)
+        every = _all_agreements(agreed, plan, agreements)
+        assert keys is not None
+        me = _Device(table, agreed, keys, voucher, ledger, version, every, confirm=confirm, new_ledger=new_ledger)
+        _release_person(me, output, json=json)
+        return
     if entity is None and output.is_dir():
         raise typer.BadParameter("an outbox folder needs the entity's name", param_hint="--entity")
     name = agreed_name(entity, output, agreed)
@@ -128,6 +151,63 @@ def release(
     if site is not None:
         site.sent(agreed, message.data)
     _print_release(message, agreed, book, output, site, json=json)
+
+
+@dataclass(frozen=True)
+class _Device:
+    """What a person's release needs."""
+
+    table: Ratings
+    plan: Plan
+    keys: Path
+    voucher: Path | None
+    ledger: Path
+    version: str
+    agreements: Agreements | None
+    confirm: bool
+    new_ledger: bool
+
+
+def _check_person(
+    plan: Plan, *, person: bool, voucher: Path | None, confirm: bool, keys: Path | None, entity: str | None
+) -> None:
+    """Match the options with the kind of plan, before anything is read."""
+    if plan.people and not person:
+        raise PlanMismatch(
+            "every entity of this plan is one person; nothing was drawn.", fix=Set("person", True), parameter="person"
+        )
+    if not person and (voucher is not None or confirm):
+        raise typer.BadParameter("belong to --person", param_hint="--voucher and --confirm")
+    if person and entity is not None:
+        raise typer.BadParameter("a person has no name", param_hint="--entity")
+    if person and keys is None:
+        raise PlanMismatch(
+            "{parameter} is missing: a person's report is signed with a key that serves once; nothing was drawn.",
+            fix=(Set("keys", "me.keys"), Run("keys person --keys me.keys --output me.request")),
+            parameter="keys",
+        )
+
+
+def _release_person(me: _Device, output: Path, *, json: bool) -> None:
+    """Make a person's one report, or write the stored one again."""
+    from twofold.entity.person import Person  # loads the library of ciphers
+
+    given: dict[str, Any] = {"keys": me.keys, "voucher": me.voucher, "agreements": me.agreements}
+    first = Person(me.table, me.plan, **given)
+    first.check_keys()  # before a ledger is made
+    if me.confirm:
+        first.confirm()
+    first.check_confirmed()
+    book = open_ledger(me.ledger, me.plan, "person", new=me.new_ledger)
+    agent = Person(me.table, me.plan, ledger=book, version=me.version, **given)
+    agent.check_room()
+    with shell_words():
+        report = agent.report()
+    if output.is_dir():
+        EntityFolder(output, output, me.plan).submit(steps_of(me.plan)[-1], report.data, entity=agent.name)
+    else:
+        report.save(output)
+    _print_release(report, me.plan, book, output, None, json=json)
 
 
 def _all_agreements(plan: Plan, path: Path, given: Path | None) -> Agreements | None:
@@ -244,17 +324,22 @@ def personalize(
         raise typer.BadParameter("needs the shared factors", param_hint="--strength")
     refuse_output(output, (factors, plan, data, catalog))
     agreed = read_agreed(plan)
-    name = agreed_name(entity, output, agreed)
+    name = "person" if agreed.people else agreed_name(entity, output, agreed)
     items = read_catalog(agreed, plan, catalog)
     columns = {"user": user, "item": item, "value": value, "separator": separator}
     table = read_table(data, agreed, items, duplicates=duplicates, unknown_items=unknown_items, **columns)
     chosen = cast(Literal["auto", "factors", "item-item", "patterns", "features"], local)
-    agent = Entity(name, table, agreed)
-    shared = EntityFolder(factors, factors, agreed).fetch(ROUNDS) if factors and factors.is_dir() else factors
+    last = steps_of(agreed)[-1] if agreed.secure is not None else ROUNDS
+    shared = EntityFolder(factors, factors, agreed).fetch(last) if factors and factors.is_dir() else factors
     if isinstance(shared, NothingYet):
         found = not_taken(shared.rejected) or None
         raise NotReady("the item factors have not arrived yet.", found=found, fix="run the same command again later")
-    model = agent.personalize(shared, local=chosen, strength=strength_of(strength))
+    if agreed.people:
+        from twofold.entity.person import personal_model  # loads the library of ciphers
+
+        model = personal_model(table, agreed, shared)
+    else:
+        model = Entity(name, table, agreed).personalize(shared, local=chosen, strength=strength_of(strength))
     model.save(output)
     if json:
         record = {"file": output.name, "kind": model.scorer.kind, "strength": str(model.strength), "note": model.note}

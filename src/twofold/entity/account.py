@@ -159,7 +159,7 @@ def describe(plan: Plan) -> dict[str, Any]:
         marked |= {"sharing": "operators", "entities": plan.expected_entities}
         named = {} if plan.members is None else plan.members.operators
         marked |= {"operators": {name: one.words for name, one in named.items()}, "writer": plan.writer or ""}
-        marked |= {"people": True} if plan.people else {}
+        marked |= {"people": plan.n_entities} if plan.people else {}
     about: dict[str, Any] = {"what": f"{spec.what} ({spec.mechanism}, plan {plan.name}){hidden}"} | marked
     if spec.sum is not None:
         limits = {"n_users": plan.n_users, "bound": plan.parameters.value_cap, "max_items": plan.max_items}

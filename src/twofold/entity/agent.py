@@ -19,6 +19,8 @@ from twofold.privacy.ledger import Ledger
 from twofold.privacy.rng import OperatingSystem, Source, source
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from twofold.entity.adapt import Local, Strength
     from twofold.entity.model import Model
     from twofold.entity.secure import Masks, SecurePart
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from twofold.federation.reports import Report
     from twofold.identity.keys import Secrets
     from twofold.identity.keystore import KeyStore
+    from twofold.storage.signing import SigningKey
 
 __all__ = ["Entity", "bounded"]
 
@@ -109,13 +112,7 @@ class Entity:
             self.start(agreements)
         self._made: bytes | None = None
         self._part_made: SecurePart | None = None
-        if plan.entities and name not in plan.entities:
-            raise PlanMismatch(
-                "the plan does not name this entity.",
-                found=name,
-                expected="a name in plan.entities",
-                parameter="entity",
-            )
+        self._check_named()
 
     def __repr__(self) -> str:
         return f"Entity({self.name!r}, plan {self.plan.hash[:12]})"  # how many users there are is private
@@ -157,7 +154,7 @@ class Entity:
         if where is None or (not isinstance(where, Ledger) and not Path(where).exists()):
             return
         event = self.plan.spec.event_for(seeded=self._source.seeded)
-        open_account(where, self.plan, dataset=self.name, event=event).check_room(self.version)
+        open_account(where, self.plan, dataset=self._dataset, event=event).check_room(self.version)
 
     @property
     def started(self) -> bool:
@@ -353,6 +350,44 @@ class Entity:
             self.site.modelled(self.plan, model.factors_hash)
         return model
 
+    @property
+    def _dataset(self) -> str:
+        """Name of the ledger's data set."""
+        return self.name
+
+    def _ledger_signer(self) -> SigningKey | None:
+        return None if self.plan.roster is None else self._store().signer
+
+    def _check_named(self) -> None:
+        if self.plan.people and type(self) is Entity:
+            raise PlanMismatch(
+                "every entity of this plan is one person.", expected="a Person", fix="Person(...)", parameter="plan"
+            )
+        if self.plan.entities and self.name not in self.plan.entities:
+            raise PlanMismatch(
+                "the plan does not name this entity.",
+                found=self.name,
+                expected="a name in plan.entities",
+                parameter="entity",
+            )
+
+    def _check_own(self, store: KeyStore) -> None:
+        if roster_of(self.plan).entities.get(self.name) != store.identity:
+            raise PlanMismatch(
+                "the keys are not those that the plan lists under this name.",
+                found=f"keys of {store.identity.name}",
+                expected=f"the keys with which {self.name} enrolled",
+                fix="use the right key file, or ask for a plan with the right roster",
+                parameter="keys",
+            )
+
+    def _voucher(self) -> Mapping[str, str] | None:
+        """Who vouches for a person; an institution is in the roster."""
+        return None
+
+    def _check_consent(self) -> None:
+        _check_consent(self.plan, self._store())
+
     def _refuse_what_is_not_real(self) -> None:
         if self.plan.simulation:
             return
@@ -384,7 +419,7 @@ class Entity:
                 parameter="agreements",
             )
         if self.plan.operators is not None:
-            _check_consent(self.plan, self._store())
+            self._check_consent()
 
     def _store(self) -> KeyStore:
         """The entity's secret keys, which must be those of the roster."""
@@ -398,14 +433,7 @@ class Entity:
                     parameter="keys",
                 )
             store = KeyStore(self._keys)
-            if roster_of(self.plan).entities.get(self.name) != store.identity:
-                raise PlanMismatch(
-                    "the keys are not those that the plan lists under this name.",
-                    found=f"keys of {store.identity.name}",
-                    expected=f"the keys with which {self.name} enrolled",
-                    fix="use the right key file, or ask for a plan with the right roster",
-                    parameter="keys",
-                )
+            self._check_own(store)
             self._store_made = store
         return self._store_made
 
@@ -424,8 +452,8 @@ class Entity:
             if self._made is None:
                 self._made = self._draw(event, self._source, masks)
             return self._made
-        signer = None if self.plan.roster is None else self._store().signer
-        account = open_account(self._ledger, self.plan, dataset=self.name, event=event, signer=signer)
+        signer = self._ledger_signer()
+        account = open_account(self._ledger, self.plan, dataset=self._dataset, event=event, signer=signer)
         if self.site is not None:
             self.site.clear(self.plan, account.ledger.state(), entity=self.name, version=self.version)
         digest, version = self._ratings.digest(), self.version
@@ -448,7 +476,9 @@ class Entity:
         if self.plan.operators is not None:
             from twofold.federation.reports import encode_report  # loads the library of ciphers
 
-            return encode_report(drawn.value, self.plan, entity=self.name, signer=self._store().signer)
+            return encode_report(
+                drawn.value, self.plan, entity=self.name, signer=self._store().signer, voucher=self._voucher()
+            )
         content = drawn.value if masks is None else masks.hide(drawn.value)
         signer = None if self.plan.roster is None else self._store().signer
         return encode_release(content, entity=self.name, plan=self.plan, signer=signer)

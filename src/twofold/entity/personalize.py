@@ -16,7 +16,7 @@ from twofold.features import Features
 from twofold.federation.factors import ItemFactors, decode_factors, load_factors
 from twofold.federation.plan import Plan
 
-__all__ = ["fit_alone", "fitted_model", "read_factors"]
+__all__ = ["fit_alone", "fitted_model", "read_factors", "settings_of"]
 
 #: Most factors of an entity alone; what a plan says by default.
 RANK = 20
@@ -164,7 +164,15 @@ def fitted_model(
     Values are cut to the plan's bounds, so that the local model and the shared factors use the same scale. The
     number of items is not cut: nothing leaves.
     """
-    settings = FitSettings(
+    settings = settings_of(plan, threads=threads)
+    shared = None if factors is None else read_factors(factors, plan)
+    history = Bounds(bound=plan.bound, lower=plan.lower).apply(ratings)[0]
+    return _fitted(name, history, shared, settings, plan=plan, local=local, strength=strength)
+
+
+def settings_of(plan: Plan, *, threads: int | None = None) -> FitSettings:
+    """Give the numbers of a plan that a local model needs."""
+    return FitSettings(
         feedback=plan.feedback,
         lower=plan.lower,
         bound=plan.bound,
@@ -173,9 +181,6 @@ def fitted_model(
         threads=threads,
         features=plan.features_table,
     )
-    shared = None if factors is None else read_factors(factors, plan)
-    history = Bounds(bound=plan.bound, lower=plan.lower).apply(ratings)[0]
-    return _fitted(name, history, shared, settings, plan=plan, local=local, strength=strength)
 
 
 def _fitted(

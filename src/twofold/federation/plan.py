@@ -328,6 +328,11 @@ class Plan(FieldTable):
         return self.n_entities if self.people else len(self.entities) or self.n_entities
 
     @property
+    def counted_users(self) -> int:
+        """Users among whom δ must stay rare: those of an entity, or all people of a plan in which each is an entity."""
+        return self.n_entities if self.people else self.n_users
+
+    @property
     def centre_value(self) -> float:
         """Value that ratings are centred at."""
         if self.centre is not None:

@@ -55,6 +55,8 @@ def check_together(plan: Plan) -> None:
     _check_roster(plan)
     if plan.secure is not None:
         plan.secure.check(plan.expected_entities, simulation=plan.simulation)
+    if plan.people:
+        _check_people(plan)
     if plan.peers is not None:
         _check_order(plan.peers.share_deadline, plan.deadline)
     try:
@@ -78,6 +80,30 @@ def check_together(plan: Plan) -> None:
             expected=f"at most {_LONGEST_RECORD:,} characters",
             fix="name fewer entities, or none: then any may take part",
             parameter="entities",
+        )
+
+
+def _check_people(plan: Plan) -> None:
+    """Refuse people who are more than one, and in a real plan people for whom nobody vouches.
+
+    Privacy
+    -------
+    Without vouchers, one sender who invents a thousand people ruins the sum, and a person who sends twice doubles what
+    the noise has to hide.
+    """
+    if plan.n_users != 1:
+        raise BadPlan(
+            "every entity of this plan is one person.",
+            found=f"{plan.n_users:,} users in each",
+            fix=Set("n_users", 1),
+            parameter="n_users",
+        )
+    if plan.roster is not None and not plan.roster.n_entities and not plan.simulation:
+        raise BadPlan(
+            "nobody vouches for the people of this plan.",
+            expected="at least one institution in the roster, which knows its people and vouches once for each",
+            fix=("the public part of an institution", Set("simulation", True)),
+            parameter="roster",
         )
 
 

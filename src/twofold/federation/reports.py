@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Report",
     "bundle_limit",
+    "check_voucher",
     "decode_bundle",
     "decode_report",
     "encode_bundle",
@@ -281,7 +282,7 @@ def _check_maker(record: Mapping[str, Any], plan: Plan) -> str:
         entity = person_name(public)
         if record.get("entity") != entity:
             raise BadMessage("the report has a name that does not belong to its key.", parameter="entity")
-        _check_voucher(record, plan, entity)
+        check_voucher(taken(record, "voucher", dict), plan, entity)
     else:
         entity = check_entity(record, plan)
         public = roster_of(plan)[entity].sign
@@ -295,12 +296,16 @@ def _check_maker(record: Mapping[str, Any], plan: Plan) -> str:
     return entity
 
 
-def _check_voucher(record: Mapping[str, Any], plan: Plan, entity: str) -> None:
-    given = taken(record, "voucher", dict)
+def check_voucher(given: Mapping[str, Any], plan: Plan, entity: str) -> None:
+    """Refuse a person for whom none of the plan's entities vouches; a simulation does without.
+
+    Nothing but the name and the signature may be in it: a field more would be one that can tell people apart.
+    """
     if not given and plan.simulation:
         return
     institution = roster_of(plan).entities.get(str(given.get("institution")))
-    signature = _hex(given, "signature", SIGNATURE_BYTES) if institution is not None else b""
+    whole = institution is not None and set(given) == {"institution", "signature"}
+    signature = _hex(given, "signature", SIGNATURE_BYTES) if whole else b""
     if institution is None or not verify(institution.sign, Purpose.VOUCHER, voucher_text(plan, entity), signature):
         raise BadMessage(
             "nobody whom the plan names vouches for this person.",

@@ -442,7 +442,7 @@ def _trust(
         "model": model,
         "noise_by": noise_by,
         "trust": said if private else "Nothing is promised, so there is nothing to rest on.",
-        "unprotected": trust.unprotected(sharing, people=about.get("people") is True),
+        "unprotected": trust.unprotected(sharing, people=bool(about.get("people"))),
         **sums,
     }
 
@@ -455,7 +455,8 @@ def _weak(figures: Sequence[Figure], numbers: Mapping[str, Any]) -> tuple[str, .
     """Marks of the weakest headline figure."""
     shown = [one for one in figures if one.headline]
     epsilon, delta = max(one.epsilon for one in shown), max(one.delta for one in shown)
-    return weak_promise(epsilon, delta, _whole(numbers.get("n_users")))
+    # Where every entity is one person, δ is to be rare among all of them.
+    return weak_promise(epsilon, delta, _whole(numbers.get("people", numbers.get("n_users"))))
 
 
 def _release_type(releases: int) -> str:

@@ -138,7 +138,7 @@ class Operated:
             operators=names,
             floor=floor if type(floor) is int else None,
             writer=writer if isinstance(writer, str) and isinstance(kept, Mapping | list) and writer in kept else None,
-            people=about.get("people") is True,
+            people=bool(about.get("people")),
         )
 
     @property

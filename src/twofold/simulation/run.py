@@ -76,7 +76,8 @@ def simulate(
     Parameters
     ----------
     federation : Federation or mapping
-        Label of each entity to its ratings. Labels may have any type; see `plan_name` for the names in messages.
+        Label of each entity to its ratings. Labels may have any type; see `plan_name` for the names in messages. In a
+        plan for people every user is an entity of their own, labelled (entity, user), under a key that serves once.
     plan : Plan
         Every public parameter. Without `ledgers` it must say ``simulation=True``.
     executor : concurrent.futures.Executor, optional
@@ -142,6 +143,8 @@ def simulate(
     refuse_what_is_not_real(plan, rng, accounted=ledgers is not None)
     check_new_ledgers(new_ledgers)
     everyone = federation if isinstance(federation, Federation) else Federation(federation)
+    if plan.people:
+        return _run_people(everyone, plan, rng=rng, tell=progress or _silent, accounted=ledgers is not None)
     names = plan_names(everyone)
     paths: Mapping[Any, Path | None] = dict.fromkeys(names)
     if ledgers is not None:
@@ -151,6 +154,36 @@ def simulate(
         new_ledgers=new_ledgers,
     )  # fmt: skip
     return run_members(everyone, plan, names, paths, how)
+
+
+def _run_people(federation: Federation, plan: Plan, *, rng: int | None, tell: Progress, accounted: bool) -> Simulated:
+    """Run both rounds with every user as an entity of their own."""
+    from twofold.simulation.people import (  # loads the library of ciphers
+        PeopleModels,
+        check_people,
+        people_exchange,
+        people_plan,
+    )
+
+    people = sum(ratings.n_users for ratings in federation.values())
+    check_people(plan, people, accounted=accounted)
+    keyed, stores = people_plan(plan)
+    seconds: dict[str, float] = {}
+    with _phase("round 1", seconds, tell, people) as done:
+        published, sent = people_exchange(
+            federation, keyed, stores, lambda name: None if rng is None else _seed(rng, name), done
+        )
+    factors = decode_factors(published, keyed)
+    return Simulated(
+        plan=keyed,
+        factors=factors,
+        published=published,
+        models=PeopleModels(federation, keyed, factors),
+        names=dict.fromkeys(sent, "person"),
+        sent=sent,
+        received=len(published),
+        seconds=seconds,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

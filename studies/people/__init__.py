@@ -1,0 +1,1 @@
+"""What it is worth if every person is an entity of their own."""
