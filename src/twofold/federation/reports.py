@@ -30,6 +30,7 @@ from twofold.release.content import BilinearSums
 from twofold.secure_sum.operators import REPORT_BYTES, ReportHeader, box_bytes, split
 from twofold.storage.container import (
     LARGEST_HEADER,
+    Container,
     Layout,
     as_bytes,
     canonical_json,
@@ -91,6 +92,8 @@ class Report:
         SHA-256 of everything that is signed, the hashes of both boxes included: the same for either half.
     seeded : bool
         Whether the entity's share of the noise came from a seed.
+    record : mapping
+        Every field, as it was read.
     data : bytes
         What leaves, to the last byte.
     """
@@ -100,6 +103,7 @@ class Report:
     boxes: tuple[bytes | None, bytes | None] = field(repr=False)
     digest: bytes = field(repr=False)
     seeded: bool
+    record: Mapping[str, Any] = field(repr=False)
     data: bytes = field(repr=False)
 
     @cached_property
@@ -199,9 +203,10 @@ def decode_report(data: bytes, plan: Plan) -> Report:
             expected="noise from the operating system",
             parameter="seeded",
         )
-    boxes = _boxes(data, plan)
+    boxes = _boxes(data, container, plan)
     check_seal(data, record)
-    entity = _check_maker(record, plan)
+    digest = _signed(record)
+    entity = _check_maker(record, digest, plan)
     header = ReportHeader(
         plan=bytes.fromhex(plan.hash),
         entity=entity,
@@ -210,16 +215,15 @@ def decode_report(data: bytes, plan: Plan) -> Report:
         length=stated.length,
         seals=seals_of(plan),
     )
-    return Report(entity=entity, header=header, boxes=boxes, digest=_signed(record), seeded=seeded, data=data)
+    return Report(entity=entity, header=header, boxes=boxes, digest=digest, seeded=seeded, record=record, data=data)
 
 
 def half(report: Report, place: int) -> bytes:
     """Cut a report down to what one operator needs; the signature still holds."""
-    container = open_container(report.data)
     box = report.boxes[place]
     if box is None:
         raise BadMessage("this half of the report is not here.", parameter="boxes")
-    record = {name: value for name, value in container.record.items() if name != "checksum"}
+    record = {name: value for name, value in report.record.items() if name != "checksum"}
     return pack_sealed(record, {_BOXES[place]: _array(box)})
 
 
@@ -256,8 +260,8 @@ def _check_plan(record: Mapping[str, Any], plan: Plan) -> None:
         )
 
 
-def _boxes(data: bytes, plan: Plan) -> tuple[bytes | None, bytes | None]:
-    container, stated = open_container(data), plan.spec.sum
+def _boxes(data: bytes, container: Container, plan: Plan) -> tuple[bytes | None, bytes | None]:
+    stated = plan.spec.sum
     assert stated is not None
     here = [name for name in _BOXES if name in container.layouts]
     sizes = {
@@ -274,7 +278,7 @@ def _boxes(data: bytes, plan: Plan) -> tuple[bytes | None, bytes | None]:
     return found.get(_BOXES[0]), found.get(_BOXES[1])
 
 
-def _check_maker(record: Mapping[str, Any], plan: Plan) -> str:
+def _check_maker(record: Mapping[str, Any], digest: bytes, plan: Plan) -> str:
     """Refuse a report that its sender did not sign, or a person for whom nobody vouches."""
     if plan.people:
         public = _hex(record, "by", KEY_BYTES)
@@ -285,7 +289,7 @@ def _check_maker(record: Mapping[str, Any], plan: Plan) -> str:
     else:
         entity = check_entity(record, plan)
         public = roster_of(plan)[entity].sign
-    if not verify(public, Purpose.REPORT, _signed(record), _hex(record, "signed", SIGNATURE_BYTES)):
+    if not verify(public, Purpose.REPORT, digest, _hex(record, "signed", SIGNATURE_BYTES)):
         raise BadMessage(
             "the message is not signed by its maker.",
             found=entity,

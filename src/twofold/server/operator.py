@@ -72,8 +72,8 @@ from twofold.storage.container import COSIGNATURE, cosign, open_container, recei
 
 __all__ = ["Operator", "Pair"]
 
-#: Reports that are stored in one transaction.
-_BATCH = 500
+#: Reports that are stored in one transaction, and their bytes.
+_BATCH, _BATCH_BYTES = 500, 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,9 +173,9 @@ class Operator:
     def take_all(self, reports: Iterable[tuple[str, bytes]]) -> int:
         """Take many reports, given with a public name each; refusals are remembered. Give how many were new.
 
-        They are stored some hundred at a time, so memory does not grow with their number.
+        They are stored some hundred or some megabytes at a time, so memory does not grow with their number.
         """
-        new, waiting, marks = 0, dict[str, Kept](), list[tuple[str, str | None, str | None]]()
+        new, size, waiting, marks = 0, 0, dict[str, Kept](), list[tuple[str, str | None, str | None]]()
         for label, data in reports:
             mark = receipt(data)
             if self.book.seen(mark):
@@ -184,14 +184,15 @@ class Operator:
                 kept = self._opened(data, waiting)
                 if kept is not None:
                     waiting[kept.entity] = kept
+                    size += len(data)
                 marks.append((mark, None, None))
             except _OtherHalf:
                 continue
             except TwofoldError as error:
                 marks.append((mark, label, error.summary))
-            if len(marks) >= _BATCH:
+            if len(marks) >= _BATCH or size >= _BATCH_BYTES:
                 new += self._store(waiting, marks)
-                waiting, marks = {}, []
+                size, waiting, marks = 0, {}, []
         return new + self._store(waiting, marks)
 
     def _store(self, waiting: Mapping[str, Kept], marks: list[tuple[str, str | None, str | None]]) -> int:
