@@ -105,7 +105,7 @@ def _kinds(quick: bool) -> Table:
     )
     note = (
         f"{versions('numpy', 'cryptography')}. Gram matrix of {items} items, 900 users in an entity. Visits: how often "
-        "an entity acts until the sum is known. An entity's work: exact sums, noise where the plan asks it of entities, "
+        "an entity acts until the sum is known. An entity's work: exact sums, noise if entities add it, "
         "the message, its signature. Plain: one server reads and adds. Peers: contents without containers; a tenth is "
         "gone after sharing. Operators: whole reports arrive at the first, which hands halves on; each checks, stores, "
         "opens, lists, sums and draws its noise; the servers are first + second, both in one process. MB: peak of the "
@@ -145,7 +145,7 @@ def _people(entities: int) -> Table:
     note = (
         "Every person has a key and a voucher of an institution. Both operators run in one process, whose peak is "
         "given for both; states are files. Making keys, vouchers and reports happens elsewhere and is not counted; "
-        "sealing is the device's part. The first operator gets whole reports and hands the second its halves in bundles."
+        "sealing is the device's part. The first operator gets whole reports and hands halves on in bundles."
     )
     return Table(title="People as entities", columns=columns, rows=rows, note=note)
 
