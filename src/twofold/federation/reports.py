@@ -65,6 +65,8 @@ __all__ = [
 
 #: Arrays of a report: the box of the first operator, and that of the second.
 _BOXES: Final = ("first", "second")
+#: Bytes of a report without its longer box: its fields, in hexadecimal, take as many at least.
+_LEAST_REPORT: Final = 512
 #: Bytes of a file of several reports.
 _LARGEST_BUNDLE: Final = 64 * 1024 * 1024
 _ADDED: Final = ("checksum", "signed")
@@ -144,6 +146,7 @@ def encode_report(
     The numbers leave in two sealed shares, each of them uniform. Nothing else depends on them: neither the length nor
     any field. A second call over other numbers would cost again: the ledger stores the bytes before they leave.
     """
+    _check_kind(plan)
     bits, stated = modulus_bits(plan), plan.spec.sum
     assert stated is not None
     header = ReportHeader(
@@ -188,6 +191,7 @@ def decode_report(data: bytes, plan: Plan) -> Report:
     if taken(record, "schema", str) != REPORT:
         check_header(record, plan, schema=REPORT)
     _check_plan(record, plan)
+    _check_kind(plan)
     bits, stated = modulus_bits(plan), plan.spec.sum
     assert stated is not None
     if taken(record, "bits", int) != bits or taken(record, "length", int) != stated.length:
@@ -246,6 +250,11 @@ def person_name(public: bytes) -> str:
     64
     """
     return hashlib.sha256(b"twofold person 1 " + public).hexdigest()
+
+
+def _check_kind(plan: Plan) -> None:
+    if plan.operators is None:
+        raise PlanMismatch("the plan has no two operators, so it has no reports.", parameter="secure")
 
 
 def _check_plan(record: Mapping[str, Any], plan: Plan) -> None:
@@ -346,19 +355,21 @@ def encode_bundle(reports: Iterable[bytes], plan: Plan) -> bytes:
 
 
 def decode_bundle(data: bytes, plan: Plan) -> Iterator[bytes]:
-    """Give the reports of a file, none of them checked yet."""
+    """Give the reports of a file, none of them checked yet, all of a length that a report can have."""
     data = as_bytes(data, bundle_limit(plan))
     container = open_container(data)
     if taken(container.record, "schema", str) != BUNDLE:
         check_header(container.record, plan, schema=BUNDLE)
     _check_plan(container.record, plan)
+    _check_kind(plan)
     count = _length(container.layouts, "sizes")
     total = _length(container.layouts, "reports")
     layouts = {"sizes": Layout(dtype="I64", shape=(count,)), "reports": Layout(dtype="U8", shape=(total,))}
     arrays = unpack(data, container, layouts)
     check_seal(data, container.record)
     sizes = arrays["sizes"]
-    if (sizes < 1).any() or (sizes > total).any() or sum(map(int, sizes)) != total:
+    # Each is looked at, refused and remembered by itself: a file of crumbs would cost more than one of reports.
+    if (sizes < _LEAST_REPORT).any() or (sizes > report_limit(plan)).any() or int(sizes.sum()) != total:
         raise BadMessage("the sizes of the reports in a bundle do not add up.", parameter="sizes")
     ends = np.cumsum(sizes)
     return (
