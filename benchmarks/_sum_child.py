@@ -77,12 +77,11 @@ def _keys(name: str, role: Role) -> Secrets:
 def plan_of(kind: str, entities: int, items: int, members: dict[str, Secrets]) -> Plan:
     """Plan of a Gram matrix: 900 users in an entity, or one."""
     people = kind == "people"
-    secure: dict[str, Any] = {
-        "plain": None,
-        "peers": SecureSum(survivors=entities - entities // 10),
-        "operators": OperatorSum(floor=entities - entities // 10),
-        "people": OperatorSum(floor=max(2, entities // 2), people=True),
-    }
+    secure: SecureSum | OperatorSum | None = None
+    if kind == "peers":
+        secure = SecureSum(survivors=entities - entities // 10)
+    elif kind != "plain":
+        secure = OperatorSum(floor=max(2, entities // 2), people=people)
     return Plan(
         catalog=CatalogKey(hash="0" * 64, n_items=items),
         feedback="counts",
@@ -93,7 +92,7 @@ def plan_of(kind: str, entities: int, items: int, members: dict[str, Secrets]) -
         n_users=1 if people else 900,
         n_entities=entities,
         simulation=True,
-        secure=secure[kind],
+        secure=secure,
         roster=Roster(one.identity for one in members.values()),
     )
 
