@@ -80,11 +80,14 @@ class _Look:
     def __init__(self, operator: Operator, mailbox: OperatorMailbox) -> None:
         self.operator, self.mailbox, self.plan = operator, mailbox, operator.plan
         self.problems: list[Rejected] = []
+        self.bundles: list[str] = []
 
     def collect(self) -> None:
         """Take every new report."""
         if self.operator.final is None:
             self.operator.take_all(self._reports())
+            # Only now is the last of their reports stored: a kill in between must find the files unread.
+            self.operator.book.mark([(mark, None, None) for mark in self.bundles])
 
     def _reports(self) -> Iterator[tuple[str, bytes]]:
         book = self.operator.book
@@ -99,7 +102,7 @@ class _Look:
                 continue
             try:
                 yield from (("a report in a bundle", data) for data in decode_bundle(one.read(), self.plan))
-                book.mark([(one.receipt, None, None)])
+                self.bundles.append(one.receipt)
             except TransportError:
                 continue
             except ProtocolError as error:
@@ -199,6 +202,8 @@ class _Look:
     def _freeze(self) -> None:
         operator = self.operator
         if not operator.frozen:
+            if operator.place == 1 and operator.peer_freeze is None:
+                return  # the first one chooses: two who choose at the same time may choose two lists, for good
             pair = operator.agreed_pair()
             if pair is None or len(pair.digests) < operator.terms.floor:
                 return

@@ -280,7 +280,11 @@ class Operator:
         return Pair(lists=lists if self.place == 0 else (lists[1], lists[0]), digests=tuple(both))
 
     def agreed_pair(self) -> Pair | None:
-        """Give the pair of lists to freeze: that of the other's freeze, if it froze, else the newest ones; or None."""
+        """Give the pair of lists to freeze: that of the other's freeze, if it froze, else the newest ones; or None.
+
+        A freeze may arrive before the list that it names. Then there is nothing to freeze yet: any other pair would
+        end the plan.
+        """
         own, peer = self.own_lists, self.peer_lists
         if not own or not peer:
             return None
@@ -289,8 +293,7 @@ class Operator:
             ours = {receipt(one.data): one for one in own}
             theirs = {receipt(one.data): one for one in peer}
             one, other = frozen.lists if self.place == 0 else (frozen.lists[1], frozen.lists[0])
-            if one in ours and other in theirs:
-                return self.pair(ours[one], theirs[other])
+            return self.pair(ours[one], theirs[other]) if one in ours and other in theirs else None
         return self.pair(own[-1], peer[-1])
 
     # The sum.
