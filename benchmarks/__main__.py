@@ -1,4 +1,4 @@
-"""`python -m benchmarks [NAME ...] [--quick]`: run the comparisons and print their tables."""
+"""`python -m benchmarks [NAME ...] [--quick] [--people N]`: run the comparisons and print their tables."""
 
 from __future__ import annotations
 
@@ -24,10 +24,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", choices=[*names(), []], help="which ones; all by default")
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that they run")
+    parser.add_argument("--people", type=int, metavar="N", help="of secure_sum: single people, 100,000 by default")
     arguments = parser.parse_args()
     for name in arguments.names or names():
         print(f"## {name}\n", flush=True)
-        tables: list[Table] = importlib.import_module(f"benchmarks.{name}").run(quick=arguments.quick)
+        more = {"people": arguments.people} if name == "secure_sum" else {}
+        tables: list[Table] = importlib.import_module(f"benchmarks.{name}").run(quick=arguments.quick, **more)
         for table in tables:
             print(table.markdown(), flush=True)
 

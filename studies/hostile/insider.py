@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -23,23 +24,28 @@ from twofold.privacy.ledger.head import Head, signed
 from twofold.privacy.ledger.record import START, canonical, digest
 from twofold.privacy.signed_card import parse_signed
 from twofold.report.card import FENCE, to_html, to_markdown
-from twofold.storage.container import canonical_json, open_container
+from twofold.storage.container import COSIGNATURE, canonical_json, cosign, open_container
 from twofold.storage.signing import Purpose, SigningKey
 
 __all__ = [
     "DATASET",
     "NAMES",
     "OFFICER",
+    "PERSON",
+    "SECOND",
     "SIGNER",
+    "both_operators",
     "edited_page",
     "members",
     "resign_agreements",
     "resign_approval",
+    "resign_both",
     "resign_card",
     "resign_head",
     "resign_identity",
     "resign_log",
     "resign_message",
+    "resign_report",
     "resign_revocation",
     "resign_roster",
     "resign_statement",
@@ -50,6 +56,9 @@ NAMES: Final = tuple(f"site-{number}" for number in range(5))
 #: The key of a ledger, a card and a log; and of a person who approves.
 SIGNER: Final = SigningKey(bytes(range(32)))
 OFFICER: Final = SigningKey(b"\5" * 32)
+#: The key of a person who is an entity, and the second operator of a sum in shares.
+PERSON: Final = SigningKey(b"\7" * 32)
+SECOND: Final = "registry"
 DATASET: Final = "visits"
 
 
@@ -64,6 +73,8 @@ def secrets() -> dict[str, Secrets]:
     vouched = old.sign.sign(Purpose.IDENTITY, b"next " + canonical_json(covered).encode())
     made["st-clara"] = Secrets(name="st-clara", sign=new.sign, sum=new.sum, replaces=old.sign.public, vouched=vouched)
     made["old"] = old
+    other = fixed_secrets(SECOND)[SECOND]
+    made[SECOND] = Secrets(name=SECOND, role=Role.OPERATOR, sign=other.sign, sum=other.sum)
     return made
 
 
@@ -72,13 +83,18 @@ def members() -> dict[str, Secrets]:
     return {name: secrets()[name] for name in (*NAMES, OPERATOR)}
 
 
+def both_operators() -> dict[str, Secrets]:
+    """Those who take part in a sum in shares: the entities and two operators."""
+    return members() | {SECOND: secrets()[SECOND]}
+
+
 _COVERED: Final = ("schema", "name", "role", "sign", "mask", "seal")
 
 
 @cache
 def _keys() -> dict[str, SigningKey]:
     """Every key by its public part."""
-    every = [SIGNER, OFFICER, *(one.sign for one in secrets().values())]
+    every = [SIGNER, OFFICER, PERSON, *(one.sign for one in secrets().values())]
     return {one.public.hex(): one for one in every}
 
 
@@ -93,6 +109,44 @@ def resign_message(data: bytes) -> bytes:
         name = open_container(data).record.get("entity")
     maker = secrets().get(name) if isinstance(name, str) else None
     return reseal_container(data, (maker or secrets()[OPERATOR]).sign)
+
+
+def resign_both(data: bytes) -> bytes:
+    """Seal item factors again with the signatures of both operators."""
+    found = re.search(rb'\\"%b\\":\\"([0-9a-f]{128})' % COSIGNATURE.encode(), data[: 2**16])
+    if found is None:
+        return resign_message(data)
+    made = resign_message(data[: found.start(1)] + b"0" * 128 + data[found.end(1) :])
+    with suppress(TwofoldError):
+        return cosign(made, secrets()[SECOND].sign)
+    return made
+
+
+def resign_report(data: bytes) -> bytes:
+    """Write the hashes of a report's boxes, its maker's signature and its checksum anew."""
+    try:
+        container = open_container(data)
+        record = dict(container.record)
+        made, boxes = data, record.get("boxes")
+        for place, name in enumerate(("first", "second")):
+            if name in container.layouts and isinstance(boxes, list) and place < len(boxes):
+                at, size = container.places[name], container.layouts[name].size
+                made, boxes[place] = _rewritten(made, boxes[place], hashlib.sha256(data[at : at + size]).hexdigest())
+        maker = _key(record.get("by")) or getattr(secrets().get(str(record.get("entity"))), "sign", None)
+        if maker is not None:
+            covered = {name: value for name, value in record.items() if name not in ("checksum", "signed")}
+            text = hashlib.sha256(canonical_json(covered).encode()).digest()
+            made, _ = _rewritten(made, record.get("signed"), maker.sign(Purpose.REPORT, text).hex())
+        return reseal_container(made, None)
+    except (TwofoldError, ValueError, TypeError, RecursionError):
+        return data
+
+
+def _rewritten(data: bytes, before: object, after: str) -> tuple[bytes, object]:
+    """Write a text over another one of the same length; one that is not there stays."""
+    if isinstance(before, str) and len(before) == len(after) and before.isascii() and before.encode() in data:
+        return data.replace(before.encode(), after.encode(), 1), after
+    return data, before
 
 
 def _json(change: Callable[[dict[str, Any]], None]) -> Callable[[bytes], bytes]:

@@ -352,6 +352,8 @@ def _edit_arrays(one: bytes, _: bytes, chance: random.Random) -> bytes:
     """Change numbers or, in a body of JSON, fields of an array; offsets and lengths follow."""
     header, body = _opened(one)
     names = sorted(name for name in header if name != "__metadata__")
+    if not names:
+        return _flip(one, b"", chance)
     name = chance.choice(names)
     first, last = header[name]["data_offsets"]
     part = body[first:last]
@@ -380,6 +382,8 @@ def _resize_arrays(one: bytes, _: bytes, chance: random.Random) -> bytes:
     """Give an array another shape of the same bytes, or exchange two arrays."""
     header, body = _opened(one)
     names = sorted(name for name in header if name != "__metadata__")
+    if not names:
+        return _flip(one, b"", chance)
     first, second = chance.choice(names), chance.choice(names)
     if chance.random() < 0.5:
         header[first], header[second] = header[second], header[first]

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from studies.hostile.insider import NAMES, members
+from studies.hostile.insider import NAMES, both_operators, members
 from tests.enrolled import OPERATOR, enrolled
 from twofold.data.catalog import Catalog
 from twofold.features import Features
@@ -23,7 +23,7 @@ from twofold.federation.key_messages import (
 )
 from twofold.federation.messages import CHECKS, encode_release, modulus_bits
 from twofold.federation.plan import CatalogKey, Plan
-from twofold.federation.secure import SecureSum
+from twofold.federation.secure import OperatorSum, SecureSum
 from twofold.release.content import Masked
 from twofold.secure_sum import answer, share_secrets
 from twofold.storage.signing import SigningKey
@@ -32,8 +32,8 @@ __all__ = ["COUNTS", "FEATURES", "KINDS", "MESSAGES", "agreements", "catalog", "
 
 COUNTS: Final = np.random.default_rng(5).poisson(1.0, (12, 9)).astype(np.float32)
 FEATURES: Final = Features(matrix=np.arange(18).reshape(9, 2) % 3, names=("a", "b"))
-#: Plans: two without a roster, a simulation of ratings, one with a table, and two whose members sign.
-KINDS: Final = ("plain", "ratings", "gram", "features", "signed", "secure")
+#: Plans: two without a roster, a simulation of ratings, one with a table, and four whose members sign.
+KINDS: Final = ("plain", "ratings", "gram", "features", "signed", "secure", "operators", "people")
 
 
 @cache
@@ -53,8 +53,12 @@ def plan(kind: str = "plain") -> Plan:
         "features": {"mechanism": "features", "features": FEATURES, "n_users": 100},
         "signed": {"mechanism": "gram", "n_entities": 5},
         "secure": {"mechanism": "gram", "n_entities": 5, "secure": SecureSum(survivors=4)},
+        "operators": {"mechanism": "gram", "n_entities": 5, "secure": OperatorSum(floor=3, noise="both")},
+        "people": {"mechanism": "gram", "n_users": 1, "n_entities": 9, "secure": OperatorSum(floor=3, people=True)},
     }
     made = Plan(**(given | more[kind]))
+    if kind in ("operators", "people"):
+        return enrolled(made, secrets=both_operators()).plan
     return enrolled(made, secrets=members()).plan if kind in ("signed", "secure") else made
 
 

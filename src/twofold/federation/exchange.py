@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -59,6 +59,10 @@ __all__ = [
     "list_limit",
     "reveal_limit",
 ]
+
+
+#: Names of lists in an operator's memory are in the order of their numbers up to here.
+_MOST_LISTS: Final = 999_999
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -147,7 +151,14 @@ def decode_list(data: bytes, plan: Plan) -> ListMessage:
     found = arrays["digests"]
     texts = [one.tobytes() for one in found]
     number = taken(record, "number", int)
-    if number < 1 or any(before >= after for before, after in pairwise(texts)):
+    if not 1 <= number <= _MOST_LISTS or count > plan.expected_entities:
+        raise BadMessage(
+            "the list has an impossible number, or more reports than the plan has entities.",
+            found=f"number {number}, {count:,} reports"[:80],
+            expected=f"number 1 to {_MOST_LISTS:,}, at most {plan.expected_entities:,} reports",
+            parameter="number",
+        )
+    if any(before >= after for before, after in pairwise(texts)):
         raise BadMessage("the list is not in order, or names a report twice.", parameter="digests")
     return ListMessage(entity=record["entity"], number=number, digests=found, words=arrays["words"], data=data)
 
@@ -168,7 +179,7 @@ def encode_freeze(
 
 
 def decode_freeze(data: bytes, plan: Plan) -> Freeze:
-    """Read which reports an operator sums for good; fewer than the plan's floor are refused."""
+    """Read which reports an operator sums for good; fewer than the floor, or more than expected, are refused."""
     data = as_bytes(data, freeze_limit(plan))
     record, _ = _exchanged(data, plan, FREEZE, {})
     lists = taken(record, "lists", list)
@@ -177,11 +188,11 @@ def decode_freeze(data: bytes, plan: Plan) -> Freeze:
     assert plan.operators is not None
     if len(lists) != 2 or not all(map(is_hash, hashes)):
         raise BadMessage("a hash in the message is damaged.", parameter="lists")
-    if count < plan.operators.floor:
+    if not plan.operators.floor <= count <= plan.expected_entities:
         raise BadMessage(
-            "an operator wants to sum fewer entities than the plan allows.",
-            found=f"{count}",
-            expected=f"at least {plan.operators.floor}",
+            "an operator wants to sum fewer or more entities than the plan allows.",
+            found=f"{count}"[:20],
+            expected=f"{plan.operators.floor:,} to {plan.expected_entities:,}",
             parameter="count",
         )
     return Freeze(
@@ -254,6 +265,8 @@ def _exchanged(
     data: bytes, plan: Plan, schema: str, layouts: Mapping[str, Layout]
 ) -> tuple[Mapping[str, Any], dict[str, Any]]:
     """Read a message of one operator to the other, if it is whole, of this plan and signed by its maker."""
+    if plan.operators is None:
+        raise PlanMismatch("the plan has no two operators.", parameter="secure")
     container = open_container(data)
     record = container.record
     check_header(record, plan, schema=schema)

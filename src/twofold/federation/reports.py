@@ -30,6 +30,7 @@ from twofold.release.content import BilinearSums
 from twofold.secure_sum.operators import REPORT_BYTES, ReportHeader, box_bytes, split
 from twofold.storage.container import (
     LARGEST_HEADER,
+    Container,
     Layout,
     as_bytes,
     canonical_json,
@@ -65,6 +66,8 @@ __all__ = [
 
 #: Arrays of a report: the box of the first operator, and that of the second.
 _BOXES: Final = ("first", "second")
+#: Bytes of a report without its longer box: its fields, in hexadecimal, take as many at least.
+_LEAST_REPORT: Final = 512
 #: Bytes of a file of several reports.
 _LARGEST_BUNDLE: Final = 64 * 1024 * 1024
 _ADDED: Final = ("checksum", "signed")
@@ -92,6 +95,8 @@ class Report:
         SHA-256 of everything that is signed, the hashes of both boxes included: the same for either half.
     seeded : bool
         Whether the entity's share of the noise came from a seed.
+    record : mapping
+        Every field, as it was read.
     data : bytes
         What leaves, to the last byte.
     """
@@ -101,6 +106,7 @@ class Report:
     boxes: tuple[bytes | None, bytes | None] = field(repr=False)
     digest: bytes = field(repr=False)
     seeded: bool
+    record: Mapping[str, Any] = field(repr=False)
     data: bytes = field(repr=False)
 
     @cached_property
@@ -141,6 +147,7 @@ def encode_report(
     The numbers leave in two sealed shares, each of them uniform. Nothing else depends on them: neither the length nor
     any field. A second call over other numbers would cost again: the ledger stores the bytes before they leave.
     """
+    _check_kind(plan)
     bits, stated = modulus_bits(plan), plan.spec.sum
     assert stated is not None
     header = ReportHeader(
@@ -185,6 +192,7 @@ def decode_report(data: bytes, plan: Plan) -> Report:
     if taken(record, "schema", str) != REPORT:
         check_header(record, plan, schema=REPORT)
     _check_plan(record, plan)
+    _check_kind(plan)
     bits, stated = modulus_bits(plan), plan.spec.sum
     assert stated is not None
     if taken(record, "bits", int) != bits or taken(record, "length", int) != stated.length:
@@ -200,9 +208,10 @@ def decode_report(data: bytes, plan: Plan) -> Report:
             expected="noise from the operating system",
             parameter="seeded",
         )
-    boxes = _boxes(data, plan)
+    boxes = _boxes(data, container, plan)
     check_seal(data, record)
-    entity = _check_maker(record, plan)
+    digest = _signed(record)
+    entity = _check_maker(record, digest, plan)
     header = ReportHeader(
         plan=bytes.fromhex(plan.hash),
         entity=entity,
@@ -211,16 +220,15 @@ def decode_report(data: bytes, plan: Plan) -> Report:
         length=stated.length,
         seals=seals_of(plan),
     )
-    return Report(entity=entity, header=header, boxes=boxes, digest=_signed(record), seeded=seeded, data=data)
+    return Report(entity=entity, header=header, boxes=boxes, digest=digest, seeded=seeded, record=record, data=data)
 
 
 def half(report: Report, place: int) -> bytes:
     """Cut a report down to what one operator needs; the signature still holds."""
-    container = open_container(report.data)
     box = report.boxes[place]
     if box is None:
         raise BadMessage("this half of the report is not here.", parameter="boxes")
-    record = {name: value for name, value in container.record.items() if name != "checksum"}
+    record = {name: value for name, value in report.record.items() if name != "checksum"}
     return pack_sealed(record, {_BOXES[place]: _array(box)})
 
 
@@ -245,6 +253,11 @@ def person_name(public: bytes) -> str:
     return hashlib.sha256(b"twofold person 1 " + public).hexdigest()
 
 
+def _check_kind(plan: Plan) -> None:
+    if plan.operators is None:
+        raise PlanMismatch("the plan has no two operators, so it has no reports.", parameter="secure")
+
+
 def _check_plan(record: Mapping[str, Any], plan: Plan) -> None:
     found = taken(record, "plan_hash", str)
     if found != plan.hash or taken(record, "catalog_hash", str) != plan.catalog.hash:
@@ -257,8 +270,8 @@ def _check_plan(record: Mapping[str, Any], plan: Plan) -> None:
         )
 
 
-def _boxes(data: bytes, plan: Plan) -> tuple[bytes | None, bytes | None]:
-    container, stated = open_container(data), plan.spec.sum
+def _boxes(data: bytes, container: Container, plan: Plan) -> tuple[bytes | None, bytes | None]:
+    stated = plan.spec.sum
     assert stated is not None
     here = [name for name in _BOXES if name in container.layouts]
     sizes = {
@@ -275,7 +288,7 @@ def _boxes(data: bytes, plan: Plan) -> tuple[bytes | None, bytes | None]:
     return found.get(_BOXES[0]), found.get(_BOXES[1])
 
 
-def _check_maker(record: Mapping[str, Any], plan: Plan) -> str:
+def _check_maker(record: Mapping[str, Any], digest: bytes, plan: Plan) -> str:
     """Refuse a report that its sender did not sign, or a person for whom nobody vouches."""
     if plan.people:
         public = _hex(record, "by", KEY_BYTES)
@@ -286,7 +299,7 @@ def _check_maker(record: Mapping[str, Any], plan: Plan) -> str:
     else:
         entity = check_entity(record, plan)
         public = roster_of(plan)[entity].sign
-    if not verify(public, Purpose.REPORT, _signed(record), _hex(record, "signed", SIGNATURE_BYTES)):
+    if not verify(public, Purpose.REPORT, digest, _hex(record, "signed", SIGNATURE_BYTES)):
         raise BadMessage(
             "the message is not signed by its maker.",
             found=entity,
@@ -347,19 +360,21 @@ def encode_bundle(reports: Iterable[bytes], plan: Plan) -> bytes:
 
 
 def decode_bundle(data: bytes, plan: Plan) -> Iterator[bytes]:
-    """Give the reports of a file, none of them checked yet."""
+    """Give the reports of a file, none of them checked yet, all of a length that a report can have."""
     data = as_bytes(data, bundle_limit(plan))
     container = open_container(data)
     if taken(container.record, "schema", str) != BUNDLE:
         check_header(container.record, plan, schema=BUNDLE)
     _check_plan(container.record, plan)
+    _check_kind(plan)
     count = _length(container.layouts, "sizes")
     total = _length(container.layouts, "reports")
     layouts = {"sizes": Layout(dtype="I64", shape=(count,)), "reports": Layout(dtype="U8", shape=(total,))}
     arrays = unpack(data, container, layouts)
     check_seal(data, container.record)
     sizes = arrays["sizes"]
-    if (sizes < 1).any() or (sizes > total).any() or sum(map(int, sizes)) != total:
+    # Each is looked at, refused and remembered by itself: a file of crumbs would cost more than one of reports.
+    if (sizes < _LEAST_REPORT).any() or (sizes > report_limit(plan)).any() or int(sizes.sum()) != total:
         raise BadMessage("the sizes of the reports in a bundle do not add up.", parameter="sizes")
     ends = np.cumsum(sizes)
     return (

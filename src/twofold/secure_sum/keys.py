@@ -19,6 +19,7 @@ __all__ = [
     "Keys",
     "PublicKeys",
     "agree",
+    "check_public",
     "check_roster",
     "entity_name",
     "exact_fields",
@@ -59,7 +60,7 @@ class PublicKeys:
 
     def __post_init__(self) -> None:
         for key in (self.mask, self.seal):
-            _check_public(key)
+            check_public(key)
         if self.mask == self.seal:
             raise BadMessage(
                 "the mask key and the seal key are the same.", fix="enrol again with new keys", parameter="seal"
@@ -202,7 +203,13 @@ def agree(private: X25519PrivateKey, public: bytes) -> bytes:
         ) from None
 
 
-def _check_public(key: bytes) -> None:
+def check_public(key: bytes) -> None:
+    """Refuse what is not an X25519 public key in canonical form, or one of small order.
+
+    Examples
+    --------
+    >>> check_public(Keys.new().public.seal)
+    """
     if not isinstance(key, bytes) or len(key) != SECRET_BYTES:
         raise BadMessage("a public key is not 32 bytes.", expected="an X25519 public key", parameter="public")
     if int.from_bytes(key, "little") >= _CURVE:

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from twofold.errors import BadMessage, BadParameter, BadShape
 from twofold.secure_sum.derive import SECRET_BYTES, add_stream, derive, digest, stream
+from twofold.secure_sum.keys import check_public
 from twofold.secure_sum.masking import modulus_mask
 from twofold.secure_sum.messages import pack, unpack
 
@@ -91,14 +92,9 @@ class ReportHeader:
     def __post_init__(self) -> None:
         if self.bits % 8 or not 16 <= self.bits <= 64 or self.length < 1:
             raise BadParameter("the modulus or the length of a report is out of range.", parameter="bits")
-        if len(self.report) != REPORT_BYTES or any(len(seal) != SECRET_BYTES for seal in self.seals):
-            raise BadParameter("a key or the name of a report has the wrong length.", parameter="report")
-        if self.seals[0] == self.seals[1]:
-            raise BadParameter(
-                "both operators have the same sealing key: one could open everything.",
-                expected="keys of two operators who do not work together",
-                parameter="seals",
-            )
+        if len(self.report) != REPORT_BYTES:
+            raise BadParameter("the name of a report has the wrong length.", parameter="report")
+        _check_seals(*self.seals)
 
     @cached_property
     def _parts(self) -> tuple[bytes, ...]:
@@ -263,6 +259,22 @@ def commitment(data: bytes, nonce: bytes) -> bytes:
     False
     """
     return digest("operator commitment", nonce, data)
+
+
+@lru_cache(maxsize=64)
+def _check_seals(first: bytes, second: bytes) -> None:
+    """Refuse keys of which one does not protect; two forms of one key are told apart by nobody but this check."""
+    try:
+        for seal in (first, second):
+            check_public(seal)
+    except BadMessage as error:
+        raise BadParameter(error.summary, expected=error.expected, parameter="seals") from None
+    if first == second:
+        raise BadParameter(
+            "both operators have the same sealing key: one could open everything.",
+            expected="keys of two operators who do not work together",
+            parameter="seals",
+        )
 
 
 @lru_cache(maxsize=64)
