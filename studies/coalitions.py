@@ -256,9 +256,7 @@ def main(arguments: Sequence[str]) -> int:
         f"epsilon under every coalition; {ENTITIES} entities, gram of 457 items, delta 1e-6; attacks: sketch, "
         f"{HONEST + CORRUPT} entities, delta {_DELTA:g}, {asked.canaries:,} canaries a side, 99% confidence"
     )
-    print(
-        "| noise by | who works together | ε = 1 | ε = 3 | ε = 10 | small: stated | attack proves at least | result |"
-    )
+    print("| noise by | who works together | ε = 1 | ε = 3 | ε = 10 | small: stated | attack proves | result |")
     print("|---|---|---:|---:|---:|---:|---:|---|")
     right = True
     for row in rows(canaries=asked.canaries):

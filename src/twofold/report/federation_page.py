@@ -7,9 +7,11 @@ from collections import Counter
 from dataclasses import dataclass
 
 from twofold import __version__
+from twofold.federation.coalitions import coalitions
 from twofold.federation.plan import Plan
 from twofold.privacy.budget import best_guess
-from twofold.privacy.card import percent, protects
+from twofold.privacy.card import protects
+from twofold.privacy.printed import percent, rounded_up
 from twofold.report.federation import (
     BASE,
     PRIVATE,
@@ -155,7 +157,7 @@ def _alike(run: FederationRun) -> str:
     numbers, length, spent = kinds.pop()
     return (
         f"Every {run.nouns.entity} sent one message of {whole(numbers)} numbers, {whole(length)} bytes"
-        f"{'' if run.plan.secure is None else ' including the agreement and two messages of keys, without data'}. "
+        f"{'' if run.plan.peers is None else ' including the agreement and two messages of keys, without data'}. "
         f"Its ledger records {spent} spent per {run.plan.unit.holder}."
     )
 
@@ -431,7 +433,15 @@ def _secure_words(plan: Plan, entities: str) -> tuple[tuple[str, str], ...]:
     if stated is not None and math.isfinite(stated.alone_epsilon):
         alone = f"ε = {stated.alone_epsilon:.3g}"
     if plan.operators is not None:
-        return (("Secure sum", f"two operators see only the sum of at least {plan.operators.floor} messages"),)
+        both = coalitions(plan)[-1]
+        lost = "one message's exact sums are open to them"
+        if both.kept:
+            lost = f"one message alone has ε = {rounded_up(both.epsilon)}"
+        words = (
+            f"two operators see only the sum of at least {plan.operators.floor} messages, and one of them must be "
+            f"honest. If both work together, {lost}"
+        )
+        return (("Secure sum", words),)
     assert plan.peers is not None
     words = (
         f"the server sees only the sum of at least {plan.peers.survivors} messages. It may work with "
