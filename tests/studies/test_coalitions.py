@@ -53,6 +53,7 @@ def test_the_whole_table():
     assert len({(row.kind, row.who) for row in found}) == len(found) == 17
 
 
+@pytest.mark.slow
 def test_the_command_prints_a_verdict_for_every_row(capsys):
     """With few canaries the finest fault is missed, and the exit code says so."""
     assert main(["--canaries", "400"]) in (0, 1)
