@@ -1,7 +1,8 @@
 r"""``python -m studies coalitions``: the ε of every coalition, computed for 205 entities and attacked at small size.
 
-The attacked federation has five entities, of whom two work with the attacker, and the whole path of the code: records,
-sealed shares, opened boxes, both running sums, both noises. An attacker gets exactly what its coalition sees, takes off
+The attacked federation has five entities, of whom two work with the attacker. With two operators it has the code's
+records, sealed shares, opened boxes, both running sums and both noises, without the operators' exchange of lists; plain
+messages and peers are attacked by their noise alone. An attacker gets exactly what its coalition sees, takes off
 what it knows, and asks of thousands of canaries whether each is there (`twofold.release.audit`). The bound that comes
 out is one on ε from below: above the stated ε it refutes the statement, below it is an attack that failed.
 
@@ -256,9 +257,7 @@ def main(arguments: Sequence[str]) -> int:
         f"epsilon under every coalition; {ENTITIES} entities, gram of 457 items, delta 1e-6; attacks: sketch, "
         f"{HONEST + CORRUPT} entities, delta {_DELTA:g}, {asked.canaries:,} canaries a side, 99% confidence"
     )
-    print(
-        "| noise by | who works together | ε = 1 | ε = 3 | ε = 10 | small: stated | attack proves at least | result |"
-    )
+    print("| noise by | who works together | ε = 1 | ε = 3 | ε = 10 | small: stated | attack proves | result |")
     print("|---|---|---:|---:|---:|---:|---:|---|")
     right = True
     for row in rows(canaries=asked.canaries):

@@ -666,3 +666,27 @@ def test_shares_beside_another_event_are_not_priced_alone():
     event = Bilinear(kind="gram").spec(public).event
     other = DiscreteLaplaceEvent(unit=Unit.person(), sensitivity=1, scale=1, coordinates=1)
     assert alone_cost([event, other], ApproxDP(epsilon=3, delta=1e-6)).epsilon == math.inf
+
+
+def test_a_card_of_two_operators_whose_entities_add_the_noise(tmp_path):
+    about = {"sharing": "operators", "operators": WORDS, "floor": 9, "entities": 10, "colluders": 1, "writer": "clinic"}
+    made = card_from_ledger(secure(tmp_path, GAUSS, **about))
+    assert (made.sharing, made.parties, made.survivors) == ("operators", 2, 9)
+    assert made.alone is not None
+    assert 1 < made.alone.epsilon < math.inf
+    assert "The operators add no noise; each entity adds its share" in made.trust
+    assert "clinic wrote the plan and is one of its operators" in made.trust
+    said = to_markdown(made)
+    assert "colluders: 1 may work with one operator" in said
+    assert "honest: the noise of at least 2 entities" in said
+    assert "exact sums are open to them" not in said
+
+
+@pytest.mark.parametrize("operators", [5, "uni", [1, 2], {"uni": 3}, None])
+def test_operators_that_no_plan_has_break_no_card(tmp_path, operators):
+    """A ledger is a file: what others wrote into it becomes a card or a refusal."""
+    try:
+        made = operated(tmp_path, operators=operators)
+    except LedgerBroken:
+        return
+    assert "Two operators" in made.trust

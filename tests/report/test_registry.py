@@ -18,7 +18,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.privacy.test_card import GAUSS, NUMBERS, make, secure, share
+from tests.privacy.test_card import GAUSS, NUMBERS, make, operated, secure, share
 from tests.refused import refused
 from twofold.errors import DataError, NotForRealUse
 from twofold.privacy.card import Card, card_from_ledger
@@ -244,3 +244,12 @@ def test_yaml_is_read_back(text, number, whole):
     assert found == record
     assert type(found["b"]["c"][0]) is float
     assert math.copysign(1, found["b"]["c"][0]) == math.copysign(1, number)
+
+
+def test_two_operators_are_actors_of_whom_one_must_be_honest(tmp_path):
+    card = replace(operated(tmp_path), statement=SITE)
+    model = registry_entry(card, authors=["A. Officer"])["deployment"]["deployment_model"]
+    assert model["model_name"] == "Federated"
+    assert "two operators, who add up shares" in model["actors"]
+    assert "the server" not in model["actors"]
+    assert "If both work together" in model["trust_assumptions"]

@@ -10,7 +10,8 @@ from typing import Any
 from twofold import __version__
 from twofold.federation.plan import Plan
 from twofold.privacy.budget import best_guess
-from twofold.privacy.card import percent, protects
+from twofold.privacy.card import protects
+from twofold.privacy.printed import percent
 from twofold.report.federation import (
     BASE,
     PRIVATE,

@@ -119,7 +119,7 @@ def test_a_share_seen_alone_is_caught_claiming_the_price_of_the_sum() -> None:
     public = canary_public("sketch", honest=10)
 
     class Alone(CanaryAttack):
-        def _message(self, rows: Any, noise: Source) -> Any:
+        def message(self, rows: Any, noise: Source) -> Any:
             made = mechanism_module.Bilinear(kind=self.kind)
             return made.release(rows, self.public, rng=noise).value
 
