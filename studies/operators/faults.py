@@ -261,7 +261,7 @@ def _rounds(run: _Run, parts: list[Part], kills: int) -> None:
                 kill, kills = run.rng.randrange(1, _STEPS), kills - 1
             part.look(close=number >= _CLOSE, forward=run.forward, kill=kill)
         waiting = bool(run.late) and number < _LATE
-        if not waiting and all(part.operator.final is not None for part in parts):
+        if not waiting and all(part.way.out is not None for part in parts):
             return
         if number > _LATE and not waiting and any(len(part.errors) > _ENOUGH for part in parts):
             return

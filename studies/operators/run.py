@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
-import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 
 from studies.operators.faults import FAULTS, Outcome, federation
 
@@ -19,12 +18,11 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("study", choices=("faults",))
     parser.add_argument("--runs", type=int, default=10_000, help="federations")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=1, help="processes")
     asked = parser.parse_args(arguments)
-    started, outcomes = time.process_time(), list[Outcome]()
-    for number in range(asked.runs):
-        outcomes.append(federation(asked.seed * 1_000_003 + number))
-        if sys.stderr.isatty() and number % 100 == 0:
-            print(f"\r{number:,} of {asked.runs:,}", end="", file=sys.stderr)
+    seeds = range(asked.seed * 1_000_003, asked.seed * 1_000_003 + asked.runs)
+    with ProcessPoolExecutor(asked.workers) as pool:
+        outcomes = [*(pool.map(federation, seeds, chunksize=100) if asked.workers > 1 else map(federation, seeds))]
     print("| fault | federations with it | right sum | refused | anything else |\n|---|---:|---:|---:|---:|")
     for name, *counts in fault_rows(outcomes):
         print(f"| {name} | " + " | ".join(f"{count:,}" for count in counts) + " |")
@@ -33,7 +31,6 @@ def main(arguments: Sequence[str]) -> int:
         print(f"| {result} | {count:,} |")
     kills, left_out = sum(one.kills for one in outcomes), sum(one.left_out for one in outcomes)
     print(f"\nOperators killed and started again: {kills:,}. Entities left out of a sum: {left_out:,}.")
-    print(f"{len(outcomes):,} federations, {time.process_time() - started:.0f} CPU seconds.")
     wrong = [(number, one) for number, one in enumerate(outcomes) if one.wrong]
     for number, one in wrong[:20]:
         print(f"WRONG: federation {number}: {one.wrong}; {', '.join(one.faults)}")
