@@ -27,7 +27,6 @@ __all__ = [
     "Nouns",
     "System",
     "Verdict",
-    "alone_words",
     "budget_words",
     "capital",
     "coalition_words",
@@ -413,13 +412,13 @@ def budget_words(plan: Plan) -> str:
     return brief(cost_of(plan.budget))
 
 
-def alone_words(plan: Plan) -> str:
+def _alone_words(plan: Plan) -> str:
     """Write ε of one entity's message if everybody who could opens it; nothing if no ε holds then.
 
     Examples
     --------
     >>> from twofold.federation.plan import CatalogKey
-    >>> alone_words(Plan(catalog=CatalogKey(hash="0" * 64, n_items=457), feedback="counts", bound=5, max_items=60))
+    >>> _alone_words(Plan(catalog=CatalogKey(hash="0" * 64, n_items=457), feedback="counts", bound=5, max_items=60))
     ''
     """
     stated = plan.spec.sum
@@ -436,7 +435,7 @@ def coalition_words(run: FederationRun) -> tuple[tuple[str, str], ...]:
     """
     plan, nouns = run.plan, run.nouns
     assert plan.operators is not None
-    price, alone = budget_words(plan) if run.private else "no ε", alone_words(plan)
+    price, alone = budget_words(plan) if run.private else "no ε", _alone_words(plan)
     whole = plan.operators.whole_noises > 0
     one_honest = (
         f"{price} holds for every {nouns.user}, even if the other operator and all other {nouns.entities} work "
