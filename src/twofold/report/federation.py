@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Final, Literal
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy.typing as npt
 
 from twofold.errors import BadParameter, BadShape
 from twofold.federation.plan import Plan
-from twofold.privacy.card import brief
+from twofold.privacy.card import brief, rounded_up
 from twofold.privacy.ledger import cost_of
 from twofold.report.page import number
 
@@ -422,7 +423,9 @@ def _alone_words(plan: Plan) -> str:
     ''
     """
     stated = plan.spec.sum
-    return f"ε = {stated.alone_epsilon:.3g}" if stated is not None and math.isfinite(stated.alone_epsilon) else ""
+    if stated is None or not math.isfinite(stated.alone_epsilon):
+        return ""
+    return f"ε = {rounded_up(Fraction(stated.alone_epsilon))}"
 
 
 def coalition_words(run: FederationRun) -> tuple[tuple[str, str], ...]:
