@@ -188,7 +188,8 @@ REMARKS: Final = (
     "Every patient and every hospital here is simulated. The simulator is tuned to published facts about intensive "
     "care (docs/reference/hospitals.md) and is not evidence about real hospitals.",
     "The noise is real: it comes from the operating system and is charged to one ledger per hospital. Another run with "
-    "the same seed therefore gives slightly different private numbers. This page shows one draw.",
+    "the same seed therefore gives slightly different private numbers, and a verdict close to two standard errors may "
+    "change. This page shows one draw.",
     "Both operators ran in this one process, with keys and noise of their own. In practice they are two institutions "
     "that nobody can make work together: both together could open every hospital's exact sums.",
     "Popularity shared privately was charged to separate ledgers. In practice, a hospital buys one of the two.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Final, Literal
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy.typing as npt
 
 from twofold.errors import BadParameter, BadShape
 from twofold.federation.plan import Plan
-from twofold.privacy.card import brief
+from twofold.privacy.card import brief, rounded_up
 from twofold.privacy.ledger import cost_of
 from twofold.report.page import number
 
@@ -27,7 +28,6 @@ __all__ = [
     "Nouns",
     "System",
     "Verdict",
-    "alone_words",
     "budget_words",
     "capital",
     "coalition_words",
@@ -413,17 +413,19 @@ def budget_words(plan: Plan) -> str:
     return brief(cost_of(plan.budget))
 
 
-def alone_words(plan: Plan) -> str:
+def _alone_words(plan: Plan) -> str:
     """Write ε of one entity's message if everybody who could opens it; nothing if no ε holds then.
 
     Examples
     --------
     >>> from twofold.federation.plan import CatalogKey
-    >>> alone_words(Plan(catalog=CatalogKey(hash="0" * 64, n_items=457), feedback="counts", bound=5, max_items=60))
+    >>> _alone_words(Plan(catalog=CatalogKey(hash="0" * 64, n_items=457), feedback="counts", bound=5, max_items=60))
     ''
     """
     stated = plan.spec.sum
-    return f"ε = {stated.alone_epsilon:.3g}" if stated is not None and math.isfinite(stated.alone_epsilon) else ""
+    if stated is None or not math.isfinite(stated.alone_epsilon):
+        return ""
+    return f"ε = {rounded_up(Fraction(stated.alone_epsilon))}"
 
 
 def coalition_words(run: FederationRun) -> tuple[tuple[str, str], ...]:
@@ -436,7 +438,7 @@ def coalition_words(run: FederationRun) -> tuple[tuple[str, str], ...]:
     """
     plan, nouns = run.plan, run.nouns
     assert plan.operators is not None
-    price, alone = budget_words(plan) if run.private else "no ε", alone_words(plan)
+    price, alone = budget_words(plan) if run.private else "no ε", _alone_words(plan)
     whole = plan.operators.whole_noises > 0
     one_honest = (
         f"{price} holds for every {nouns.user}, even if the other operator and all other {nouns.entities} work "

@@ -19,7 +19,6 @@ from twofold.report.federation import (
     Example,
     FederationRun,
     Group,
-    alone_words,
     budget_words,
     capital,
     coalition_words,
@@ -467,15 +466,13 @@ def _secure_words(plan: Plan, entities: str) -> tuple[tuple[str, str], ...]:
     """Say what a secure sum adds to the guarantee, and what remains if all others collude."""
     if plan.secure is None:
         return ()
+    stated = plan.spec.sum
+    alone = "nothing"
+    if stated is not None and math.isfinite(stated.alone_epsilon):
+        alone = f"ε = {stated.alone_epsilon:.3g}"
     if plan.operators is not None:
-        return (
-            (
-                "Secure sum",
-                f"two operators, who open nothing but one sum, over at least {plan.operators.floor} {entities} (floor)",
-            ),
-        )
+        return (("Secure sum", f"two operators see only the sum of at least {plan.operators.floor} messages"),)
     assert plan.peers is not None
-    alone = alone_words(plan) or "nothing"
     words = (
         f"the server sees only the sum of at least {plan.peers.survivors} messages. It may work with "
         f"{plan.peers.colluders} of the {entities} (colluders); the noise of {plan.parameters.honest} "
