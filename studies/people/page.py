@@ -14,7 +14,7 @@ __all__ = ["markdown"]
 _METRIC: Final = {"ndcg": "nDCG@10, more is better", "rmse": "RMSE, less is better"}
 _NOISES: Final = {"operators": "two operators", "peers": "a sum among the senders", "own": "plain: every sender's own"}
 _PERSON: Final = "each person with a device"
-_HOSPITAL: Final = "the same people in their hospital"
+_HOSPITAL: Final = "the same people in their hospital or region"
 
 
 def markdown(rows: Sequence[Mapping[str, Any]], sizes: Iterable[Mapping[str, Any]]) -> str:

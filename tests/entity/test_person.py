@@ -192,6 +192,9 @@ def test_plans_for_people(site: Site) -> None:
         people_plan(operators)
     assert people_plan(operators, simulation=True).counted_users == 50
     assert site.plan.counted_users == 50
+    with refused(BadPlan, "secure.noise"):  # an institution may invent people, who keep no noise secret
+        people_plan(site.plan.members, secure=OperatorSum(floor=9, people=True, noise="entities"))
+    people_plan(site.plan.members, secure=OperatorSum(floor=9, people=True, noise="both"))
     with refused(BadPlan, "mechanism"):
         people_plan(site.plan.members, mechanism="buckets")
 

@@ -89,7 +89,8 @@ def _check_people(plan: Plan) -> None:
     Privacy
     -------
     Without vouchers, one sender who invents a thousand people ruins the sum, and a person who sends twice doubles what
-    the noise has to hide.
+    the noise has to hide. Where people add the noise in shares, an institution that vouches for people it invented
+    knows all shares but one: then operators must add whole noises as well.
     """
     if plan.n_users != 1:
         raise BadPlan(
@@ -97,6 +98,14 @@ def _check_people(plan: Plan) -> None:
             found=f"{plan.n_users:,} users in each",
             fix=Set("n_users", 1),
             parameter="n_users",
+        )
+    if plan.operators is not None and plan.operators.noise == "entities" and not plan.simulation:
+        raise BadPlan(
+            "an institution that vouches could invent all people but one, and would know all noise but theirs.",
+            found="noise by entities alone",
+            expected="noise by operators, or by both",
+            fix=(Set("secure.noise", "operators"), Set("simulation", True)),
+            parameter="secure.noise",
         )
     if plan.roster is not None and not plan.roster.n_entities and not plan.simulation:
         raise BadPlan(
