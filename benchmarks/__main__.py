@@ -6,6 +6,7 @@ import argparse
 import importlib
 import pkgutil
 import sys
+from collections.abc import Iterable
 
 import benchmarks
 from benchmarks.table import Table
@@ -29,7 +30,7 @@ def main() -> None:
     for name in arguments.names or names():
         print(f"## {name}\n", flush=True)
         more = {"people": arguments.people} if name == "secure_sum" else {}
-        tables: list[Table] = importlib.import_module(f"benchmarks.{name}").run(quick=arguments.quick, **more)
+        tables: Iterable[Table] = importlib.import_module(f"benchmarks.{name}").run(quick=arguments.quick, **more)
         for table in tables:
             print(table.markdown(), flush=True)
 

@@ -12,7 +12,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -64,9 +64,11 @@ class Clock:
         return result
 
 
-def run(*, quick: bool, people: int | None = None) -> list[Table]:
+def run(*, quick: bool, people: int | None = None) -> Iterator[Table]:
     """Run whole sums of every kind for 10, 205 and 2,000 entities, of single people, and the peers' sum by step."""
-    return [_kinds(quick), _people(people or (200 if quick else PEOPLE)), _steps(quick)]
+    yield _kinds(quick)
+    yield _people(people or (200 if quick else PEOPLE))
+    yield _steps(quick)
 
 
 KINDS = ("plain", "peers", "operators")
