@@ -145,7 +145,7 @@ def _members(plan: Plan) -> dict[str, Any]:
 
 
 def _show_members(plan: Plan, about: dict[str, Any]) -> None:
-    typer.echo(f"plan {plan.name}, {plan.hash[:12]}, written by {plan.writer}")
+    typer.echo(f"plan {plan.name}, {plan.hash[:12]}, written by {plan.writer or 'nobody named'}")
     typer.echo(f"  fingerprint: {about['fingerprint']}")
     typer.echo(f"  entities: {listed(about['entities'])}; {operators_of(roster_of(plan))}")
     for line in price_lines(plan):

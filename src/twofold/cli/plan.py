@@ -349,7 +349,7 @@ def agree_plan(
     typer.echo(f"{store.identity.name} agrees to plan {plan.name}, {plan.hash[:12]}")
     typer.echo(f"  fingerprint: {words}")
     typer.echo(f"  entities: {listed(list(members.entities))}; {operators_of(members)}")
-    typer.echo(f"  written by: {plan.writer}")
+    typer.echo(f"  written by: {plan.writer or 'nobody named'}")
     for line in price_lines(plan):
         typer.echo(f"  {line}")
     if output is not None:

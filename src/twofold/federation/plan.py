@@ -255,7 +255,7 @@ class Plan(FieldTable):
     writer: Annotated[str | None, PlainValidator(_kept_writer)] = described(
         "Who wrote the plan: an entity or the operator of the roster.",
         default=None,
-        default_text="with a roster, the operator",
+        default_text="with a roster, the operator; with two operators, nobody",
         expected="a name in the roster",
         example="st-anna",
     )
@@ -271,7 +271,8 @@ class Plan(FieldTable):
         if known:
             RosterKey.of(members)
             given["entities"] = given.get("entities") or tuple(members.entities)
-            given["writer"] = given.get("writer") or next(iter(members.operators), None)
+            if not isinstance(given.get("secure"), OperatorSum):
+                given["writer"] = given.get("writer") or next(iter(members.operators), None)
         super().__init__(**given)
         if known:
             self._members = members

@@ -152,7 +152,9 @@ def _check_roster(plan: Plan) -> None:
     members = plan.members
     if members is not None and tuple(members.entities) != plan.entities:
         raise BadPlan("the entities of the plan are not those of the roster.", parameter="entities")
-    if members is not None and plan.writer not in members:
+    # Nobody is taken to be the writer of a plan with two operators: neither of them may be.
+    unknown = plan.writer is None and plan.operators is not None
+    if members is not None and plan.writer not in members and not unknown:
         raise BadPlan("the writer of the plan is not in the roster.", found=f"{plan.writer}", parameter="writer")
 
 

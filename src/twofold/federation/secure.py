@@ -209,7 +209,7 @@ class OperatorSum(FieldTable):
 
     floor: Annotated[int, Field(ge=2, le=10_000_000)] = described(
         "Fewest entities in the sum; below it the operators publish nothing.",
-        default_text="with `plan new`, half of the entities",
+        default_text="with `plan new`, half of the entities, and at least 3",
         example=100,
     )
     noise: Literal["operators", "entities", "both"] = described(
@@ -306,14 +306,16 @@ class OperatorSum(FieldTable):
 
 
 def usual_floor(entities: int) -> int:
-    """Half of the entities, and at least two: what `twofold plan new --secure operators` writes.
+    """Half of the entities, and at least three if there are: what `twofold plan new --secure operators` writes.
+
+    In a sum of two, each knows the other's totals, under noise that is sized for one person.
 
     Examples
     --------
     >>> [usual_floor(entities) for entities in (2, 3, 205, 100_000)]
-    [2, 2, 103, 50000]
+    [2, 3, 103, 50000]
     """
-    return max(2, -(-entities // 2))
+    return max(2, min(3, entities), -(-entities // 2))
 
 
 def usual_survivors(entities: int) -> int:
