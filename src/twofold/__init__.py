@@ -32,8 +32,10 @@ _HOMES = {
     "plan_words": "twofold.federation.agreement",
     "Agreements": "twofold.federation.agreement",
     "Entity": "twofold.entity.agent",
+    "Person": "twofold.entity.person",
     "NewLedger": "twofold.entity.account",
     "Server": "twofold.server.factorize",
+    "Operator": "twofold.server.operator",
     "SecureServer": "twofold.server.secure",
     "ItemFactors": "twofold.federation.factors",
     "Model": "twofold.entity.model",
@@ -62,6 +64,7 @@ if TYPE_CHECKING:
     from twofold.entity.account import NewLedger
     from twofold.entity.agent import Entity
     from twofold.entity.model import Model
+    from twofold.entity.person import Person
     from twofold.entity.personalize import fit_alone
     from twofold.errors import TwofoldError
     from twofold.estimator import FederatedRecommender
@@ -74,6 +77,7 @@ if TYPE_CHECKING:
     from twofold.identity.keystore import new_keys
     from twofold.identity.roster import Roster
     from twofold.server.factorize import Server
+    from twofold.server.operator import Operator
     from twofold.server.secure import SecureServer
     from twofold.simulation.run import simulate
 
@@ -89,7 +93,9 @@ __all__ = [
     "ItemFactors",
     "Model",
     "NewLedger",
+    "Operator",
     "OperatorSum",
+    "Person",
     "Plan",
     "Ratings",
     "Roster",
