@@ -69,6 +69,11 @@ class Way:
             else:
                 self.other.deliver(step.id, data)
 
+    def sent(self, step: Step) -> Iterator[Submission]:
+        """Give what was posted."""
+        for mark, data in list(self.posted.get(step.id, {}).items()):
+            yield Submission(entity=read_header(data).entity or "", receipt=mark, read=partial(bytes, data))
+
     def publish(self, step: Step, data: bytes) -> str:  # noqa: ARG002
         """Publish once."""
         assert self.out in (None, data), "two different publications"

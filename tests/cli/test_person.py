@@ -93,6 +93,21 @@ def test_what_does_not_fit_is_refused_before_a_ledger_is_made() -> None:
     assert not list(Path().glob("*.ledger"))
 
 
+def test_a_table_without_rows_sends_a_report_of_the_same_length() -> None:
+    for name in ("ann", "ben"):
+        vouch(name)
+    Path("ben.csv").write_text("user,item,value\n")
+    sizes = {json.loads(call(release(name, "--confirm --new-ledger --json")))["bytes"] for name in ("ann", "ben")}
+    assert len(sizes) == 1
+
+
+def test_operators_do_not_agree_with_keys_of_another_plan() -> None:
+    ask("coordinate --plan plan.toml --inbox box --outbox box --state uni.state --keys uni.keys")
+    keys = " ".join(f"--public-key {name}.pub" for name in ("hospital", *OPERATORS))
+    call(f"{NEW} --n-entities 5 {keys}".replace("plan.toml", "other.toml"))
+    check_refusal(ask("plan agree other.toml --keys uni.keys").exception, PlanMismatch, "plan")
+
+
 def test_a_request_names_nobody_and_stays_the_same() -> None:
     vouch("ann")
     before = Path("ann.request").read_bytes()

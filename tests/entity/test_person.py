@@ -33,6 +33,8 @@ def row(*values: float) -> Ratings:
 
 
 MINE = row(1, 0, 2, 0, 0, 1)
+#: A table without rows.
+NOTHING = Ratings(sparse.csr_array((0, 6)), Identifiers([]), CATALOG, "counts")
 
 
 @dataclass
@@ -99,7 +101,7 @@ def test_a_report_is_stored_before_it_leaves_and_the_same_from_then_on(site: Sit
 def test_nothing_of_the_row_shows_in_the_size(site: Site) -> None:
     sizes = {
         len(_sent(site, ratings, number))
-        for number, ratings in enumerate((MINE, row(0, 0, 0, 0, 0, 0), row(5, 5, 5, 5, 5, 5)))
+        for number, ratings in enumerate((MINE, row(0, 0, 0, 0, 0, 0), row(5, 5, 5, 5, 5, 5), NOTHING))
     }
     assert len(sizes) == 1
 

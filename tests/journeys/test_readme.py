@@ -114,7 +114,7 @@ def test_the_python_runs_as_written(
 
 def test_the_shell_runs_as_written(folder: Path) -> None:
     lines = [line.split("#")[0].strip() for line in block("A federation in the shell").splitlines()]
-    keyed(folder, "st-bern", *OPERATORS)
+    keyed(folder, "st-bern", "st-clara", *OPERATORS)
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
 
     def run(command: str, *codes: int) -> str:
@@ -136,6 +136,7 @@ def test_the_shell_runs_as_written(folder: Path) -> None:
                 Agreements(plan.hash, {name: signature}).write(folder / f"{name}.agreement")
         run(command, 0)
     send(folder, "st-bern")
+    send(folder, "st-clara")
     assert "sent: the report" in run(join, 3)
     run(coordinate, 3)
     publish(folder)

@@ -18,6 +18,7 @@ from twofold.errors import ConflictingMessage, PrivacyError, TooFewMessages
 from twofold.federation.exchange import encode_freeze
 from twofold.federation.folder import ServerFolder
 from twofold.federation.mailbox import DRAFTS, FREEZES, LISTS, REPORTS, REVEALS, InProcess, StepId
+from twofold.federation.plan import Plan
 from twofold.server.operate import operate, progress_of
 from twofold.storage import files as disk
 
@@ -280,7 +281,7 @@ def test_an_older_state_sends_nothing(tmp_path: Path) -> None:
     two.look(0, box)
     shutil.rmtree(two.folder / OPERATORS[0])
     before = len([*box.submissions(FREEZES)])
-    with refused(PrivacyError, "freeze"):
+    with refused(PrivacyError, "state"):
         two.look(0, box)
     assert len([*box.submissions(FREEZES)]) == before
     assert [*box.submissions(REVEALS)] == []
@@ -300,3 +301,39 @@ def test_several_processes_of_each_operator_at_once(tmp_path: Path) -> None:
         assert sorted(one.entity for one in box.submissions(step)) == [*OPERATORS]
     assert box.published(REPORTS) is not None
     assert np.array_equal(two.opened(0), two.total())
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_an_older_state_with_older_keys_sees_its_own_final_list(tmp_path: Path, apart: bool) -> None:
+    """State and records beside the keys set back together: the files in the folders still show the first noise."""
+    two = Two(tmp_path)
+    boxes = _boxes(tmp_path, two.plan, apart=apart)
+    for name in two.names:
+        for box in boxes:
+            (box.inbox / f"{name}.report").write_bytes(two.reports[name])
+    two.look(1, boxes[1])
+    _carry(boxes)
+    two.look(0, boxes[0])  # the first operator freezes and says so
+    assert two.operator(0).frozen
+    shutil.rmtree(tmp_path / OPERATORS[0])
+    for left in tmp_path.glob(f"{OPERATORS[0]}.keys.*"):
+        left.unlink()
+    for _ in range(2):
+        with refused(PrivacyError, "state"):
+            two.look(0, boxes[0])
+    assert not two.operator(0).frozen
+    assert len({path.name for box in boxes for path in box.outbox.glob("*.freeze")}) == 1
+
+
+def _boxes(folder: Path, plan: Plan, *, apart: bool) -> list[ServerFolder]:
+    if not apart:
+        (folder / "box").mkdir()
+        return [ServerFolder(folder / "box", folder / "box", plan)] * 2
+    return [ServerFolder(folder / f"in-{place}", folder / f"out-{place}", plan) for place in (0, 1)]
+
+
+def _carry(boxes: list[ServerFolder]) -> None:
+    for box, other in (boxes, boxes[::-1]):
+        for path in box.outbox.iterdir():
+            if other.inbox.resolve() != box.outbox.resolve():
+                shutil.copy(path, other.inbox)

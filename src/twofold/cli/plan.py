@@ -335,6 +335,8 @@ def agree_plan(
         typer.echo(site.line)
     if ledger is not None:
         _check_room(ledger, plan, store.identity.name)
+    if plan.peers is not None or (plan.operators is not None and store.identity.name in members.operators):
+        store.check_free(plan.hash)
     if site is not None:
         site.agreed(plan)
     signature = store.agree(plan.hash)

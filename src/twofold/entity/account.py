@@ -154,7 +154,8 @@ def describe(plan: Plan) -> dict[str, Any]:
         marked |= {name: getattr(plan.peers, name) for name in ("colluders", "survivors")}
         marked |= {"entities": plan.expected_entities}
     if plan.operators is not None:
-        hidden = f", in two sealed shares: two operators see only the sum of at least {plan.operators.floor} messages"
+        floor = plan.operators.floor
+        hidden = f", in two sealed shares: each operator alone sees only the sum of at least {floor} messages"
         marked |= {name: getattr(plan.operators, name) for name in ("colluders", "floor", "noise")}
         marked |= {"sharing": "operators", "entities": plan.expected_entities}
         named = {} if plan.members is None else plan.members.operators

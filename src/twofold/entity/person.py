@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from scipy import sparse
 
 from twofold.data.bounds import Bounds
+from twofold.data.catalog import Identifiers
 from twofold.data.ratings import Ratings
 from twofold.entity.agent import Entity
 from twofold.entity.candidates import Candidate, FitSettings, fitted
@@ -66,7 +67,7 @@ class Person(Entity):
     Parameters
     ----------
     ratings : Ratings
-        Private. One row: that of the person who owns the device, and it may be empty.
+        Private. The row of the person who owns the device; a table without rows counts as an empty one.
     plan : Plan
         With two operators and `people`.
     keys : path or Secrets
@@ -204,6 +205,9 @@ class Person(Entity):
 
 
 def _one_row(ratings: Ratings) -> Ratings:
+    if isinstance(ratings, Ratings) and not ratings.n_users:  # nothing recorded: a row of zeros, of the same length
+        nothing = sparse.csr_array((1, ratings.matrix.shape[1]), dtype=ratings.matrix.dtype)
+        return Ratings(nothing, Identifiers([_NAME]), ratings.catalog, ratings.feedback)
     if isinstance(ratings, Ratings) and ratings.n_users != 1:
         raise DataError(
             "a person's device holds one person; nothing was drawn.",

@@ -182,6 +182,12 @@ class ServerFolder:
         _put(self.outbox, name, step.up.suffix, content)
         self._shown.add(f"{name}.{step.up.suffix}")
 
+    def sent(self, step: Step) -> Iterator[Submission]:
+        """Give the messages to the other operator that are in the outbox; see `OperatorMailbox`."""
+        limit = step.up.limit(self.plan)
+        for one in self._visible(step):
+            yield Submission(entity=one.header.entity or "", receipt=one.receipt, read=partial(read_again, one, limit))
+
     def published(self, step: Step) -> bytes | None:
         """Give what was published, or None."""
         found = self._visible(step)

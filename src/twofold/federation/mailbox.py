@@ -306,6 +306,10 @@ class OperatorMailbox(ServerMailbox, Protocol):
         """Hand over a message to the other operator; the same bytes again change nothing."""
         ...
 
+    def sent(self, step: Step) -> Iterator[Submission]:
+        """Give what this end handed over and can still see."""
+        ...
+
 
 def as_bytes(data: object) -> bytes:
     """Refuse anything but bytes.
@@ -387,6 +391,12 @@ class InProcess:
         one = Submission(entity=read_header(content).entity or "", receipt=mark, read=lambda: content)
         with self._lock:
             self._posted.setdefault(step.id, {}).setdefault(mark, one)
+
+    def sent(self, step: Step) -> Iterator[Submission]:
+        """Give the messages of operators; see `OperatorMailbox`."""
+        with self._lock:
+            held = list(self._posted.get(step.id, {}).values())
+        yield from held
 
     def rejected(self, step: Step) -> list[Rejected]:  # noqa: ARG002
         """Nothing: a rejected message is refused at once."""

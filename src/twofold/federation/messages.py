@@ -565,7 +565,7 @@ def modulus_bits(plan: Plan) -> int:
     >>> key = CatalogKey(hash="0" * 64, n_items=457)
     >>> plan = Plan(catalog=key, feedback="counts", bound=5, max_items=60, mechanism="gram", n_entities=205,
     ...             secure=SecureSum(survivors=185))
-    >>> modulusmodulus_bits(plan)
+    >>> modulus_bits(plan)
     56
     """
     stated = plan.spec.sum

@@ -171,6 +171,11 @@ class KeyStore:
         """Whether a masked message was ever handed out."""
         return self._stored("message") is not None
 
+    def check_free(self, plan_hash: str) -> None:
+        """Refuse keys of a secure sum that serve another plan; writes nothing."""
+        if self.plan_hash not in (None, plan_hash):
+            raise _other_plan(plan_hash)
+
     def bind(self, plan_hash: str, version: str = "1") -> None:
         """Tie the keys to a plan and a version of the data; refuse any other plan or version."""
         tied = f"{plan_hash} {version}".encode(errors="backslashreplace")
@@ -183,12 +188,7 @@ class KeyStore:
                 fix="use the same version; for another, start a new plan with new keys",
                 parameter="version",
             )
-        raise PlanMismatch(
-            "these keys belong to another plan.",
-            expected=f"new keys for the plan with hash {plan_hash[:12]}",
-            fix="twofold keys new with another file; a drop-out's key is revealed, so no key is used twice",
-            parameter="plan",
-        )
+        raise _other_plan(plan_hash)
 
     def keep_participants(self, digest: str) -> None:
         """Record which list this entity masks for, before it does; any other list is refused from then on."""
@@ -283,6 +283,15 @@ def _refuse_left(path: Path) -> None:
             fix="put the keys back, or make new ones under another name; lost keys make this entity a drop-out",
             parameter="keys",
         )
+
+
+def _other_plan(plan_hash: str) -> PlanMismatch:
+    return PlanMismatch(
+        "these keys belong to another plan.",
+        expected=f"new keys for the plan with hash {plan_hash[:12]}: keys of a secure sum serve one plan",
+        fix="twofold keys new --renew with another file, and a plan with its public part",
+        parameter="plan",
+    )
 
 
 def agreement_text(plan_hash: str, name: str) -> bytes:

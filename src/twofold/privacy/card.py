@@ -66,7 +66,7 @@ ALONE = "this message alone"
 #: End of the figure for all that the ledger was charged for, and beginning of the same if every secure sum was broken.
 TOGETHER = "all releases so far together"
 ALL_ALONE = "all messages alone, together"
-_READERS = "readers of the sum, if neither operator tells its noise"
+_READERS = "readers of the sum, if both operators add their noise and neither tells it"
 #: Most characters of one text on a card that is read.
 _LONGEST = 4_000
 

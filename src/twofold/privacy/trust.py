@@ -208,7 +208,8 @@ class Operated:
             else _open(entities)
         )
         if self.writer is None:
-            return f"{checked} A plan writer who owns both operators reads everything."
+            learns = "reads everything" if self.noise == "operators" else "learns what both together learn"
+            return f"{checked} A plan writer who owns both operators {learns}."
         return (
             f"{checked} {self.writer} wrote the plan and is one of its operators, which must not be: a plan writer who "
             "owns both reads everything. Make sure that the other operator is independent of it."
@@ -481,8 +482,8 @@ def post_processing() -> str:
     1
     """
     return (
-        "the server combines all releases, allows for the known noise and factorizes them into shared item factors; "
-        "each entity then fits its own model locally. Both cost nothing more"
+        "the server, or the operators, combine all releases, allow for the known noise and factorize them into shared "
+        "item factors; each entity then fits its own model locally. Both cost nothing more"
     )
 
 

@@ -224,8 +224,8 @@ class SumSpec:
         Examples
         --------
         >>> sizes = {"length": 1, "largest": 1, "limit": 9, "farthest_noise": 0, "alone_epsilon": math.inf}
-        >>> SumSpec(deviation=0.0, operators=2, operator_deviation=5.0, **sizes).total_deviation(100) ** 2
-        50.0
+        >>> round(SumSpec(deviation=0.0, operators=2, operator_deviation=5.0, **sizes).total_deviation(100), 3)
+        7.071
         """
         return math.sqrt(entities * self.deviation**2 + self.operators * self.operator_deviation**2)
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from twofold import __version__
+from twofold.federation.coalitions import coalitions
 from twofold.federation.plan import Plan
 from twofold.privacy.budget import best_guess
 from twofold.privacy.card import protects
-from twofold.privacy.printed import percent
+from twofold.privacy.printed import percent, rounded_up
 from twofold.report.federation import (
     BASE,
     PRIVATE,
@@ -471,7 +472,13 @@ def _secure_words(plan: Plan, entities: str) -> tuple[tuple[str, str], ...]:
     if stated is not None and math.isfinite(stated.alone_epsilon):
         alone = f"ε = {stated.alone_epsilon:.3g}"
     if plan.operators is not None:
-        return (("Secure sum", f"two operators see only the sum of at least {plan.operators.floor} messages"),)
+        both = coalitions(plan)[-1]
+        lost = f"one message alone has ε = {rounded_up(both.epsilon)}" if both.kept else "exact sums are open to them"
+        words = (
+            f"each of two operators alone sees only the sum of at least {plan.operators.floor} messages, and one of "
+            f"them must be honest. If both work together, {lost}"
+        )
+        return (("Secure sum", words),)
     assert plan.peers is not None
     words = (
         f"the server sees only the sum of at least {plan.peers.survivors} messages. It may work with "

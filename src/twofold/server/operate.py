@@ -72,6 +72,7 @@ def operate(
     missing here, or at the deadline. Reports that arrive in time at one operator only are not in the sum.
     """
     looking = _Look(operator, mailbox)
+    looking.recall()
     looking.collect(forward=forward)
     if forward:
         looking.forward()
@@ -112,6 +113,22 @@ class _Look:
                 continue
             except ProtocolError as error:
                 book.mark([(one.receipt, "a bundle", error.summary)])
+
+    def recall(self) -> None:
+        """Refuse to go on if this operator has sent a final list or a sum that its folder does not know.
+
+        An older copy of the folder, or another folder, would draw a second noise.
+        """
+        operator, mailbox = self.operator, self.mailbox
+        for step in (FREEZES, REVEALS):
+            for one in (*mailbox.submissions(step), *mailbox.sent(step)):
+                if one.entity != operator.name or one.receipt in operator.heard:
+                    continue
+                try:
+                    operator.recall(step.up.decode(one.read(), self.plan))
+                except (TransportError, ProtocolError):  # not this operator's: it would be signed
+                    continue
+                operator.heard.add(one.receipt)
 
     def forward(self) -> None:
         """Hand on halves, some megabytes in a file."""

@@ -46,6 +46,7 @@ from twofold.federation.exchange import (
     Draft,
     Freeze,
     ListMessage,
+    Reveal,
     decode_draft,
     decode_freeze,
     decode_list,
@@ -70,7 +71,7 @@ from twofold.secure_sum.messages import pack, unpack
 from twofold.secure_sum.operators import ReportHeader, add_share, commitment, joined_sum, open_share
 from twofold.server.factorize import differing, factorize_moments, signed
 from twofold.server.operator_book import Kept, OperatorBook
-from twofold.server.operator_terms import Pair, check_real
+from twofold.server.operator_terms import Pair, check_known, check_real
 from twofold.storage.container import cosign, open_container, receipt
 from twofold.storage.container import field as taken
 
@@ -400,6 +401,10 @@ class Operator:
             assert isinstance(mechanism, Bilinear)  # the plan has checked it
             total += mechanism.operator_noise(self.plan.parameters, rng=self._noise).astype(np.uint64)
         return pack(total & modulus_mask(bits), bits)
+
+    def recall(self, sent: Freeze | Reveal) -> None:
+        """Refuse to go on after a message of this operator's own that its folder does not know; see `check_known`."""
+        check_known(sent, freeze=self.book.get("freeze"), share=self.book.get("share"))
 
     def hear_freeze(self, data: bytes) -> None:
         """Take the other operator's final list; a second, different one is evidence and stops the plan."""

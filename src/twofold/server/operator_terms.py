@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from os import PathLike
 
-from twofold.errors import NotForRealUse, NotReady, Run
-from twofold.federation.exchange import ListMessage
+from twofold.errors import NotForRealUse, NotReady, PrivacyError, Run
+from twofold.federation.exchange import Freeze, ListMessage, Reveal
 from twofold.federation.messages import modulus_bits
 from twofold.federation.plan import Plan
 from twofold.identity.keystore import KeyStore
@@ -14,7 +14,7 @@ from twofold.secure_sum.derive import digest
 from twofold.secure_sum.operators import words_match
 from twofold.storage.container import receipt
 
-__all__ = ["Pair", "check_real"]
+__all__ = ["Pair", "check_known", "check_real"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,4 +69,22 @@ def check_real(plan: Plan, keys: KeyStore, *, state: str | PathLike[str] | None,
             "the operator has not agreed to this plan; nothing is taken.",
             fix=Run(f"plan agree plan.toml --keys {keys.identity.name}.keys"),
             parameter="agreements",
+        )
+
+
+def check_known(sent: Freeze | Reveal, *, freeze: bytes | None, share: bytes | None) -> None:
+    """Refuse a final list or a sum of an operator's own that is not the one in its folder.
+
+    Raises
+    ------
+    PrivacyError
+        The folder is an older copy, or another one; from there a second noise would be drawn.
+    """
+    known = sent.data == freeze if isinstance(sent, Freeze) else sent.share + sent.nonce == share
+    if not known:
+        raise PrivacyError(
+            "this operator has sent a sum for this plan that its folder does not know; nothing is drawn or sent.",
+            expected="the folder in which that sum was frozen: a second noise would hide less",
+            fix="--state with that folder; if it is lost, start a new plan with new keys",
+            parameter="state",
         )
