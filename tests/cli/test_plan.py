@@ -281,3 +281,9 @@ def test_bad_files_of_numbers(numbers, text, kind, parameter, words):
 def test_a_file_that_is_not_there(tmp_path):
     for verb in ("show", "explain"):
         refuse(UnreadableSource, None, "twofold plan new", verb, tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize(("floor", "noted"), [(2, True), (3, False)])
+def test_a_sum_of_two_entities_is_noted(tmp_path, catalog, floor, noted):
+    options = ["--catalog", catalog, "--secure", "operators", "--n-entities", 4, "--floor", floor, "--simulation"]
+    assert ("note: --floor 2" in run("new", tmp_path / "p.toml", *options)) == noted

@@ -160,7 +160,7 @@ def test_the_noise_of_operators_is_not_called_the_entity_s():
     said = "\n".join(release_lines(OPERATED["operators"]))
     noise = OPERATED["operators"].spec.noise.values
     assert f"Noise of each operator: Gaussian, standard deviation {noise:,.4g} on a sum" in said
-    assert f"with the noises of both: {2**0.5 * noise:,.4g} on a sum" in said
+    assert f"with all noise in it: {2**0.5 * noise:,.4g} on a sum" in said
     assert "An entity adds no noise" in said
     assert "numbers without noise" in OPERATED["operators"].spec.what
     assert "draws all of the noise itself" not in said

@@ -124,6 +124,11 @@ def _notes(plan: Plan, table: Features | None) -> Iterable[str]:
     secure = plan.peers
     if plan.roster is None and not plan.simulation:
         yield f"{_NO_KEYS}; without keys this plan can be explained and simulated, not run"
+    if plan.operators is not None and plan.operators.floor < 3:
+        yield (
+            "--floor 2: in a sum of two entities each can take off its own numbers, and sees the other's totals under "
+            "noise that is made for one person"
+        )
     times = {"--deadline": plan.deadline, "--share-deadline": None if secure is None else secure.share_deadline}
     for option, text in times.items():
         if text is not None and datetime.fromisoformat(text) <= datetime.now(UTC):

@@ -181,7 +181,7 @@ def release_lines(plan: Plan) -> list[str]:
     )
     if operated and spec.sum is not None:
         total = spec.sum.total_deviation(plan.n_entities) / spec.sum.operator_deviation
-        lines.append(f"  In the published sum, with the noises of both: {total * noise.values:,.4g} on a sum.")
+        lines.append(f"  In the published sum, with all noise in it: {total * noise.values:,.4g} on a sum.")
         lines.append("  An entity adds no noise." if not honest else "  An entity adds its share of one more.")
     elif honest:
         values, counts = (math.sqrt(plan.n_entities) * one for one in (noise.values, noise.counts))
@@ -437,8 +437,9 @@ def _statistic_verdict(plan: Plan) -> list[str]:
         ]
     else:
         seen = "no pattern can be seen" if found.share >= 1 else f"only patterns above {share} can be seen"
+        more = f"from {found.users_needed:,} users per entity, or with more entities"
         said = [
             f"{price} {seen}: not clear of the noise by the limit of auto ({limit}).",
-            f"It would be from {found.users_needed:,} users per entity, or with more entities, or at a larger ε.",
+            f"It would be {'with more people' if plan.people else more}, or at a larger ε.",
         ]
     return [*said, _WHERE]

@@ -10,7 +10,7 @@ from twofold.checks import check_entity_name
 from twofold.data.bounds import Bounds
 from twofold.data.ratings import Ratings
 from twofold.entity.account import open_account
-from twofold.errors import DataError, NotForRealUse, NotReady, PlanMismatch, PrivacyError, Run
+from twofold.errors import DataError, NotForRealUse, NotReady, PlanMismatch, PrivacyError, Run, Set
 from twofold.federation.factors import ItemFactors
 from twofold.federation.messages import ReleaseMessage, decode_release, encode_release, roster_of
 from twofold.federation.plan import Plan
@@ -412,10 +412,12 @@ class Entity:
             return
         roster_of(self.plan)
         if self._agreements is None:
+            shared = self.plan.operators is not None
             raise NotReady(
-                "everybody's agreements to the plan are missing; nothing was drawn.",
-                expected=f"signatures of plan {self.plan.hash[:12]} by all whom it names",
-                fix=("Entity(..., agreements=...)", Run("join")),
+                "the agreements to the plan are missing; nothing was drawn.",
+                expected=f"signatures of plan {self.plan.hash[:12]} by "
+                + ("its operators, in a file that comes with the plan" if shared else "all whom it names"),
+                fix=("Entity(..., agreements=...)", Set("agreements", "plan.agreed") if shared else Run("join")),
                 parameter="agreements",
             )
         if self.plan.operators is not None:

@@ -167,12 +167,12 @@ class Agreements(Mapping[str, bytes]):
         """Refuse to start before everybody whom the plan names has agreed to its very hash."""
         if missing := self.missing(plan):
             raise NotReady(
-                "not everybody whom the plan names has agreed to it; nothing was drawn.",
+                "not everybody who must has agreed to the plan; nothing was drawn.",
                 found=f"{len(missing)} without a valid signature: {', '.join(missing[:6])}",
                 expected=f"signatures of plan {plan.hash[:12]} by {', '.join(must_agree(plan))}"
                 if plan.operators is not None
                 else f"signatures of plan {plan.hash[:12]} by all {len(roster_of(plan))}",
-                fix=Run("plan agree plan.toml --keys st-anna.keys"),
+                fix=Run(f"plan agree plan.toml --keys {missing[0]}.keys"),
                 parameter="agreements",
             )
 
