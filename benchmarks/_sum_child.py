@@ -215,13 +215,12 @@ def both(
 
 def _exchange(first: Operator, second: Operator, clock: Clock) -> None:
     def each(make: Callable[[Operator], bytes], hear: Callable[[Operator, bytes], None]) -> None:
-        made = []
-        for place, one in (("first", first), ("second", second)):
+        """First the first operator, whose choice of a list the second one follows."""
+        for place, one, back, other in (("first", first, "second", second), ("second", second, "first", first)):
             with clock.of(place):
-                made.append(make(one))
-        for place, one, data in (("first", first, made[1]), ("second", second, made[0])):
-            with clock.of(place):
-                hear(one, data)
+                data = make(one)
+            with clock.of(back):
+                hear(other, data)
 
     def freeze(one: Operator) -> bytes:
         pair = one.agreed_pair()
