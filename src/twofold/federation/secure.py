@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field, PlainValidator
 
@@ -24,7 +24,30 @@ def _kept_alone(value: Any) -> Fraction | None:
     return None if value is None else positive(value, name="most_alone")
 
 
-class SecureSum(FieldTable):
+class _SumTable(FieldTable):
+    """What the tables of both kinds have in common."""
+
+    prefix: ClassVar[str] = "secure."
+
+    def with_(self, **changes: Any) -> Self:
+        """Return the same with some fields changed."""
+        same = {name: getattr(self, name) for name in type(self).model_fields}
+        return type(self)(**{**same, **changes})
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give plain JSON, as `from_dict` reads it."""
+        record: dict[str, Any] = {name: getattr(self, name) for name in type(self).model_fields}
+        alone = record["most_alone"]
+        return record | {"most_alone": None if alone is None else str(alone)}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, type(self)) and self.as_dict() == other.as_dict()
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.as_dict().values()))
+
+
+class SecureSum(_SumTable):
     """The server sees only the sum of the messages, and every entity adds only its share of the noise.
 
     Each field has its meaning in its declaration; docs/reference/plan.md lists them.
@@ -35,8 +58,6 @@ class SecureSum(FieldTable):
     >>> secure.colluders, secure.honest(205), SecureSum.from_dict(secure.as_dict()) == secure
     (1, 181, True)
     """
-
-    prefix: ClassVar[str] = "secure."
 
     survivors: Annotated[int, Field(ge=2, le=10_000)] = described(
         "Fewest entities whose messages are summed; below it nothing is unmasked and nothing is published.",
@@ -106,28 +127,12 @@ class SecureSum(FieldTable):
             colluders=self.colluders + 1,
         )
 
-    def with_(self, **changes: Any) -> SecureSum:
-        """Return the same with some fields changed."""
-        same = {name: getattr(self, name) for name in type(self).model_fields}
-        return type(self)(**{**same, **changes})
-
-    def as_dict(self) -> dict[str, Any]:
-        """Give plain JSON, as `from_dict` reads it."""
-        record: dict[str, Any] = {name: getattr(self, name) for name in type(self).model_fields}
-        return record | {"most_alone": None if self.most_alone is None else str(self.most_alone)}
-
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> SecureSum:
         """Read a record of `as_dict`."""
         if not isinstance(record, Mapping):
             raise BadPlan("the secure-sum part of the plan has the wrong form.", parameter="secure")
         return cls(**record)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SecureSum) and self.as_dict() == other.as_dict()
-
-    def __hash__(self) -> int:
-        return hash(tuple(self.as_dict().values()))
 
     def check(self, entities: int, *, simulation: bool = False) -> None:
         """Refuse numbers that do not fit the number of entities, or that cannot keep the promise."""
@@ -186,7 +191,7 @@ class SecureSum(FieldTable):
             )
 
 
-class OperatorSum(FieldTable):
+class OperatorSum(_SumTable):
     """Two operators hold every entity's numbers in shares; together they learn the sum, and each adds a whole noise.
 
     Each field has its meaning in its declaration; docs/reference/plan.md lists them.
@@ -204,8 +209,6 @@ class OperatorSum(FieldTable):
     >>> OperatorSum(floor=100, noise="both", colluders=4).honest
     95
     """
-
-    prefix: ClassVar[str] = "secure."
 
     floor: Annotated[int, Field(ge=2, le=10_000_000)] = described(
         "Fewest entities in the sum; below it the operators publish nothing.",
@@ -249,26 +252,14 @@ class OperatorSum(FieldTable):
         """How many operators add a whole noise."""
         return 0 if self.noise == "entities" else OPERATORS
 
-    def with_(self, **changes: Any) -> OperatorSum:
-        """Return the same with some fields changed."""
-        same = {name: getattr(self, name) for name in type(self).model_fields}
-        return type(self)(**{**same, **changes})
-
     def as_dict(self) -> dict[str, Any]:
         """Give plain JSON, as `from_dict` reads it."""
-        record: dict[str, Any] = {name: getattr(self, name) for name in type(self).model_fields}
-        return record | {"kind": "operators", "most_alone": None if self.most_alone is None else str(self.most_alone)}
+        return super().as_dict() | {"kind": "operators"}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> OperatorSum:
         """Read a record of `as_dict`."""
         return cls(**{name: value for name, value in record.items() if name != "kind"})
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, OperatorSum) and self.as_dict() == other.as_dict()
-
-    def __hash__(self) -> int:
-        return hash(tuple(self.as_dict().values()))
 
     def check(self, entities: int, *, simulation: bool = False) -> None:
         """Refuse numbers that do not fit the number of entities, or that cannot keep the promise."""
