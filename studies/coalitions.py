@@ -23,7 +23,6 @@ from typing import Any, Final, Literal
 import numpy as np
 import scipy.sparse as sp
 
-from twofold.federation.coalitions import coalitions
 from twofold.federation.plan import CatalogKey, Plan
 from twofold.federation.secure import OperatorSum, SecureSum, usual_floor, usual_survivors
 from twofold.privacy.audit.lower_bound import lower_bound
@@ -183,7 +182,7 @@ _BROKEN: Final = (
 def rows(*, canaries: int, seed: int | None = None) -> Iterator[Row]:
     """Give the rows of the table, sound coalitions first, then sums that are broken on purpose."""
     for kind in ("plain", "peers", "operators", "entities", "both"):
-        tables = [coalitions(planned(kind, epsilon)) for epsilon in EPSILONS]
+        tables = [planned(kind, epsilon).coalitions for epsilon in EPSILONS]
         stated = _small(kind)
         for place, one in enumerate(tables[0]):
             shown = tuple(rounded_up(table[place].epsilon) for table in tables)

@@ -19,7 +19,6 @@ from rich.table import Table
 from twofold.cli.options import missing_features
 from twofold.entity.account import describe
 from twofold.errors import BadPrivacyParameter, Set
-from twofold.federation.coalitions import coalitions
 from twofold.federation.messages import array_bytes, message_limit
 from twofold.federation.plan import CatalogKey, Plan
 from twofold.federation.plan_file import parse_plan, read_toml, with_tables
@@ -231,7 +230,7 @@ def _operator_lines(plan: Plan) -> list[str]:
     """Describe a sum of two operators: its floor, and the ε that is left under every coalition."""
     assert plan.operators is not None
     lines = [f"Two operators: they publish one sum, of at least {plan.operators.floor:,} entities."]
-    for one in coalitions(plan):
+    for one in plan.coalitions:
         said = f"ε = {rounded_up(one.epsilon)}" if one.kept else "nothing is promised, the exact sums are open"
         lines.append(f"  Against {one.who}: {said} ({one.why}).")
     if plan.people:
@@ -271,7 +270,7 @@ def release_record(plan: Plan) -> dict[str, Any]:
     record["colluders"] = None if plan.secure is None else plan.secure.colluders
     record["coalitions"] = [
         {"who": one.who, "epsilon": float(one.epsilon) if one.kept else "infinite", "noise": one.why}
-        for one in (coalitions(plan) if spec.private else ())
+        for one in (plan.coalitions if spec.private else ())
     ]
     record["trust"] = trust_of(plan) if spec.private else None
     record["weak"] = list(weak_promise(plan.epsilon, plan.delta, plan.counted_users)) if spec.private else []

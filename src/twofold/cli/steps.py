@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
-from twofold.federation.coalitions import coalitions
 from twofold.federation.mailbox import Rejected, StepId
 from twofold.federation.plan import Plan
 from twofold.privacy.budget import best_guess
@@ -161,7 +160,7 @@ def _operator_lines(plan: Plan, record: dict[str, Any]) -> list[str]:
         "entities": f"{who} open only the sum, and add no noise; it holds if one of them is honest and at least "
         f"{record['honest'] or 0:,} entities, yours included, draw their share and keep it secret",
     }[plan.operators.noise]
-    both = coalitions(plan)[-1]
+    both = plan.coalitions[-1]
     lost = f"ε = {rounded_up(both.epsilon)}" if both.kept else "your exact sums are open to them"
     return [
         f"{added}; if both work together: {lost}",

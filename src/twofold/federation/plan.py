@@ -39,6 +39,7 @@ from twofold.storage.container import canonical_json, printable
 
 if TYPE_CHECKING:
     from twofold.identity.roster import Roster
+    from twofold.privacy.coalitions import Coalition
 
 __all__ = ["LARGEST_NUMBER", "SCHEMA", "CatalogKey", "Plan"]
 
@@ -383,6 +384,29 @@ class Plan(FieldTable):
             return self.unit.across(self.budget)
         whole = self.unit.across_one_noise(self.parameters.budget)
         return whole if isinstance(whole, PureDP) else whole.to_approx(self.delta)
+
+    @cached_property
+    def coalitions(self) -> tuple[Coalition, ...]:
+        """Who could work together against an entity, and the ε of one holder in it that is left then, at the plan's δ.
+
+        Privacy
+        -------
+        From public numbers only: touches no data and spends nothing. Proofs are in docs/reference/operators.md.
+
+        Examples
+        --------
+        >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=9), feedback="counts", bound=5, max_items=2,
+        ...             n_users=500, n_entities=205, delta=1e-6, mechanism="gram", secure=OperatorSum(floor=103))
+        >>> for row in plan.coalitions:
+        ...     print(f"{row.who}: {float(row.epsilon):.2f}")
+        readers of the sum and any number of entities: 0.69
+        one operator and any number of entities: 1.00
+        both operators: inf
+        """
+        from twofold.privacy.coalitions import coalitions_of
+
+        colluders = None if self.secure is None else self.secure.colluders
+        return coalitions_of(self.spec.event, sharing=self.sharing, delta=self.delta, colluders=colluders)
 
     @property
     def release_mechanism(self) -> Mechanism:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from twofold import __version__
-from twofold.federation.coalitions import coalitions
 from twofold.federation.plan import Plan
 from twofold.privacy.budget import best_guess
 from twofold.privacy.card import protects
@@ -472,7 +471,7 @@ def _secure_words(plan: Plan, entities: str) -> tuple[tuple[str, str], ...]:
     if stated is not None and math.isfinite(stated.alone_epsilon):
         alone = f"ε = {stated.alone_epsilon:.3g}"
     if plan.operators is not None:
-        both = coalitions(plan)[-1]
+        both = plan.coalitions[-1]
         lost = f"one message alone has ε = {rounded_up(both.epsilon)}" if both.kept else "exact sums are open to them"
         words = (
             f"each of two operators alone sees only the sum of at least {plan.operators.floor} messages, and one of "

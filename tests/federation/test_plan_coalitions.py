@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from twofold.federation.coalitions import coalitions
 from twofold.federation.plan import CatalogKey, Plan
 from twofold.federation.secure import OperatorSum, SecureSum
 
@@ -19,7 +18,7 @@ def plan(epsilon: int, secure: Any, **changes: Any) -> Plan:
 
 
 def found(made: Plan) -> dict[str, float]:
-    return {row.kind: round(float(row.epsilon), 2) for row in coalitions(made)}
+    return {row.kind: round(float(row.epsilon), 2) for row in made.coalitions}
 
 
 @pytest.mark.parametrize(("epsilon", "public"), [(1, 0.69), (3, 2.05), (10, 6.68)])
@@ -37,7 +36,7 @@ def test_no_row_but_a_broken_sum_costs_more_than_the_plan_says():
     ]
     for secure in secures:
         made = plan(1, secure)
-        rows = coalitions(made)
+        rows = made.coalitions
         for row in rows:
             if row.kind in ("public", "one operator", "server", "everybody"):
                 assert row.epsilon <= made.epsilon
