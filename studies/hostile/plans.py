@@ -10,6 +10,7 @@ import numpy as np
 
 from studies.hostile.insider import NAMES, both_operators, members
 from tests.enrolled import OPERATOR, enrolled
+from tests.totals import totals_of
 from twofold.data.catalog import Catalog
 from twofold.features import Features
 from twofold.federation.agreement import Agreements, encode_agreed, encode_agreement
@@ -75,6 +76,8 @@ def factors(kind: str, seed: int) -> bytes:
     second: dict[str, Any] = {}
     if chosen.spec.sum is not None:
         second = {"patterns": np.eye(9, 2, dtype=np.float32), "strengths": np.ones(2), "squares": np.ones(9)}
+    if chosen.feedback == "counts" and chosen.mechanism == "gram":
+        second["totals"] = totals_of(9, seed)
     made = ItemFactors(
         plan=chosen.hash,
         catalog=chosen.catalog.hash,

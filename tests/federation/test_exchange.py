@@ -10,6 +10,7 @@ import pytest
 
 from tests.federation.with_operators import OPERATORS, SITES, make_plan, parts, plan, report, secrets
 from tests.refused import refused
+from tests.totals import totals_of
 from twofold.errors import BadMessage, PlanMismatch
 from twofold.federation.exchange import (
     decode_draft,
@@ -64,6 +65,7 @@ def factors(of: Plan, value: float = 1.0) -> ItemFactors:
         patterns=np.eye(4, 2, dtype=np.float32),
         strengths=np.ones(2),
         squares=np.ones(4),
+        totals=totals_of(4),
     )
 
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.refused import refused
+from tests.totals import totals_of
 from twofold.errors import BadMessage, BadNumber, BadShape, FactorsChanged, NotForRealUse, PlanMismatch
 from twofold.federation.factors import (
     ItemFactors,
@@ -24,6 +25,8 @@ from twofold.federation.plan import CatalogKey, Plan
 from twofold.storage.container import open_container, pack_sealed, unpack
 
 PLAN = Plan(catalog=CatalogKey(hash="a" * 64, n_items=5), feedback="counts", bound=5, max_items=2, rank=4)
+
+GRAM = PLAN.with_(mechanism="gram")
 
 
 def factors_of(plan: Plan = PLAN, rank: int = 3, seed: int = 0, **changes: object) -> ItemFactors:
@@ -157,6 +160,113 @@ def test_moments_may_differ_by_rounding():
     moments = np.array(factors_of().moments)
     moments[0, 1] *= 1 + 1e-12
     assert decode_factors(edited(encode_factors(factors_of(), PLAN), {"moments": moments}), PLAN).rank == 3
+
+
+def with_totals(**changes: object) -> ItemFactors:
+    second = {"patterns": np.eye(5, 2, dtype=np.float32), "strengths": np.ones(2), "squares": np.ones(5)}
+    return factors_of(GRAM, **(second | {"totals": totals_of(5)} | changes))
+
+
+def test_totals_come_through_in_single_precision_and_are_part_of_the_hash():
+    made = with_totals()
+    data = encode_factors(made, GRAM)
+    found = decode_factors(data, GRAM)
+    assert found.hash == made.hash
+    assert encode_factors(found, GRAM) == data
+    assert len(data) <= factors_limit(GRAM)
+    np.testing.assert_array_equal(found.totals.sums, totals_of(5).sums)
+    np.testing.assert_array_equal(found.totals.pairs, totals_of(5).pairs.astype(np.float32))
+    np.testing.assert_array_equal(found.totals.pairs, found.totals.pairs.T)
+    for name in ("kind", "users", "users_noise", "sums_noise", "pairs_noise", "cap", "entities", "seeded"):
+        assert getattr(found.totals, name) == getattr(totals_of(5), name)
+    for name in ("users", "users_noise", "sums_noise", "pairs_noise", "entities", "sums", "pairs"):
+        other = replace(made.totals, **{name: getattr(made.totals, name) + 1})
+        with pytest.raises(FactorsChanged):
+            with_totals(totals=other).check_unchanged(made.hash)
+    with pytest.raises(FactorsChanged):
+        with_totals(totals=None).check_unchanged(made.hash)
+
+
+def test_totals_cannot_be_written_to_and_the_given_ones_stay_free():
+    given = totals_of(5)
+    made = with_totals(totals=given)
+    for part in (made.totals.sums, made.totals.pairs):
+        with pytest.raises(ValueError, match="read-only"):
+            part[0] = 1
+    given.sums[0], given.pairs[0, 0] = 7, 7
+    made.check_unchanged(with_totals().hash)
+
+
+def test_the_limit_has_room_for_the_totals_and_no_more_than_that():
+    ratings = GRAM.with_(feedback="ratings", lower=1, centre=3)
+    assert factors_limit(GRAM) - factors_limit(ratings) == 8 * 5 + 4 * 15
+
+
+def test_totals_are_there_for_a_gram_of_counts_and_for_nothing_else():
+    with pytest.raises(BadMessage):
+        encode_factors(with_totals(totals=None), GRAM)
+    with pytest.raises(BadMessage):
+        encode_factors(factors_of(totals=totals_of(5)), PLAN)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"kind": "sketch"},
+        {"observed": np.zeros(5)},
+        {"sums": np.zeros(4), "pairs": np.zeros((4, 4))},
+        {"sums": np.full(5, np.nan)},
+        {"pairs": np.full((5, 5), 1e39)},
+        {"users": np.inf},
+    ],
+)
+def test_totals_that_do_not_fit_are_refused(changes):
+    with pytest.raises((BadShape, BadNumber)):
+        with_totals(totals=totals_of(5, **changes))
+
+
+SAID = {"users": 1.0, "users_noise": 1.0, "sums_noise": 1.0, "pairs_noise": 1.0, "entities": 3, "seeded": False}
+
+
+@pytest.mark.parametrize(
+    ("arrays", "said"),
+    [
+        ({"total_sums": None}, {}),
+        ({"total_pairs": None}, {}),
+        ({"total_sums": np.ones(4)}, {}),
+        ({"total_sums": np.ones(5, dtype=np.float32)}, {}),
+        ({"total_sums": np.full(5, np.inf)}, {}),
+        ({"total_sums": np.full(5, 1e25)}, {}),
+        ({"total_pairs": np.ones(15)}, {}),
+        ({"total_pairs": np.ones(14, dtype=np.float32)}, {}),
+        ({"total_pairs": np.ones((5, 5), dtype=np.float32)}, {}),
+        ({"total_pairs": np.full(15, np.nan, dtype=np.float32)}, {}),
+        ({"total_pairs": np.full(15, -2e24, dtype=np.float32)}, {}),
+        ({}, {"users": 1e25}),
+        ({}, {"users": "many"}),
+        *(
+            ({}, {name: bad})
+            for name in ("users_noise", "sums_noise", "pairs_noise")
+            for bad in (0.0, -1.0, 1e25, None)
+        ),
+        ({}, {"entities": 0}),
+        ({}, {"entities": 1.5}),
+        ({}, {"entities": 10**12}),
+        ({}, {"seeded": True}),
+        ({}, {"seeded": 0}),
+    ],
+)
+def test_totals_that_are_not_sound_are_refused(arrays, said):
+    data = encode_factors(with_totals(), GRAM)
+    assert decode_factors(edited(data, totals=SAID), GRAM).totals.users == 1
+    with pytest.raises(BadMessage):
+        decode_factors(edited(data, arrays, totals=SAID | said), GRAM)
+
+
+@pytest.mark.parametrize("totals", [None, 5, [], {}])
+def test_a_message_that_says_nothing_of_its_totals_is_refused(totals):
+    with pytest.raises(BadMessage):
+        decode_factors(edited(encode_factors(with_totals(), GRAM), totals=totals), GRAM)
 
 
 def test_factors_cannot_be_written_to_and_a_change_is_seen():

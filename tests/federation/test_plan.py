@@ -128,7 +128,7 @@ def test_every_field_is_in_the_hash():
 
 
 def test_the_hash_of_a_plan_never_changes():
-    assert PLAN.hash == "cd0c0c7df6f994f4f69e770028c9acea5f98d1e4bcc1a83a0bf1934cb29857f2"
+    assert PLAN.hash == "e80e152f9c2410fde51dfda01a3772419e016a64eae726367ddc498d8e810d21"
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,8 @@ def test_what_is_out_of_range_is_refused(changes):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"schema": "twofold.plan/2"},
+        {"schema": "twofold.plan/1"},
+        {"schema": "twofold.plan/3"},
         {"schema": None},
         {"max_itmes": 3},
         {"catalog": None},
@@ -342,7 +343,7 @@ def test_hash_parameters_and_spec_are_computed_once():
 
 
 def test_the_schema_has_a_version():
-    assert SCHEMA == "twofold.plan/1"
+    assert SCHEMA == "twofold.plan/2"
     assert PLAN.as_dict()["schema"] == SCHEMA
 
 

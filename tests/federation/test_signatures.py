@@ -11,6 +11,7 @@ import pytest
 
 from tests.enrolled import OPERATOR, enrolled
 from tests.refused import refused
+from tests.totals import totals_of
 from twofold.errors import BadMessage, PlanMismatch, TwofoldError
 from twofold.federation.agreement import (
     Agreements,
@@ -116,6 +117,7 @@ def _factors(plan: Plan) -> bytes:
         patterns=np.zeros((6, 0), dtype=np.float32),
         strengths=np.zeros(0),
         squares=ones,
+        totals=totals_of(6),
     )
     return encode_factors(made, plan, signer=SIGN[OPERATOR])
 

@@ -84,5 +84,5 @@ def test_laplace_shares_have_room_for_their_whole_tail():
 
 
 def test_too_large_for_any_modulus():
-    with refused(BadPlan, "n_users", found="80 bits"):
+    with refused(BadPlan, "n_users", found="88 bits"):
         modulus_bits(plan(n_users=10**15))

@@ -7,6 +7,7 @@ import itertools
 import os
 import tracemalloc
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 from tests.refused import refused
+from tests.totals import totals_of
 from twofold.errors import (
     BadMessage,
     BadParameter,
@@ -23,11 +25,11 @@ from twofold.errors import (
     TooFewMessages,
     TransportError,
 )
-from twofold.federation.factors import encode_factors
+from twofold.federation.factors import ItemFactors, encode_factors
 from twofold.federation.messages import decode_release
 from twofold.federation.plan import CatalogKey, Plan
 from twofold.server import Server
-from twofold.server.factorize import arrived, spilled
+from twofold.server.factorize import arrived, differing, spilled
 
 MakePlan = Callable[..., Plan]
 MakeMessage = Callable[..., bytes]
@@ -249,3 +251,31 @@ def test_a_file_is_read_at_most_once_per_pass(
     assert passes > 1
     # To check, for the totals, three times for a start, for the moments, in every pass.
     assert sorted(reads.count(path) for path in paths) == [passes + 6] * 4
+
+
+def held(**changes: Any) -> ItemFactors:
+    ones = np.ones(5)
+    return ItemFactors(
+        plan="0" * 64, catalog="0" * 64, factors=np.ones((5, 2), dtype=np.float32), moments=np.eye(2), means=ones,
+        support=ones, users=9.0, entities=3, private=True, totals=totals_of(5, **changes),
+    )  # fmt: skip
+
+
+def test_a_second_operator_sees_other_totals() -> None:
+    """An entity subtracts its own part from these, so what machines may differ in is rounding alone."""
+    ours, given = held(), totals_of(5)
+    assert differing(ours, held()) == ""
+    assert differing(ours, held(pairs=given.pairs * (1 + 1e-9))) == ""
+    for change in (
+        {"pairs": given.pairs + 0.01 * np.eye(5)},
+        {"sums": given.sums + 0.01},
+        {"users": 12.0},
+        {"users_noise": 0.51},
+        {"sums_noise": 0.7},
+        {"pairs_noise": 1.4},
+        {"entities": 2},
+        {"seeded": True},
+    ):
+        assert differing(ours, held(**change)) == "totals", change
+    assert differing(ours, replace(ours, totals=None)) == "totals"
+    assert differing(replace(ours, totals=None), replace(ours, totals=None)) == ""

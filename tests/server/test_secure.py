@@ -219,7 +219,7 @@ def test_garbage_another_modulus_and_foreign_masks(group: Group) -> None:
     messages = [group.masked(name, participants) for name in NAMES]
     survivors = group.server.survivors(messages, participants)
     answers = group.answers(NAMES, participants, NAMES)
-    with refused(BadMessage, "bits", expected="2^40"):
+    with refused(BadMessage, "bits", expected="2^48"):
         group.server.survivors([resealed(group, messages[0], bits=64), *messages[1:]], participants)
     good = decode_release(messages[0], group.plan).content
     noise = np.random.default_rng(1).integers(0, 256, good.packed.shape).astype(np.uint8)

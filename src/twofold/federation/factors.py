@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from twofold.errors import BadMessage, BadNumber, BadShape, FactorsChanged, NotForRealUse, PlanMismatch
 from twofold.federation.messages import FACTORS, check_header, check_signed, common_record, note_of
 from twofold.federation.plan import Plan
+from twofold.release.content import Moments
 from twofold.storage.container import (
     LARGEST_HEADER,
     Container,
@@ -76,6 +77,9 @@ class ItemFactors:
         x xᵀ, x a user's row as the mechanism measures it (`twofold.release.bilinear`).
     squares : float64 array (items,), optional
         Diagonal of that mean before anything was left out: mean square of each item, at least 0.
+    totals : Moments, optional
+        Counts with mechanism "gram": the noisy totals of all entities as they were released, so that an entity can
+        take its own part out before it denoises them. Pairs are kept in single precision. None otherwise.
 
     Privacy
     -------
@@ -99,6 +103,7 @@ class ItemFactors:
     patterns: NDArray[np.float32] | None = None
     strengths: NDArray[np.float64] | None = None
     squares: NDArray[np.float64] | None = None
+    totals: Moments | None = None
 
     def __post_init__(self) -> None:
         items, rank = self.factors.shape if self.factors.ndim == 2 else (-1, -1)
@@ -108,6 +113,8 @@ class ItemFactors:
         arrays: tuple[NDArray[Any], ...] = (self.factors, self.moments, self.means, self.support, *self._second(items))
         if not all(np.isfinite(part).all() for part in arrays) or not np.isfinite(self.users):
             raise BadNumber("the item factors hold NaN or infinity.", expected="finite numbers")
+        if self.totals is not None:
+            object.__setattr__(self, "totals", _held_totals(self.totals, items))
         for part in arrays:
             part.flags.writeable = False
 
@@ -146,6 +153,11 @@ class ItemFactors:
             state.update(np.ascontiguousarray(part, dtype=kind).tobytes())
         for second in self._second(self.n_items):
             state.update(np.ascontiguousarray(second, dtype=second.dtype.newbyteorder("<")).tobytes())
+        if self.totals is not None:
+            said = [float(getattr(self.totals, name)) for name in _SAID]
+            state.update(np.array(said, dtype="<f8").tobytes())
+            state.update(self.totals.sums.astype("<f8").tobytes())
+            state.update(_upper(self.totals.pairs).astype("<f4").tobytes())
         return state.hexdigest()
 
     def check_unchanged(self, before: str) -> None:
@@ -159,6 +171,32 @@ class ItemFactors:
             )
 
 
+def _held_totals(totals: Moments, items: int) -> Moments:
+    """Give totals as a message carries them, frozen: pairs in single precision, both halves alike."""
+    if totals.kind != "gram" or totals.observed is not None or totals.sums.shape != (items,):
+        raise BadShape("the totals of the item factors are not those of counts with a gram.", found=totals.kind)
+    numbers = [getattr(totals, name) for name in _SAID]
+    with np.errstate(over="ignore"):  # an overflow is infinite, and is refused
+        upper = _upper(totals.pairs).astype(np.float32)
+    if not (np.isfinite(numbers).all() and np.isfinite(totals.sums).all() and np.isfinite(upper).all()):
+        raise BadNumber("the totals of the item factors hold NaN or infinity.", expected="finite numbers")
+    held = replace(totals, sums=np.array(totals.sums, dtype=np.float64), pairs=_square(upper, items))
+    held.sums.flags.writeable = held.pairs.flags.writeable = False
+    return held
+
+
+def _upper(pairs: NDArray[Any]) -> NDArray[Any]:
+    return np.asarray(pairs[np.triu_indices(len(pairs))])
+
+
+def _square(upper: NDArray[np.float32], items: int) -> NDArray[np.float64]:
+    square = np.zeros((items, items))
+    square[np.triu_indices(items)] = upper
+    return np.asarray(square + np.triu(square, 1).T)
+
+
+# What totals say beside their arrays.
+_SAID: Final = ("users", "users_noise", "sums_noise", "pairs_noise", "entities", "seeded")
 #: Patterns of second moments; of a thousand items at ε = 1 some hundred rise above the noise.
 MOST_PATTERNS: Final = 256
 #: Factors, whatever a plan says: the time to check their moments grows with its third power.
@@ -170,6 +208,8 @@ MOST_USERS: Final = 1e15
 # Times the largest value of the plan. Noise takes honest means far outside the bounds, never so far; and squares, sums
 # and products of numbers below it stay finite.
 _FARTHEST: Final = 1e9
+# Of a total and of its noise: far above what users and noise add up to, and squares stay finite.
+_LARGEST_TOTAL: Final = _FARTHEST * MOST_USERS
 _MOST_ENTITIES: Final = 10_000_000
 # Of the largest moment: what summation in another order leaves between the two halves of a symmetric matrix.
 _ROUNDING: Final = 1e-6
@@ -212,6 +252,16 @@ def encode_factors(factors: ItemFactors, plan: Plan, *, signer: SigningKey | Non
     }
     if factors.patterns is not None and factors.strengths is not None and factors.squares is not None:
         arrays |= {"patterns": factors.patterns, "strengths": factors.strengths, "squares": factors.squares}
+    if (totals := factors.totals) is not None:
+        record["totals"] = {
+            "users": float(totals.users),
+            "users_noise": float(totals.users_noise),
+            "sums_noise": float(totals.sums_noise),
+            "pairs_noise": float(totals.pairs_noise),
+            "entities": int(totals.entities),
+            "seeded": bool(totals.seeded),
+        }
+        arrays |= {"total_sums": totals.sums, "total_pairs": _upper(totals.pairs).astype(np.float32)}
     data = pack_sealed(record, arrays, signer=signer, cosigned=plan.operators is not None)
     decode_factors(data, plan, draft=True)
     return data
@@ -239,6 +289,7 @@ def decode_factors(data: bytes, plan: Plan, *, draft: bool = False) -> ItemFacto
     arrays = unpack(data, container, _layouts(container, plan))
     check_signed(data, record, plan, draft=draft)
     _check_values(arrays, plan)
+    totals = _totals(record, arrays, private=private) if _has_totals(plan) else None
     return ItemFactors(
         plan=plan.hash,
         catalog=plan.catalog.hash,
@@ -247,6 +298,7 @@ def decode_factors(data: bytes, plan: Plan, *, draft: bool = False) -> ItemFacto
         entities=entities,
         private=private,
         note=note,
+        totals=totals,
     )
 
 
@@ -272,8 +324,19 @@ def factors_limit(plan: Plan) -> int:
     112616
     """
     second = plan.n_items * (4 * MOST_PATTERNS + 8) + 8 * MOST_PATTERNS if plan.spec.sum is not None else 0
+    if _has_totals(plan):
+        second += 8 * plan.n_items + 4 * _pair_number(plan.n_items)
     rank = min(plan.rank, MOST_RANK)
     return min(8 + LARGEST_HEADER + plan.n_items * (4 * rank + 16) + 8 * rank**2 + second, _LARGEST)
+
+
+def _has_totals(plan: Plan) -> bool:
+    """Whether the messages of a plan carry the totals themselves: those of counts with a gram."""
+    return plan.feedback == "counts" and plan.spec.mechanism == "gram"
+
+
+def _pair_number(items: int) -> int:
+    return items * (items + 1) // 2
 
 
 def _check_private(private: bool, plan: Plan) -> bool:
@@ -305,6 +368,8 @@ def _layouts(container: Container, plan: Plan) -> dict[str, Layout]:
         raise BadMessage("the rank of the item factors does not match the plan.", expected=f"1 to {most}")
     per_item = Layout(dtype="F64", shape=(plan.n_items,))
     second = _second_layouts(container, plan) if plan.spec.sum is not None else {}
+    if _has_totals(plan):
+        second |= {"total_sums": per_item, "total_pairs": Layout(dtype="F32", shape=(_pair_number(plan.n_items),))}
     return second | {
         "factors": Layout(dtype="F32", shape=(plan.n_items, rank)),
         "moments": Layout(dtype="F64", shape=(rank, rank)),
@@ -324,6 +389,35 @@ def _second_layouts(container: Container, plan: Plan) -> dict[str, Layout]:
         "strengths": Layout(dtype="F64", shape=(width,)),
         "squares": Layout(dtype="F64", shape=(plan.n_items,)),
     }
+
+
+def _totals(record: Mapping[str, Any], arrays: dict[str, NDArray[Any]], *, private: bool) -> Moments:
+    """Take the totals out of a message, if they can be sums of people with noise."""
+    said, sums, upper = field(record, "totals", dict), arrays.pop("total_sums"), arrays.pop("total_pairs")
+    users, *noises = (finite(said, name) for name in ("users", "users_noise", "sums_noise", "pairs_noise"))
+    if not all(0 < noise <= _LARGEST_TOTAL for noise in noises):
+        raise BadMessage("the totals of the message have no possible noise.", expected="above 0", parameter="totals")
+    if max(abs(users), *(float(np.abs(part).max(initial=0.0)) for part in (sums, upper))) > _LARGEST_TOTAL:
+        raise BadMessage(
+            "the totals of the message are too large somewhere.",
+            expected=f"numbers within {_LARGEST_TOTAL:.3g}",
+            parameter="totals",
+        )
+    entities, seeded = int(field(said, "entities", int)), bool(field(said, "seeded", bool))
+    if not 1 <= entities <= _MOST_ENTITIES or (private and seeded):
+        raise BadMessage("the totals of the message contradict the rest of it.", parameter="totals")
+    return Moments(
+        kind="gram",
+        users=users,
+        sums=sums,
+        pairs=_square(upper, len(sums)),
+        users_noise=noises[0],
+        sums_noise=noises[1],
+        pairs_noise=noises[2],
+        cap=1.0,  # unit rows
+        entities=entities,
+        seeded=seeded,
+    )
 
 
 def _check_values(arrays: Mapping[str, NDArray[Any]], plan: Plan) -> None:

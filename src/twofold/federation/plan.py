@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["LARGEST_NUMBER", "SCHEMA", "CatalogKey", "Plan"]
 
 #: A new major number means that an older program must not read it.
-SCHEMA: Final = "twofold.plan/1"
+SCHEMA: Final = "twofold.plan/2"
 # Noise exceeds this many standard deviations about once in 10^20 draws (Laplace; a Gaussian never).
 _FAR: Final = 32
 _MOST_ITEMS_OF_A_USER: Final = 100
@@ -175,7 +175,7 @@ class Plan(FieldTable):
         example=100.0,
     )
     l2_cap: Number | None = described(
-        "Largest Euclidean norm of one user's (centred) values, if below what max_items and bound imply.",
+        "Largest Euclidean norm of a user's (centred) values. Counts in gram, sketch and features have norm 1 anyway.",
         default=None,
         example=20.0,
     )

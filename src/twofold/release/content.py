@@ -10,7 +10,8 @@ import hashlib
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from fractions import Fraction
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from twofold.errors import BadNumber, BadParameter, BadShape
 
 __all__ = [
+    "DIAGONAL",
     "BilinearSums",
     "Floats",
     "Integers",
@@ -267,6 +269,9 @@ def _added(one: BilinearSums, two: BilinearSums) -> BilinearSums:
 
 
 Kind = Literal["gram", "sketch", "features"]
+#: What an item's own square counts in a gram of counts, in whole numbers: next below √½, so that one user's pairs have
+#: the same norm however the row is spread over items (`twofold.release.bilinear.layout`).
+DIAGONAL: Final = Fraction(70, 99)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -284,9 +289,9 @@ class Moments:
     pairs : array (items, items) or (items, columns)
         Totals of x xᵀ (gram, symmetric) or of x sᵀ (s of norm at most 1: a public map, or a public profile).
     users_noise, sums_noise, pairs_noise : float
-        Standard deviation of the noise in each number of these.
+        Standard deviation of the noise in each number of these; on the diagonal of a gram it is `diagonal_noise`.
     cap : float
-        Largest norm of a row x; longer ones were shortened to it.
+        Largest norm of a row x; longer ones were shortened to it. 1 for counts: every row that is not empty has it.
     entities : int
         Number of entities that answered.
     seeded : bool
@@ -313,6 +318,11 @@ class Moments:
         square = self.pairs.shape == (items, items) if self.kind == "gram" else self.pairs.shape[:1] == (items,)
         if not square or (self.observed is not None and self.observed.shape != (items,)):
             raise BadShape("the parts of the moments do not match.", found=f"pairs of {self.pairs.shape}")
+
+    @property
+    def diagonal_noise(self) -> float:
+        """Standard deviation of the noise on the diagonal of a gram: for counts 99/70 of that beside it."""
+        return self.pairs_noise if self.observed is not None else self.pairs_noise / float(DIAGONAL)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -66,7 +66,8 @@ class ReleaseParameters:
     centre : float
         Public value that ratings are centred at, between `lower` and `bound`; 0 for counts.
     l1_cap, l2_cap : float, optional
-        Largest norms of a (centred) row; by default those that `max_items` and `bound` imply.
+        Largest norms of a (centred) row; by default those that `max_items` and `bound` imply. Without effect on counts
+        in the bilinear mechanisms, whose rows all get norm 1.
     n_prototypes : int
         Number of prototypes of an entity.
     epsilon, delta : number

@@ -1,9 +1,9 @@
 """Shared factors from noisy second moments of counts.
 
-A user's row is x, the roots of the counts, shortened to a public length. The mean of x xᵀ over users says how items go
-together, and its diagonal the mean of the counts themselves, since x² is the count. Rows longer than the cap were
-shortened, which weighs users of many counts less: directions stay as they are, but all mean squares and means are too
-small by the same unknown factor for such users. An entity that uses them brings them to the scale of its own items.
+A user's row is x, the roots of the counts, brought to norm 1: x² is an item's share of all that the user has. The mean
+of x xᵀ over users says how items go together, its diagonal is the mean share of each item, and every user weighs the
+same however much is in the row. How many counts a user has is not known here; an entity that uses the moments brings
+them to the scale of its own items.
 
 Patterns that rose above the noise come first, then non-negative factors of what they say: the paper's V, as
 post-processing.
@@ -11,7 +11,6 @@ post-processing.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -61,8 +60,8 @@ def factorize_counts(moments: Moments, plan: Plan) -> SharedFactors:
     Returns
     -------
     SharedFactors
-        With patterns, strengths and squares in units of x. Means are the squares: mean counts, too small where rows
-        were shortened. Factors and moments are in units of counts, as for prototypes.
+        In units of unit rows. Means are the squares: mean shares, which add up to about 1. With a gram, the moments
+        themselves go along as totals.
 
     Notes
     -----
@@ -90,22 +89,20 @@ def factorize_counts(moments: Moments, plan: Plan) -> SharedFactors:
     --------
     >>> from twofold.federation.plan import CatalogKey
     >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=2), feedback="counts", bound=9, max_items=2, epsilon=1)
-    >>> exact = {"users_noise": 0.0, "sums_noise": 0.0, "pairs_noise": 0.0, "cap": 9.0, "entities": 2, "seeded": False}
-    >>> sums, pairs = np.array([10.0, 20.0]), np.array([[10.0, 20.0], [20.0, 40.0]])
+    >>> exact = {"users_noise": 0.0, "sums_noise": 0.0, "pairs_noise": 0.0, "cap": 1.0, "entities": 2, "seeded": False}
+    >>> sums, pairs = np.array([6.0, 8.0]), np.array([[3.6, 4.8], [4.8, 6.4]])
     >>> moments = Moments(kind="gram", users=10.0, sums=sums, pairs=pairs, **exact)
     >>> found = factorize_counts(moments, plan)
     >>> found.means.tolist(), found.strengths.round(6).tolist(), found.patterns.round(3).tolist()
-    ([1.0, 4.0], [5.0], [[0.447], [0.894]])
+    ([0.36, 0.64], [1.0], [[0.6], [0.8]])
     """
     with one_blas_thread():  # the same sums on any machine
         users = max(moments.users, moments.users_noise, 1.0)
         means = positive_means(moments.sums, moments.sums_noise) / users
-        squares, doubt = _squares(moments, plan, users, means)
+        squares, doubt = _squares(moments, users, means)
         patterns = _patterns(moments, plan, users, means).strongest(MOST_PATTERNS)
         strengths = patterns.sizes / users
         factors, inner = nonnegative_factors(patterns.axes, strengths, plan.rank)
-        if factors.any():
-            factors, inner = canonical(factors * _undamped(squares, means, plan)[:, None], inner)
     return SharedFactors(
         factors=factors,
         moments=inner,
@@ -116,21 +113,18 @@ def factorize_counts(moments: Moments, plan: Plan) -> SharedFactors:
         patterns=patterns.axes,
         strengths=strengths,
         squares=squares,
+        totals=moments if moments.kind == "gram" else None,
     )
 
 
-def _squares(moments: Moments, plan: Plan, users: float, means: Floats) -> tuple[Floats, float]:
+def _squares(moments: Moments, users: float, means: Floats) -> tuple[Floats, float]:
     """Mean square of each item, and the size of its noise before shrinkage."""
     if moments.kind == "gram":
-        doubt = moments.pairs_noise
+        doubt = moments.diagonal_noise
         return positive_means(np.diag(moments.pairs), doubt) / users, doubt / users
-    usual = _usual_entry(moments, plan, means)
+    # The squares of a unit row add up to 1, so this is the typical size of an entry.
+    usual = min(1 / max(float(means.sum()), 1e-300), 1.0)
     return usual * means, usual * moments.sums_noise / users
-
-
-def _usual_entry(moments: Moments, plan: Plan, means: Floats) -> float:
-    """Typical size of an entry of x: between 1 and the root of the largest count, less where rows are shortened."""
-    return min(moments.cap**2 / max(float(means.sum()), 1e-300), math.pow(max(plan.bound, 1.0), 0.25))
 
 
 def _patterns(moments: Moments, plan: Plan, users: float, means: Floats) -> Patterns:
@@ -143,12 +137,6 @@ def _patterns(moments: Moments, plan: Plan, users: float, means: Floats) -> Patt
     # s is xᵀM over its norm, so that the trace of Mᵀ x sᵀ is that norm: what all rows were divided by, on average.
     length = max(float(np.einsum("ij,ij->", mapping, moments.pairs)) / users, 0.0)
     return sketch_patterns(moments.pairs, moments.pairs_noise, mapping, length=length)
-
-
-def _undamped(squares: Floats, means: Floats, plan: Plan) -> Floats:
-    """Ratio of counts to their roots, item by item: from 1 to the root of the largest count."""
-    ratio = np.divide(squares, means, out=np.ones_like(squares), where=means > 0)
-    return np.asarray(np.clip(ratio, 1.0, math.sqrt(max(plan.bound, 1.0))))
 
 
 def _note(moments: Moments, patterns: Patterns) -> str:

@@ -194,6 +194,7 @@ def signed(shared: SharedFactors, plan: Plan, *, entities: int, sound: bool) -> 
         entities=entities,
         private=private,
         note=shared.note,
+        totals=shared.totals,
         **second,  # type: ignore[arg-type]
     )
 
@@ -426,6 +427,8 @@ def factorize_moments(moments: Moments, plan: Plan) -> SharedFactors:
 
 #: Relative difference between the item factors of two machines that an operator still signs.
 _SAME: Final = 1e-2
+#: The same for sums, which a message rounds to single precision.
+_SAME_SUM: Final = 1e-6
 
 
 def differing(ours: ItemFactors, theirs: ItemFactors) -> str:
@@ -448,7 +451,17 @@ def differing(ours: ItemFactors, theirs: ItemFactors) -> str:
     both = ours.patterns is not None and theirs.patterns is not None
     if both and not _near(_along(ours, line), _along(theirs, line)):
         return "patterns"
-    return ""
+    return "" if _same_totals(ours.totals, theirs.totals) else "totals"
+
+
+def _same_totals(one: Moments | None, other: Moments | None) -> bool:
+    """Whether two operators hold the same noisy totals; these are sums, so machines agree far better on them."""
+    if one is None or other is None:
+        return one is other
+    alike = (one.entities, one.seeded) == (other.entities, other.seeded)
+    for name in ("users", "users_noise", "sums_noise", "pairs_noise", "sums", "pairs"):
+        alike &= _near(*(np.atleast_1d(getattr(part, name)) for part in (one, other)), share=_SAME_SUM)
+    return alike
 
 
 def _along(one: ItemFactors, line: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -457,7 +470,7 @@ def _along(one: ItemFactors, line: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(one.patterns @ (one.strengths * (one.patterns.T @ line)), dtype=np.float64)
 
 
-def _near(one: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
+def _near(one: NDArray[np.float64], other: NDArray[np.float64], *, share: float = _SAME) -> bool:
     return one.shape == other.shape and bool(
-        np.linalg.norm(one - other) <= _SAME * max(float(np.linalg.norm(one)), 1e-12)
+        np.linalg.norm(one - other) <= share * max(float(np.linalg.norm(one)), 1e-12)
     )

@@ -17,7 +17,7 @@ from twofold.algorithms import masked_nmf
 from twofold.algorithms._jit import one_blas_thread
 from twofold.csr import csr_rows
 from twofold.federation.plan import Plan
-from twofold.release.content import Floats, WeightedRows
+from twofold.release.content import Floats, Moments, WeightedRows
 from twofold.server.denoise import canonical
 from twofold.server.descent import Scaling, Survey, row_equations, scaling, solve, survey
 
@@ -45,6 +45,8 @@ class SharedFactors:
         What was decided, in words.
     patterns, strengths, squares : arrays (items, patterns), (patterns,) and (items,), optional
         The denoised second moments, where the messages hold any.
+    totals : Moments, optional
+        The noisy moments themselves, for counts with a gram.
     """
 
     factors: Floats = field(repr=False)
@@ -56,6 +58,7 @@ class SharedFactors:
     patterns: Floats | None = field(default=None, repr=False)
     strengths: Floats | None = field(default=None, repr=False)
     squares: Floats | None = field(default=None, repr=False)
+    totals: Moments | None = field(default=None, repr=False)
 
 
 def factorize_rows(rows: WeightedRows, plan: Plan, *, threads: int | None = None) -> SharedFactors:

@@ -28,12 +28,9 @@ Law = NDArray[np.float64]
 
 
 def coarse() -> BilinearLayout:
-    """One item in two units, where the real layout has 128: a record of one sum, one count and one square.
-
-    The largest row is the root of the largest count: counts are damped.
-    """
-    sizes = {"cap": math.sqrt(2), "norm": 2, "entry_limit": 2, "row_limit": 2, "profile_norm": 1}
-    weights = {"mark": 0, "base_limit": 4, "base_weight": 1, "count_weight": 1}
+    """One item in three units, where the real layout has 4,096: a record of one sum, one count and one square."""
+    sizes = {"cap": 1.0, "norm": 3, "entry_limit": 3, "row_limit": 3, "profile_norm": 1}
+    weights = {"mark": 0, "base_limit": 9, "base_weight": 1, "count_weight": 1}
     return BilinearLayout(kind="gram", l2=True, n_items=1, columns=1, **sizes, **weights)  # type: ignore[arg-type]
 
 
@@ -76,8 +73,10 @@ def delta(moved: list[int], noise: Law, epsilon: float) -> float:
 
 
 def test_records_of_the_coarse_layout_are_within_its_bound():
-    assert [record(value) for value in VALUES] == [[0, 1, 0], [1, 1, 1], [2, 1, 4], [2, 1, 4]]
-    assert max(sum(number**2 for number in record(value)) for value in VALUES) == coarse().sensitivity == 21
+    assert [record(value) for value in VALUES] == [[0, 1, 0], [3, 1, 6], [3, 1, 6], [3, 1, 6]]
+    # 70/99 of a square of 9 is rounded down to 6, where √½ would be 6.4; the real layout is that much finer.
+    assert max(sum(number**2 for number in record(value)) for value in VALUES) == 46
+    assert coarse().sensitivity == 50
 
 
 @pytest.mark.parametrize("honest", [0, 3])

@@ -15,6 +15,7 @@ from twofold.errors import BadParameter, TwofoldError
 from twofold.features import Features
 from twofold.release import ReleaseParameters
 from twofold.release.bilinear.layout import KINDS, MOST_NUMBERS, BilinearLayout, row_cap, typical_items
+from twofold.release.content import DIAGONAL
 
 COUNTS = ReleaseParameters(
     n_items=30,
@@ -68,13 +69,27 @@ def test_every_unit_turns_a_full_row_back_into_itself() -> None:
 
 
 def test_the_cap_follows_public_numbers() -> None:
-    assert row_cap(COUNTS) == math.sqrt(12)
+    assert row_cap(COUNTS) == row_cap(COUNTS.with_(l2_cap=2.5)) == 1
     assert row_cap(RATINGS) == math.sqrt(12)  # a quarter of the range from 1 to 5 is 1
-    assert row_cap(COUNTS.with_(l2_cap=2.5)) == 2.5
+    assert row_cap(RATINGS.with_(l2_cap=2.5)) == 2.5
     wide = ReleaseParameters(n_items=4000, n_users=9, max_items=4000, bound=5)
     assert typical_items(wide) == 64
     assert typical_items(wide.with_(max_items=3)) == 3
-    assert BilinearLayout.of(COUNTS, "gram", cap=3.5).cap == 3.5
+    assert BilinearLayout.of(RATINGS, "gram", cap=3.5).cap == 3.5
+    with refused(BadParameter, "cap", found="3.5"):
+        BilinearLayout.of(COUNTS, "gram", cap=3.5)
+
+
+def test_neither_values_nor_caps_change_the_layout_of_counts() -> None:
+    other = COUNTS.with_(bound=1e9, lower=-7, l2_cap=2.5, l1_cap=3)
+    for kind in KINDS:
+        assert BilinearLayout.of(COUNTS, kind) == BilinearLayout.of(other, kind)
+
+
+def test_the_diagonal_of_counts_is_the_largest_fraction_that_the_proof_allows() -> None:
+    """Below √½, as the l2 proof needs, and so near to it that nothing is wasted."""
+    assert 2 * DIAGONAL**2 < 1
+    assert 2 * (DIAGONAL * (1 + Fraction(1, 10_000))) ** 2 > 1
 
 
 def test_numbers_stay_small_enough_for_exact_sums() -> None:
@@ -96,7 +111,7 @@ def test_the_layout_is_a_function_of_public_numbers() -> None:
 )
 def test_bad_options_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(TwofoldError):
-        BilinearLayout.of(COUNTS, "gram", **bad)
+        BilinearLayout.of(RATINGS, "gram", **bad)
 
 
 def test_a_kind_that_is_not_known_or_has_no_table_is_refused() -> None:

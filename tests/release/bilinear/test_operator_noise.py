@@ -113,7 +113,7 @@ def test_what_is_released_is_what_was_announced(law: str, who: str, seed: int | 
 
 @each_who
 def test_in_the_limit_of_no_noise_every_part_is_exact(who: str) -> None:
-    public = PLAIN.with_(epsilon=10**9, **WHO[who])
+    public = PLAIN.with_(epsilon=10**12, **WHO[who])
     assert np.abs(Gram().release(rows(public), public).value.numbers - sums(public)).max() <= 50
     if who != "entities":
         assert np.abs(Gram().operator_noise(public)).max() <= 50

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -124,6 +125,38 @@ def test_the_bound_is_not_slack(public: ReleaseParameters, kind: Any) -> None:
     assert largest >= (0.7 if layout.l2 else 0.45) * layout.sensitivity
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("items", [1, 2, 7, 30])
+def test_the_bound_of_counts_is_attained_by_rows_of_any_length(kind: Any, items: int) -> None:
+    """All unit rows weigh the same, those of one item as those of many: within two hundredths of the bound."""
+    layout = BilinearLayout.of(COUNTS, kind)
+    row = np.zeros((1, ITEMS))
+    row[0, :items] = np.arange(1, items + 1)
+    record = sums(row, COUNTS, kind)
+    assert 0.98 * layout.sensitivity <= norm(record, l2=True) <= layout.sensitivity
+    assert 0.98 * layout.pair_limit <= norm(record[layout.pairs], l2=True) <= layout.pair_limit
+
+
+def test_every_small_row_of_counts_is_within_the_bound() -> None:
+    """All rows of three items with values from 0 to 6, signed: none left out."""
+    public = COUNTS.with_(n_items=3, max_items=3, lower=-6, bound=6, features=None)
+    for delta in (0, 1e-6):
+        given = public.with_(delta=delta)
+        layout = BilinearLayout.of(given, "gram")
+        for row in product((-6.0, -1.0, 0.0, 1.0, 2.0, 3.0, 5.0, 6.0), repeat=3):
+            record = sums(np.array([row]), given, "gram")
+            assert norm(record, l2=layout.l2) <= layout.sensitivity
+            assert norm(record[layout.pairs], l2=layout.l2) <= layout.pair_limit
+
+
+def test_without_the_smaller_diagonal_the_bound_would_be_broken() -> None:
+    """So that the tests above can fail: a row of one item would move its own square by the root of two too much."""
+    layout = BilinearLayout.of(COUNTS, "gram")
+    [block] = rows.row_blocks(check_rows(np.eye(1, ITEMS), COUNTS), COUNTS, layout)
+    assert int(block.values[0]) ** 4 > layout.pair_limit
+    assert (70 * int(block.values[0]) ** 2 // 99) ** 2 <= layout.pair_limit
+
+
 @each
 @each_kind
 def test_the_order_of_users_and_the_cut_into_blocks_change_nothing(
@@ -152,7 +185,10 @@ def test_the_gram_is_that_of_the_whole_rows(public: ReleaseParameters) -> None:
     layout, table = BilinearLayout.of(public, "gram"), people(25, public)
     [block] = rows.row_blocks(check_rows(table, public), public, layout)
     dense = block.matrix.toarray().astype(object)  # Python's whole numbers: nothing can be lost
-    np.testing.assert_array_equal(sums(table, public, "gram")[layout.pairs], (dense.T @ dense)[np.triu_indices(ITEMS)])
+    wanted = dense.T @ dense
+    if public.feedback == "counts":
+        np.fill_diagonal(wanted, (70 * dense**2 // 99).sum(axis=0))
+    np.testing.assert_array_equal(sums(table, public, "gram")[layout.pairs], wanted[np.triu_indices(ITEMS)])
 
 
 @each
@@ -167,12 +203,13 @@ def test_pairs_are_products_of_row_and_profile(public: ReleaseParameters, kind: 
     np.testing.assert_allclose(pairs, wanted, atol=1.01 * np.abs(block.values).max())
 
 
-def test_totals_are_those_of_the_roots_where_no_row_is_shortened() -> None:
-    public = COUNTS.with_(l2_cap=30)
-    layout, table = BilinearLayout.of(public, "gram"), people(50, public)
-    found = sums(table, public, "gram")
-    step = layout.cap / layout.norm
-    np.testing.assert_allclose(found[layout.sums] * layout.sums_unit, np.sqrt(table).sum(axis=0), atol=50 * step)
-    wanted = (np.sqrt(table).T @ np.sqrt(table))[np.triu_indices(ITEMS)]
-    np.testing.assert_allclose(found[layout.pairs] * layout.pairs_unit, wanted, atol=50 * 5 * step)
+def test_totals_are_those_of_unit_rows() -> None:
+    layout, table = BilinearLayout.of(COUNTS, "gram"), people(50, COUNTS)
+    found = sums(table, COUNTS, "gram")
+    step = 1 / layout.norm
+    unit = np.sqrt(table) / np.sqrt(table.sum(axis=1, keepdims=True))
+    np.testing.assert_allclose(found[layout.sums] * layout.sums_unit, unit.sum(axis=0), atol=50 * step)
+    wanted = unit.T @ unit
+    wanted[np.diag_indices(ITEMS)] *= 70 / 99
+    np.testing.assert_allclose(found[layout.pairs] * layout.pairs_unit, wanted[np.triu_indices(ITEMS)], atol=100 * step)
     assert found[layout.count] * layout.count_unit == pytest.approx(50)

@@ -6,26 +6,37 @@ A user's record is one vector of whole numbers in four parts, side by side:
 * *observed* (ratings only): a mark for every observed item, times the same weight;
 * *count*: a weight, always;
 * *pairs*: all products of the row z with a second vector s: the row itself (gram, the upper triangle with the
-  diagonal), a public random map of it (sketch), or its profile over public features (features).
+  diagonal), a public random map of it (sketch), or its profile over public features (features). On the diagonal of a
+  gram of counts stands :math:`d_i = \lfloor 70 z_i^2 / 99 \rfloor` in place of :math:`z_i^2`.
+
+A row of counts has one length, that of a unit row (`unit_rows`); one of ratings is only shortened to a cap.
 
 Privacy
 -------
-With :math:`\|z\|_2^2 \le L`, :math:`|z_i| \le E` and :math:`\|s\|_2^2 \le L_s`, which `rows` and `profiles` enforce in
-integer arithmetic:
+With :math:`\|z\|_2^2 \le L`, :math:`|z_i| \le E` (ratings) and :math:`\|s\|_2^2 \le L_s`, which `row_blocks` and
+`profiles` enforce in integer arithmetic. For gram, ratings:
 
 .. math:: \sum_{i \le j} (z_i z_j)^2 = \frac{1}{2} \Big(\big(\sum_i z_i^2\big)^2 + \sum_i z_i^4\Big)
-          \le \frac{L^2 + E^2 L}{2}, \qquad
-          \sum_{i, j} (z_i s_j)^2 = \|z\|_2^2 \|s\|_2^2 \le L L_s .
+          \le \frac{L^2 + E^2 L}{2} .
 
-The first is about half of L² where no single entry can fill the row, which takes a quarter off the noise. The base
-record (row and marks) has a squared norm of at most :math:`L_0` before its weight w, so the whole has at most
-:math:`w^2 L_0 + w_c^2` plus the bound of the pairs: a whole number, `BilinearLayout.sensitivity`. In l1, with
-:math:`\|z\|_1 \le B`, :math:`\|z\|_2^2 \le L` and :math:`\|s\|_1 \le B_s`:
+For gram, counts: :math:`70^2 / 99^2 = 4900/9801 < 1/2`, so :math:`d_i^2 \le z_i^4 / 2` and, whatever the entries are,
+
+.. math:: \sum_{i < j} (z_i z_j)^2 + \sum_i d_i^2
+          \le \frac{1}{2} \Big(\big(\sum_i z_i^2\big)^2 - \sum_i z_i^4\Big) + \frac{1}{2} \sum_i z_i^4
+          \le \frac{L^2}{2} .
+
+For the others :math:`\sum_{i, j} (z_i s_j)^2 = \|z\|_2^2 \|s\|_2^2 \le L L_s`. The base record (row and marks) has a
+squared norm of at most :math:`L_0` before its weight w, so the whole has at most :math:`w^2 L_0 + w_c^2` plus the bound
+of the pairs: a whole number, `BilinearLayout.sensitivity`. In l1, with :math:`\|z\|_1 \le B`,
+:math:`\|z\|_2^2 \le L` and :math:`\|s\|_1 \le B_s`, the pairs have at most
 
 .. math:: \sum_{i \le j} |z_i z_j| = (\|z\|_1^2 + \|z\|_2^2)/2 \le (B^2 + L)/2, \qquad
-          \sum_{i, j} |z_i s_j| \le B B_s .
+          \sum_{i, j} |z_i s_j| \le B B_s ,
 
-All products are exact: no rounding happens after the caps.
+and for gram of counts :math:`\sum_{i<j} |z_i z_j| + \sum_i d_i \le (\|z\|_1^2 - \|z\|_2^2)/2 + 70 \|z\|_2^2 / 99
+= \|z\|_1^2 / 2 + 41 \|z\|_2^2 / 198 \le B^2/2 + 41 L / 198`.
+
+Products are exact and nothing is rounded after the caps, but the diagonal of counts, and that downwards.
 """
 
 from __future__ import annotations
@@ -37,7 +48,7 @@ from typing import Final
 
 from twofold.errors import BadParameter
 from twofold.privacy.budget import Number, exact, positive
-from twofold.release.content import Kind
+from twofold.release.content import DIAGONAL, Kind
 from twofold.release.contract import ReleaseParameters
 
 __all__ = ["KINDS", "MOST_NUMBERS", "BilinearLayout", "deviation_scale", "largest_entry", "row_cap", "typical_items"]
@@ -50,8 +61,9 @@ MOST_NUMBERS: Final = 1 << 25
 _ENTRY: Final = 128
 # But no more than this for the whole row, so that products have 24 bits and sums over 2^30 people fit.
 _LARGEST_NORM: Final = 1 << 12
-# Longer rows are shortened to the norm of this many entries. Noise grows with the cap and long rows gain little: with
-# 44 (hospitals) and 91 (films) entries in the middle row, caps of 6 to 10 did alike and 20 far worse.
+# Longer rows of ratings are shortened to the norm of this many entries. Noise grows with the cap and long rows gain
+# little: with 91 entries (films) in the middle row, caps of 6 to 10 did alike and 20 far worse. In l1 the limit of a
+# unit row of counts is that of as many equal entries.
 _TYPICAL_ITEMS: Final = 64
 # A cap further than this from the largest entry has no use, and numbers that overflow only where there are users.
 _CAP_RANGE: Final = 1_000_000
@@ -77,12 +89,12 @@ class BilinearLayout:
     n_items, columns : int
         Items, and length of the second vector (for gram the items).
     cap : float
-        Largest norm of a row x; a longer one is shortened to it.
+        Largest norm of a row x; a longer one is shortened to it. 1 for counts, whose rows all have that norm.
     norm : int
         Whole number that `cap` becomes: the row z has a squared norm of at most norm².
     entry_limit : int
-        Largest size of an entry of z before the row is shortened, by the bounds of the values; afterwards ``norm`` is
-        one as well.
+        Ratings: largest size of an entry of z before the row is shortened, by the bounds of the values; afterwards
+        ``norm`` is one as well. Counts: ``norm``.
     row_limit : int
         Largest l1 norm of z; enforced where noise is Laplace.
     profile_norm : int
@@ -97,9 +109,9 @@ class BilinearLayout:
     >>> public = ReleaseParameters(n_items=4, n_users=9, max_items=4, bound=1, epsilon=1, delta=1e-6)
     >>> layout = BilinearLayout.of(public, "gram")
     >>> layout.length, layout.pairs, layout.norm, layout.cap
-    (15, slice(5, 15, None), 256, 2.0)
-    >>> layout.entry_limit, layout.pair_limit == (layout.norm**4 + 128**2 * layout.norm**2) // 2
-    (128, True)
+    (15, slice(5, 15, None), 4096, 1.0)
+    >>> layout.unit_rows, layout.pair_limit == layout.norm**4 // 2
+    (True, True)
     >>> layout.sensitivity == layout.pair_limit + layout.base_weight**2 * layout.norm**2 + layout.count_weight**2
     True
     """
@@ -134,7 +146,7 @@ class BilinearLayout:
             Share of the squared norm (l1: of the norm) for sums, observations and count; 1/10 for counts, 1/2 for
             ratings.
         cap : float, optional
-            Largest norm of a row x, by default `row_cap`.
+            Largest norm of a row of ratings, by default `row_cap`; refused for counts, whose rows have norm 1.
 
         Examples
         --------
@@ -145,14 +157,17 @@ class BilinearLayout:
         """
         columns = _columns(public, kind)
         l2, items = public.law == "gaussian", public.row_items
-        norm = min(_LARGEST_NORM, _power_of_two(_ENTRY * (math.isqrt(items - 1) + 1)))
-        length = row_cap(public) if cap is None else float(positive(cap, name="cap"))
-        _check_cap(length, largest_entry(public))
+        counts = public.feedback == "counts"
+        # Entries of a unit row of counts may be far apart in size, so these get all the room there is.
+        norm = _LARGEST_NORM if counts else min(_LARGEST_NORM, _power_of_two(_ENTRY * (math.isqrt(items - 1) + 1)))
+        length = row_cap(public) if cap is None else _given_cap(cap, public)
+        if not counts:
+            _check_cap(length, largest_entry(public))
         row_limit = math.isqrt(typical_items(public) * norm**2)
         profile = 1 if kind == "gram" else _profile_norm(columns, l2=l2)
         mark, base_limit = _base(public, norm, norm**2 if l2 else row_limit, length)
-        entry = max(1, min(math.ceil(exact(largest_entry(public)) * norm / exact(length)), norm << 20))
-        pairs = _pair_limit(norm, entry, row_limit, profile, l2=l2, gram=kind == "gram")
+        entry = norm if counts else _entry_limit(public, norm, length)
+        pairs = _pair_limit(norm, entry, row_limit, profile, l2=l2, gram=kind == "gram", unit_rows=counts)
         share = _share(public, base_share)
         room = pairs * share / (1 - share)
         root = math.isqrt if l2 else int
@@ -178,6 +193,11 @@ class BilinearLayout:
         return self.kind == "gram"
 
     @property
+    def unit_rows(self) -> bool:
+        """Whether all rows have one norm and the diagonal of a gram is smaller by 70/99: those of counts."""
+        return not self.mark
+
+    @property
     def largest(self) -> int:
         """Largest size of one number in one user's record."""
         pair = self.norm * (self.norm if self.gram else self.profile_norm)
@@ -186,7 +206,8 @@ class BilinearLayout:
     @property
     def pair_limit(self) -> int:
         """Largest squared l2 norm (l1 norm) of the pairs of one user."""
-        return _pair_limit(self.norm, self.entry_limit, self.row_limit, self.profile_norm, l2=self.l2, gram=self.gram)
+        sizes = (self.norm, self.entry_limit, self.row_limit, self.profile_norm)
+        return _pair_limit(*sizes, l2=self.l2, gram=self.gram, unit_rows=self.unit_rows)
 
     @property
     def sensitivity(self) -> int:
@@ -242,6 +263,22 @@ class BilinearLayout:
         return step * step if self.gram else step / self.profile_norm
 
 
+def _given_cap(cap: float, public: ReleaseParameters) -> float:
+    if public.feedback == "counts":
+        raise BadParameter(
+            "rows of counts have no cap: all are brought to norm 1.",
+            found=f"{cap:g}",
+            expected="none",
+            fix="leave cap out",
+            parameter="cap",
+        )
+    return float(positive(cap, name="cap"))
+
+
+def _entry_limit(public: ReleaseParameters, norm: int, cap: float) -> int:
+    return max(1, min(math.ceil(exact(largest_entry(public)) * norm / exact(cap)), norm << 20))
+
+
 def _check_cap(cap: float, largest: float) -> None:
     """Refuse a cap so far from the values that whole numbers would overflow or vanish."""
     if not (math.isfinite(cap) and largest / _CAP_RANGE <= cap <= largest * _CAP_RANGE):
@@ -255,20 +292,25 @@ def _check_cap(cap: float, largest: float) -> None:
 
 
 def row_cap(public: ReleaseParameters) -> float:
-    """Default cap of the norm of a row x: ``l2_cap``, otherwise the norm of `typical_items` typical entries.
+    """Norm that rows x are held to: 1 for counts; for ratings ``l2_cap``, else that of `typical_items` typical entries.
 
     Examples
     --------
-    >>> row_cap(ReleaseParameters(n_items=500, n_users=9, max_items=457, bound=5))
-    8.0
+    >>> public = ReleaseParameters(n_items=500, n_users=9, max_items=457, bound=5)
+    >>> row_cap(public), row_cap(public.with_(feedback="ratings", lower=1, centre=3))
+    (1.0, 8.0)
     """
+    if public.feedback == "counts":
+        return 1.0
     if public.l2_cap is not None:
         return float(public.l2_cap)
     return math.sqrt(typical_items(public)) * deviation_scale(public)
 
 
 def typical_items(public: ReleaseParameters) -> int:
-    """Entries of a row that is not shortened: three times the root of the catalog, 10 to 64, never above `row_items`.
+    """Equal entries that a row of ratings (in l1 any row) may have before it is shortened, `row_items` at most.
+
+    Three times the root of the catalog, 10 to 64.
 
     Examples
     --------
@@ -350,8 +392,10 @@ def _base(public: ReleaseParameters, norm: int, limit: int, cap: float) -> tuple
     return mark, math.floor(limit * (1 + (_MARK**2 if public.law == "gaussian" else _MARK)))
 
 
-def _pair_limit(norm: int, entry: int, row_limit: int, profile: int, *, l2: bool, gram: bool) -> int:
-    """Proven in the module's docstring; norms of whole vectors are whole, so halves may be dropped."""
+def _pair_limit(norm: int, entry: int, row_limit: int, profile: int, *, l2: bool, gram: bool, unit_rows: bool) -> int:
+    """Proven in the module's docstring; norms of whole vectors are whole, so parts of a unit may be dropped."""
+    if gram and unit_rows:
+        return norm**4 // 2 if l2 else math.floor(Fraction(row_limit**2, 2) + (DIAGONAL - Fraction(1, 2)) * norm**2)
     if gram:
         return (norm**4 + min(entry, norm) ** 2 * norm**2) // 2 if l2 else (row_limit**2 + norm**2) // 2
     return norm**2 * profile**2 if l2 else row_limit * profile

@@ -11,6 +11,8 @@ promises. The weighted number of users uses every noisy size twice, as a number 
 average is :math:`\sum_h \sigma_h^2\, \partial w_h / \partial \tilde n_h` (Stein's identity, exact for Gaussian noise),
 and is taken off. Sums and pairs have separate noise, so weights do not bias them.
 
+The diagonal of a gram of counts was sent smaller (`DIAGONAL`) and gets its size back, and its noise grows with it.
+
 A sender can write any number. `plausible_sums` limits the weight of one message, so that no sender outweighs others.
 """
 
@@ -36,7 +38,7 @@ from twofold.release.bilinear.records import exact_sums
 from twofold.release.cells import laplace_deviation
 from twofold.release.clamp import LARGEST_NUMBER, held, masked_limit
 from twofold.release.combine import MOST_TIMES, MOST_USERS
-from twofold.release.content import BilinearSums, Floats, Integers, Kind, Moments, Noise, Units
+from twofold.release.content import DIAGONAL, BilinearSums, Floats, Integers, Kind, Moments, Noise, Units
 from twofold.release.contract import ArraySpec, ReleaseParameters, ReleaseSpec, SumSpec, check_rows
 from twofold.release.usefulness import Usefulness, statistic_usefulness
 
@@ -72,8 +74,8 @@ def combine_bilinear(
     >>> public = ReleaseParameters(n_items=3, n_users=2, max_items=3, bound=1, epsilon=10**9, delta=1e-6)
     >>> message = Gram().release(np.array([[1, 1, 0], [0, 1, 0]]), public).value
     >>> combine_bilinear([message, message], public).pairs.round(1) + 0.0
-    array([[2., 2., 0.],
-           [2., 4., 0.],
+    array([[1., 1., 0.],
+           [1., 3., 0.],
            [0., 0., 0.]])
     """
     kept = sorted(messages, key=BilinearSums.digest)
@@ -126,6 +128,8 @@ def _square(pairs: Floats, layout: BilinearLayout) -> Floats:
         return pairs.reshape(layout.n_items, layout.columns)
     square = np.zeros((layout.n_items, layout.n_items))
     square[np.triu_indices(layout.n_items)] = pairs
+    if layout.unit_rows:
+        np.fill_diagonal(square, np.diag(square) / float(DIAGONAL))
     return np.asarray(square + np.triu(square, 1).T)
 
 
@@ -309,7 +313,7 @@ class Bilinear:
         --------
         >>> public = ReleaseParameters(n_items=457, n_users=900, max_items=66, bound=5, delta=1e-6, n_entities=205)
         >>> round(Gram().noise_share(public), 4), round(Gram().noise_share(public.with_(honest=205)), 4)
-        (0.0116, 0.0008)
+        (0.0112, 0.0008)
         """
         noise = self._noise(public)
         layout = noise.layout

@@ -5,29 +5,32 @@ product is faster it is taken in doubles, and is exact all the same: every produ
 at most N² <= 2^24, a block has at most 2^15 users, so every partial sum is a whole number below 2^53 whatever the order
 of addition.
 
-From a user's entries to the row x on a whole-number grid, capped in integer arithmetic.
+From a user's entries to the row z of whole numbers, held to the norm N in integer arithmetic.
 
-x is a public function of the user's own entries:
+* Counts: x is the root of the bounded count, sign kept; absent is 0. The row is scaled by a power of two so that its
+  largest entry has 18 bits, rounded to whole numbers t, and t is brought *up or down* to the norm N: an entry becomes
+  :math:`\lfloor \sqrt{\lfloor t_i^2 N^2 / \|t\|_2^2 \rfloor} \rfloor` in size. So
+  :math:`\|z\|_2^2 \le \sum_i t_i^2 N^2 / \|t\|_2^2 = N^2`, and it is less by rounding alone. A row of zeros stays one.
+  All of it fits 64 bits: t has at most 2^25 entries of at most 2^18, and N is at most 2^12.
+* Ratings: x is the rating minus the user's own mean, where the mean is that of the ratings and of five more at the
+  public centre; observed items only, 0 elsewhere. x becomes z, the nearest whole numbers to :math:`x N/C`, held to
+  ``entry_limit`` in size (the bounds of the values imply it; a clip makes it a fact), and z is shortened to
+  :math:`\|z\|_2^2 \le N^2` by `twofold.privacy.grid`, which only makes entries smaller.
 
-* counts: the root of the bounded count, sign kept; absent is 0;
-* ratings: the rating minus the user's own mean, where the mean is that of the ratings and of five more at the public
-  centre; observed items only, 0 elsewhere.
-
-x becomes z, the nearest whole numbers to :math:`x N/C`, held to ``entry_limit`` in size (the bounds of the values imply
-it; a clip makes it a fact), and z is shortened to :math:`\|z\|_2^2 \le N^2` by `twofold.privacy.grid`, which only
-makes entries smaller. Everything a user's z depends on is that user's entries: sums over a row are taken in whole
-numbers, the rest is done entry by entry, so z is the same to the last unit, independent of other users.
+Everything a user's z depends on is that user's entries: sums over a row are taken in whole numbers, its largest entry
+does not depend on any order, the rest is done entry by entry. So z is the same to the last unit, independent of other
+users.
 
 The second vector of a pair: a public linear map of the row, brought to one norm in integer arithmetic.
 
-t = zᵀM is exact in 64-bit integers for a public whole matrix M. It is brought *up or down* to the norm S:
+t = zᵀM is exact in 64-bit integers for a public whole matrix M. It is brought up or down to the norm S as well:
 
 * l2: with :math:`f = \lfloor \sqrt{\lfloor S^2 2^{64} / \|t\|_2^2 \rfloor} \rfloor` an entry becomes
   :math:`\lfloor |t_j| f / 2^{32} \rfloor` in size, and the sum of squares is at most
   :math:`\|t\|_2^2 f^2 / 2^{64} \le S^2`;
 * l1: with :math:`f = \lfloor S\,2^{32} / \|t\|_1 \rfloor` the sum is at most :math:`\|t\|_1 f / 2^{32} \le S`.
 
-The products fit 64 bits: :math:`|t_j| f \le S\,2^{32}`, and S is below 2^20. A t of zeros stays one. Whatever s is, the
+The products fit 64 bits: :math:`|t_j| f \le S\,2^{32}`, and S is below 2^20. A t of zeros stays one. Whatever t is, the
 bound holds, so nothing else about it matters for privacy.
 """
 
@@ -46,7 +49,7 @@ from twofold.csr import csr_rows
 from twofold.privacy.grid import Grid, cap_l1, cap_l2
 from twofold.release.bilinear.layout import BilinearLayout
 from twofold.release.clamp import LARGEST_NUMBER, ExactSum
-from twofold.release.content import Floats, Integers
+from twofold.release.content import DIAGONAL, Floats, Integers
 from twofold.release.contract import ReleaseParameters
 
 __all__ = ["OWN_RATINGS", "RowBlock", "exact_sums", "profiles", "public_map", "random_signs", "row_blocks"]
@@ -90,7 +93,7 @@ def exact_sums(
     for block in row_blocks(rows, public, layout):
         most = block.n_users * one
         base.add(_base_sums(block, layout), most=most)
-        pairs.add(_gram(block) if mapping is None else _products(block, mapping, layout), most=most)
+        pairs.add(_gram(block, layout) if mapping is None else _products(block, mapping, layout), most=most)
     squares = pairs.held(limit)
     upper = squares[np.triu_indices(layout.n_items)] if layout.gram else squares.ravel()
     return np.concatenate([base.held(limit), upper])
@@ -106,13 +109,17 @@ def _by_item(block: RowBlock, amounts: Integers) -> Integers:
     return np.bincount(block.columns, weights=amounts.astype(np.float64), minlength=block.n_items).astype(np.int64)
 
 
-def _gram(block: RowBlock) -> Integers:
+def _gram(block: RowBlock, layout: BilinearLayout) -> Integers:
     matrix = block.matrix
     if matrix.nnz**2 > _DENSE * (block.n_users * block.n_items) ** 2:
         dense = matrix.astype(np.float64).toarray()
-        return np.asarray(dense.T @ dense).astype(np.int64)
-    product: Any = matrix.T @ matrix
-    return np.asarray(product.toarray(), dtype=np.int64)
+        square = np.asarray(dense.T @ dense).astype(np.int64)
+    else:
+        product: Any = matrix.T @ matrix
+        square = np.asarray(product.toarray(), dtype=np.int64)
+    if layout.unit_rows:  # rounded user by user, so that one user moves the sums by whole numbers of that user alone
+        np.fill_diagonal(square, _by_item(block, block.values**2 * DIAGONAL.numerator // DIAGONAL.denominator))
+    return square
 
 
 def _products(block: RowBlock, mapping: Integers, layout: BilinearLayout) -> Integers:
@@ -125,6 +132,8 @@ OWN_RATINGS: Final = 5
 # Dense doubles of a block: 32 megabytes.
 _BLOCK_ENTRIES: Final = 1 << 22
 _RATING_BITS: Final = 12
+# A row of counts is rounded to this before it gets its norm, which has 12 bits: nothing is lost.
+_FINE_BITS: Final = 18
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,7 +178,7 @@ def row_blocks(rows: sp.csr_array, public: ReleaseParameters, layout: BilinearLa
     >>> public = ReleaseParameters(n_items=2, n_users=9, max_items=2, bound=9, delta=1e-6)
     >>> layout = BilinearLayout.of(public, "gram")
     >>> next(row_blocks(sp.csr_array([[1, 0], [9, 9]]), public, layout)).values.tolist(), layout.norm
-    ([181, 181, 181], 256)
+    ([4096, 2896, 2896], 4096)
     """
     users = max(1, min(_BLOCK_ENTRIES // layout.columns, 1 << 15))
     for start in range(0, rows.shape[0], users):
@@ -178,12 +187,37 @@ def row_blocks(rows: sp.csr_array, public: ReleaseParameters, layout: BilinearLa
         starts = edges - edges[0]
         entries = np.clip(rows.data[span].astype(np.float64), public.lower, public.bound)
         columns = rows.indices[span].astype(np.int64)
-        yield _block(_whole(_x(entries, starts, public), layout), columns, starts, layout)
+        if layout.unit_rows:
+            yield _unit_block(entries, columns, starts, layout)
+        else:
+            yield _block(_whole(_x(entries, starts, public), layout), columns, starts, layout)
+
+
+def _unit_block(entries: Floats, columns: Integers, starts: Integers, layout: BilinearLayout) -> RowBlock:
+    """Rows of counts, each brought to the norm of the layout; in l1 shortened to its limit as well."""
+    squares = _fine(np.sqrt(np.abs(entries)), starts) ** 2
+    running = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(squares)])  # may wrap; differences do not
+    totals = np.repeat(np.maximum(running[starts[1:]] - running[starts[:-1]], 1), np.diff(starts))
+    # Whole numbers of at most 24 bits: the root in doubles, cut off, is exact.
+    sizes = np.sqrt(squares * layout.norm**2 // totals).astype(np.int64)
+    values = np.sign(entries).astype(np.int64) * sizes
+    if not layout.l2:
+        values = cap_l1(values, starts, limit=layout.row_limit)
+    return RowBlock(values=values, base=values, marks=None, columns=columns, starts=starts, n_items=layout.n_items)
+
+
+def _fine(x: Floats, starts: Integers) -> Integers:
+    """Whole numbers in proportion to a row's entries, the largest of 18 bits; powers of two scale without rounding."""
+    sizes = np.diff(starts)
+    filled = sizes > 0
+    largest = np.zeros(len(sizes))
+    if filled.any():
+        largest[filled] = np.maximum.reduceat(x, starts[:-1][filled])
+    exponents = _FINE_BITS - np.frexp(largest)[1]
+    return np.asarray(np.rint(np.ldexp(x, np.repeat(exponents, sizes))), dtype=np.int64)
 
 
 def _x(entries: Floats, starts: Integers, public: ReleaseParameters) -> Floats:
-    if public.feedback == "counts":
-        return np.asarray(np.sign(entries) * np.sqrt(np.abs(entries)))
     # Whole numbers first, so that a user's sum does not depend on the order of addition.
     grid = Grid(exponent=int(np.frexp(public.value_cap)[1]) - _RATING_BITS)
     ratings, sizes = grid.put(entries - public.centre), np.diff(starts)
@@ -202,7 +236,7 @@ def _block(whole: Integers, columns: Integers, starts: Integers, layout: Bilinea
     values = cap_l2(whole, starts, limit_squared=layout.norm**2)
     if not layout.l2:
         values = cap_l1(values, starts, limit=layout.row_limit)
-    base, marks = _base(whole, starts, layout) if layout.mark else (values, None)
+    base, marks = _base(whole, starts, layout)
     return RowBlock(values=values, base=base, marks=marks, columns=columns, starts=starts, n_items=layout.n_items)
 
 
