@@ -21,6 +21,7 @@ def totals_of(items: int, seed: int = 0, **changes: Any) -> Moments:
         "users_noise": 0.5,
         "sums_noise": 0.75,
         "pairs_noise": 1.5,
+        "weight_per_user": 0.25,
         "cap": 1.0,
         "entities": 3,
         "seeded": False,

@@ -177,9 +177,19 @@ def test_totals_come_through_in_single_precision_and_are_part_of_the_hash():
     np.testing.assert_array_equal(found.totals.sums, totals_of(5).sums)
     np.testing.assert_array_equal(found.totals.pairs, totals_of(5).pairs.astype(np.float32))
     np.testing.assert_array_equal(found.totals.pairs, found.totals.pairs.T)
-    for name in ("kind", "users", "users_noise", "sums_noise", "pairs_noise", "cap", "entities", "seeded"):
+    for name in (
+        "kind",
+        "users",
+        "users_noise",
+        "sums_noise",
+        "pairs_noise",
+        "cap",
+        "weight_per_user",
+        "entities",
+        "seeded",
+    ):
         assert getattr(found.totals, name) == getattr(totals_of(5), name)
-    for name in ("users", "users_noise", "sums_noise", "pairs_noise", "entities", "sums", "pairs"):
+    for name in ("users", "users_noise", "sums_noise", "pairs_noise", "weight_per_user", "entities", "sums", "pairs"):
         other = replace(made.totals, **{name: getattr(made.totals, name) + 1})
         with pytest.raises(FactorsChanged):
             with_totals(totals=other).check_unchanged(made.hash)
@@ -225,7 +235,8 @@ def test_totals_that_do_not_fit_are_refused(changes):
         with_totals(totals=totals_of(5, **changes))
 
 
-SAID = {"users": 1.0, "users_noise": 1.0, "sums_noise": 1.0, "pairs_noise": 1.0, "entities": 3, "seeded": False}
+NUMBERS = ("users", "users_noise", "sums_noise", "pairs_noise", "weight_per_user")
+SAID = dict.fromkeys(NUMBERS, 1.0) | {"entities": 3, "seeded": False}
 
 
 @pytest.mark.parametrize(
@@ -249,6 +260,7 @@ SAID = {"users": 1.0, "users_noise": 1.0, "sums_noise": 1.0, "pairs_noise": 1.0,
             for name in ("users_noise", "sums_noise", "pairs_noise")
             for bad in (0.0, -1.0, 1e25, None)
         ),
+        *(({}, {"weight_per_user": bad}) for bad in (-1.0, 1e16, None)),
         ({}, {"entities": 0}),
         ({}, {"entities": 1.5}),
         ({}, {"entities": 10**12}),

@@ -273,6 +273,7 @@ def test_a_second_operator_sees_other_totals() -> None:
         {"users_noise": 0.51},
         {"sums_noise": 0.7},
         {"pairs_noise": 1.4},
+        {"weight_per_user": 0.0},
         {"entities": 2},
         {"seeded": True},
     ):

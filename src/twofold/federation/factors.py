@@ -196,7 +196,7 @@ def _square(upper: NDArray[np.float32], items: int) -> NDArray[np.float64]:
 
 
 # What totals say beside their arrays.
-_SAID: Final = ("users", "users_noise", "sums_noise", "pairs_noise", "entities", "seeded")
+_SAID: Final = ("users", "users_noise", "sums_noise", "pairs_noise", "weight_per_user", "entities", "seeded")
 #: Patterns of second moments; of a thousand items at ε = 1 some hundred rise above the noise.
 MOST_PATTERNS: Final = 256
 #: Factors, whatever a plan says: the time to check their moments grows with its third power.
@@ -253,14 +253,8 @@ def encode_factors(factors: ItemFactors, plan: Plan, *, signer: SigningKey | Non
     if factors.patterns is not None and factors.strengths is not None and factors.squares is not None:
         arrays |= {"patterns": factors.patterns, "strengths": factors.strengths, "squares": factors.squares}
     if (totals := factors.totals) is not None:
-        record["totals"] = {
-            "users": float(totals.users),
-            "users_noise": float(totals.users_noise),
-            "sums_noise": float(totals.sums_noise),
-            "pairs_noise": float(totals.pairs_noise),
-            "entities": int(totals.entities),
-            "seeded": bool(totals.seeded),
-        }
+        said = {name: float(getattr(totals, name)) for name in _SAID[:-2]}
+        record["totals"] = said | {"entities": int(totals.entities), "seeded": bool(totals.seeded)}
         arrays |= {"total_sums": totals.sums, "total_pairs": _upper(totals.pairs).astype(np.float32)}
     data = pack_sealed(record, arrays, signer=signer, cosigned=plan.operators is not None)
     decode_factors(data, plan, draft=True)
@@ -394,7 +388,7 @@ def _second_layouts(container: Container, plan: Plan) -> dict[str, Layout]:
 def _totals(record: Mapping[str, Any], arrays: dict[str, NDArray[Any]], *, private: bool) -> Moments:
     """Take the totals out of a message, if they can be sums of people with noise."""
     said, sums, upper = field(record, "totals", dict), arrays.pop("total_sums"), arrays.pop("total_pairs")
-    users, *noises = (finite(said, name) for name in ("users", "users_noise", "sums_noise", "pairs_noise"))
+    users, *noises, weight = (finite(said, name) for name in _SAID[:-2])
     if not all(0 < noise <= _LARGEST_TOTAL for noise in noises):
         raise BadMessage("the totals of the message have no possible noise.", expected="above 0", parameter="totals")
     if max(abs(users), *(float(np.abs(part).max(initial=0.0)) for part in (sums, upper))) > _LARGEST_TOTAL:
@@ -404,7 +398,7 @@ def _totals(record: Mapping[str, Any], arrays: dict[str, NDArray[Any]], *, priva
             parameter="totals",
         )
     entities, seeded = int(field(said, "entities", int)), bool(field(said, "seeded", bool))
-    if not 1 <= entities <= _MOST_ENTITIES or (private and seeded):
+    if not 1 <= entities <= _MOST_ENTITIES or not 0 <= weight <= MOST_USERS or (private and seeded):
         raise BadMessage("the totals of the message contradict the rest of it.", parameter="totals")
     return Moments(
         kind="gram",
@@ -417,6 +411,7 @@ def _totals(record: Mapping[str, Any], arrays: dict[str, NDArray[Any]], *, priva
         cap=1.0,  # unit rows
         entities=entities,
         seeded=seeded,
+        weight_per_user=weight,
     )
 
 

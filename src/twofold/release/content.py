@@ -298,6 +298,9 @@ class Moments:
         True when any noise came from a seed: not private.
     observed, observed_noise
         For ratings: how many observed each item.
+    weight_per_user : float
+        Where messages have noise of their own, the weight of each is this times its released number of users. 0: every
+        message counts once, as in a secure sum. See `weight`.
     """
 
     kind: Kind
@@ -312,12 +315,23 @@ class Moments:
     seeded: bool
     observed: Floats | None = field(default=None, repr=False)
     observed_noise: float = 0.0
+    weight_per_user: float = 0.0
 
     def __post_init__(self) -> None:
         items = len(self.sums)
         square = self.pairs.shape == (items, items) if self.kind == "gram" else self.pairs.shape[:1] == (items,)
         if not square or (self.observed is not None and self.observed.shape != (items,)):
             raise BadShape("the parts of the moments do not match.", found=f"pairs of {self.pairs.shape}")
+
+    def weight(self, users: float) -> float:
+        """How often the users of one message are in the totals, for an entity that takes its own part out.
+
+        Parameters
+        ----------
+        users : float
+            Number of users in its message, with noise; without is near enough for all but the smallest.
+        """
+        return self.weight_per_user * max(users, 1.0) if self.weight_per_user else 1.0
 
     @property
     def diagonal_noise(self) -> float:

@@ -459,7 +459,7 @@ def _same_totals(one: Moments | None, other: Moments | None) -> bool:
     if one is None or other is None:
         return one is other
     alike = (one.entities, one.seeded) == (other.entities, other.seeded)
-    for name in ("users", "users_noise", "sums_noise", "pairs_noise", "sums", "pairs"):
+    for name in ("users", "users_noise", "sums_noise", "pairs_noise", "weight_per_user", "sums", "pairs"):
         alike &= _near(*(np.atleast_1d(getattr(part, name)) for part in (one, other)), share=_SAME_SUM)
     return alike
 

@@ -111,6 +111,21 @@ def test_own_noise_is_weighted_by_released_size() -> None:
     assert upper.std() == pytest.approx(found.pairs_noise, rel=0.15)
 
 
+def test_an_entity_can_take_its_own_part_out_of_weighted_totals() -> None:
+    """What is left is what the totals say without its rows, and not with them once too often or too seldom."""
+    public = COUNTS.with_(epsilon=10**6)
+    sizes = (30, 200, 90)
+    found = combine_bilinear(messages(public, "gram", sizes), public)
+    dense = [people(n, k).toarray().astype(float) for k, n in enumerate(sizes)]
+    units = [np.sqrt(rows / np.maximum(rows.sum(axis=1, keepdims=True), 1)) for rows in dense]
+    for own, size in zip(units, sizes, strict=True):
+        rest = sum(found.weight(len(one)) * one.T @ one for one in units if one is not own)
+        np.testing.assert_allclose(found.pairs - found.weight(size) * own.T @ own, rest, atol=1)
+    assert found.weight(200) > 1 > found.weight(30)
+    summed = combine_bilinear(messages(public.with_(honest=3), "gram", sizes), public.with_(honest=3))
+    assert summed.weight(200) == summed.weight(30) == 1
+
+
 def test_the_weighted_number_of_users_is_right_on_average() -> None:
     """Users are weighted by a noisy number of themselves; without the correction the total is off."""
     layout, rng = BilinearLayout.of(COUNTS, "gram"), np.random.default_rng(4)

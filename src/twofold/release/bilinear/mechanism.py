@@ -85,7 +85,7 @@ def combine_bilinear(
         _check_fit(message, places)
     if not public.summed:
         kept = [plausible_sums(message, places, public) for message in kept]
-    weights, taken_off = _weights(kept, places, public)
+    weights, taken_off, per_user = _weights(kept, places, public)
     total = np.zeros(places.length)
     for weight, message in zip(weights, kept, strict=True):
         total += weight * message.numbers
@@ -103,15 +103,16 @@ def combine_bilinear(
         seeded=any(message.seeded for message in kept),
         observed=total[places.observed] * places.observed_unit if places.mark else None,
         observed_noise=noise * places.observed_unit,
+        weight_per_user=per_user,
     )
 
 
 def _weights(
     messages: Sequence[BilinearSums], layout: BilinearLayout, public: ReleaseParameters
-) -> tuple[Floats, float]:
-    """Weight of every message, and the correction of the weighted number of users."""
+) -> tuple[Floats, float, float]:
+    """Weight of every message, the correction of the weighted number of users, and the weight of one user."""
     if len(messages) == 1 or public.summed:
-        return np.ones(len(messages)), 0.0
+        return np.ones(len(messages)), 0.0, 0.0
     released = np.array([float(one.numbers[layout.count][0]) * layout.count_unit for one in messages])
     noise = np.array([one.deviation * layout.count_unit for one in messages])
     most = np.minimum(MOST_TIMES * public.n_users, MOST_USERS) + noise
@@ -120,7 +121,8 @@ def _weights(
     raw, energy = sizes / variances, float((sizes**2 / variances).sum())
     scale = float(sizes.sum()) / energy
     slopes = np.where(released == sizes, scale / variances + raw * (1 - 2 * scale * raw) / energy, 0.0)
-    return raw * scale, float(slopes @ noise**2)
+    # The messages of a plan all have the same noise, so that this is the same for all of them.
+    return raw * scale, float(slopes @ noise**2), scale / float(variances.mean())
 
 
 def _square(pairs: Floats, layout: BilinearLayout) -> Floats:
