@@ -51,7 +51,7 @@ from twofold.privacy.budget import Number, exact, positive
 from twofold.release.content import DIAGONAL, Kind
 from twofold.release.contract import ReleaseParameters
 
-__all__ = ["KINDS", "MOST_NUMBERS", "BilinearLayout", "deviation_scale", "largest_entry", "row_cap", "typical_items"]
+__all__ = ["KINDS", "MOST_NUMBERS", "BilinearLayout", "row_cap", "typical_items"]
 
 KINDS: Final[tuple[Kind, ...]] = ("gram", "sketch", "features")
 #: Numbers of one message; a Gram matrix of about 8,000 items.
@@ -162,7 +162,7 @@ class BilinearLayout:
         norm = _LARGEST_NORM if counts else min(_LARGEST_NORM, _power_of_two(_ENTRY * (math.isqrt(items - 1) + 1)))
         length = row_cap(public) if cap is None else _given_cap(cap, public)
         if not counts:
-            _check_cap(length, largest_entry(public))
+            _check_cap(length, _largest_entry(public))
         row_limit = math.isqrt(typical_items(public) * norm**2)
         profile = 1 if kind == "gram" else _profile_norm(columns, l2=l2)
         mark, base_limit = _base(public, norm, norm**2 if l2 else row_limit, length)
@@ -276,7 +276,7 @@ def _given_cap(cap: float, public: ReleaseParameters) -> float:
 
 
 def _entry_limit(public: ReleaseParameters, norm: int, cap: float) -> int:
-    return max(1, min(math.ceil(exact(largest_entry(public)) * norm / exact(cap)), norm << 20))
+    return max(1, min(math.ceil(exact(_largest_entry(public)) * norm / exact(cap)), norm << 20))
 
 
 def _check_cap(cap: float, largest: float) -> None:
@@ -304,7 +304,7 @@ def row_cap(public: ReleaseParameters) -> float:
         return 1.0
     if public.l2_cap is not None:
         return float(public.l2_cap)
-    return math.sqrt(typical_items(public)) * deviation_scale(public)
+    return math.sqrt(typical_items(public)) * _usual_deviation(public)
 
 
 def typical_items(public: ReleaseParameters) -> int:
@@ -320,30 +320,14 @@ def typical_items(public: ReleaseParameters) -> int:
     return min(public.row_items, max(10, 3 * math.isqrt(public.n_items)), _TYPICAL_ITEMS)
 
 
-def deviation_scale(public: ReleaseParameters) -> float:
-    """Typical size of an entry of x: 1 for counts, a quarter of the range for ratings.
-
-    Examples
-    --------
-    >>> deviation_scale(
-    ...     ReleaseParameters(n_items=9, n_users=9, max_items=9, bound=5, lower=1, centre=3, feedback="ratings")
-    ... )
-    1.0
-    """
-    return (public.bound - public.lower) / 4 if public.feedback == "ratings" else 1.0
+def _usual_deviation(public: ReleaseParameters) -> float:
+    """Typical size of an entry of ratings: a quarter of their range."""
+    return (public.bound - public.lower) / 4
 
 
-def largest_entry(public: ReleaseParameters) -> float:
-    """Largest size of an entry of x: the root of the bound for counts, the whole range for ratings.
-
-    Examples
-    --------
-    >>> largest_entry(ReleaseParameters(n_items=9, n_users=9, max_items=9, bound=9))
-    3.0
-    """
-    if public.feedback == "ratings":
-        return public.bound - public.lower
-    return math.sqrt(max(abs(public.lower), abs(public.bound)))
+def _largest_entry(public: ReleaseParameters) -> float:
+    """Largest size of an entry of ratings: their whole range."""
+    return public.bound - public.lower
 
 
 def _columns(public: ReleaseParameters, kind: Kind) -> int:
@@ -388,7 +372,7 @@ def _base(public: ReleaseParameters, norm: int, limit: int, cap: float) -> tuple
     """Give the mark of an observation and the limit of row and marks together."""
     if public.feedback == "counts":
         return 0, limit
-    mark = max(1, round(_MARK * exact(deviation_scale(public)) * norm / exact(cap)))
+    mark = max(1, round(_MARK * exact(_usual_deviation(public)) * norm / exact(cap)))
     return mark, math.floor(limit * (1 + (_MARK**2 if public.law == "gaussian" else _MARK)))
 
 
