@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from twofold.errors import BadMessage, BadNumber, BadShape, FactorsChanged, NotForRealUse, PlanMismatch
 from twofold.federation.messages import FACTORS, check_header, check_signed, common_record, note_of
 from twofold.federation.plan import Plan
-from twofold.release.content import Moments
+from twofold.release.content import Moments, symmetric
 from twofold.storage.container import (
     LARGEST_HEADER,
     Container,
@@ -154,10 +154,8 @@ class ItemFactors:
         for second in self._second(self.n_items):
             state.update(np.ascontiguousarray(second, dtype=second.dtype.newbyteorder("<")).tobytes())
         if self.totals is not None:
-            said = [float(getattr(self.totals, name)) for name in _SAID]
-            state.update(np.array(said, dtype="<f8").tobytes())
-            state.update(self.totals.sums.astype("<f8").tobytes())
-            state.update(_upper(self.totals.pairs).astype("<f4").tobytes())
+            given = (_numbers(self.totals), self.totals.sums.astype("<f8"), _upper(self.totals.pairs).astype("<f4"))
+            state.update(b"".join(part.tobytes() for part in given))
         return state.hexdigest()
 
     def check_unchanged(self, before: str) -> None:
@@ -175,24 +173,21 @@ def _held_totals(totals: Moments, items: int) -> Moments:
     """Give totals as a message carries them, frozen: pairs in single precision, both halves alike."""
     if totals.kind != "gram" or totals.observed is not None or totals.sums.shape != (items,):
         raise BadShape("the totals of the item factors are not those of counts with a gram.", found=totals.kind)
-    numbers = [getattr(totals, name) for name in _SAID]
     with np.errstate(over="ignore"):  # an overflow is infinite, and is refused
         upper = _upper(totals.pairs).astype(np.float32)
-    if not (np.isfinite(numbers).all() and np.isfinite(totals.sums).all() and np.isfinite(upper).all()):
+    if not all(np.isfinite(part).all() for part in (_numbers(totals), totals.sums, upper)):
         raise BadNumber("the totals of the item factors hold NaN or infinity.", expected="finite numbers")
-    held = replace(totals, sums=np.array(totals.sums, dtype=np.float64), pairs=_square(upper, items))
+    held = replace(totals, sums=np.array(totals.sums, dtype=np.float64), pairs=symmetric(upper, items))
     held.sums.flags.writeable = held.pairs.flags.writeable = False
     return held
 
 
+def _numbers(totals: Moments) -> NDArray[np.float64]:
+    return np.array([getattr(totals, name) for name in _SAID], dtype="<f8")
+
+
 def _upper(pairs: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(pairs[np.triu_indices(len(pairs))])
-
-
-def _square(upper: NDArray[np.float32], items: int) -> NDArray[np.float64]:
-    square = np.zeros((items, items))
-    square[np.triu_indices(items)] = upper
-    return np.asarray(square + np.triu(square, 1).T)
 
 
 # What totals say beside their arrays.
@@ -319,7 +314,7 @@ def factors_limit(plan: Plan) -> int:
     """
     second = plan.n_items * (4 * MOST_PATTERNS + 8) + 8 * MOST_PATTERNS if plan.spec.sum is not None else 0
     if _has_totals(plan):
-        second += 8 * plan.n_items + 4 * _pair_number(plan.n_items)
+        second += 8 * plan.n_items + 2 * plan.n_items * (plan.n_items + 1)
     rank = min(plan.rank, MOST_RANK)
     return min(8 + LARGEST_HEADER + plan.n_items * (4 * rank + 16) + 8 * rank**2 + second, _LARGEST)
 
@@ -327,10 +322,6 @@ def factors_limit(plan: Plan) -> int:
 def _has_totals(plan: Plan) -> bool:
     """Whether the messages of a plan carry the totals themselves: those of counts with a gram."""
     return plan.feedback == "counts" and plan.spec.mechanism == "gram"
-
-
-def _pair_number(items: int) -> int:
-    return items * (items + 1) // 2
 
 
 def _check_private(private: bool, plan: Plan) -> bool:
@@ -363,7 +354,8 @@ def _layouts(container: Container, plan: Plan) -> dict[str, Layout]:
     per_item = Layout(dtype="F64", shape=(plan.n_items,))
     second = _second_layouts(container, plan) if plan.spec.sum is not None else {}
     if _has_totals(plan):
-        second |= {"total_sums": per_item, "total_pairs": Layout(dtype="F32", shape=(_pair_number(plan.n_items),))}
+        pairs = Layout(dtype="F32", shape=(plan.n_items * (plan.n_items + 1) // 2,))
+        second |= {"total_sums": per_item, "total_pairs": pairs}
     return second | {
         "factors": Layout(dtype="F32", shape=(plan.n_items, rank)),
         "moments": Layout(dtype="F64", shape=(rank, rank)),
@@ -388,31 +380,16 @@ def _second_layouts(container: Container, plan: Plan) -> dict[str, Layout]:
 def _totals(record: Mapping[str, Any], arrays: dict[str, NDArray[Any]], *, private: bool) -> Moments:
     """Take the totals out of a message, if they can be sums of people with noise."""
     said, sums, upper = field(record, "totals", dict), arrays.pop("total_sums"), arrays.pop("total_pairs")
-    users, *noises, weight = (finite(said, name) for name in _SAID[:-2])
+    numbers = {name: finite(said, name) for name in _SAID[:-2]}
+    users, *noises, weight = numbers.values()
     if not all(0 < noise <= _LARGEST_TOTAL for noise in noises):
         raise BadMessage("the totals of the message have no possible noise.", expected="above 0", parameter="totals")
-    if max(abs(users), *(float(np.abs(part).max(initial=0.0)) for part in (sums, upper))) > _LARGEST_TOTAL:
-        raise BadMessage(
-            "the totals of the message are too large somewhere.",
-            expected=f"numbers within {_LARGEST_TOTAL:.3g}",
-            parameter="totals",
-        )
     entities, seeded = int(field(said, "entities", int)), bool(field(said, "seeded", bool))
-    if not 1 <= entities <= _MOST_ENTITIES or not 0 <= weight <= MOST_USERS or (private and seeded):
+    possible = abs(users) <= _LARGEST_TOTAL and 0 <= weight <= MOST_USERS and 1 <= entities <= _MOST_ENTITIES
+    if not possible or (private and seeded):
         raise BadMessage("the totals of the message contradict the rest of it.", parameter="totals")
-    return Moments(
-        kind="gram",
-        users=users,
-        sums=sums,
-        pairs=_square(upper, len(sums)),
-        users_noise=noises[0],
-        sums_noise=noises[1],
-        pairs_noise=noises[2],
-        cap=1.0,  # unit rows
-        entities=entities,
-        seeded=seeded,
-        weight_per_user=weight,
-    )
+    made: dict[str, Any] = numbers | {"sums": sums, "pairs": symmetric(upper, len(sums))}
+    return Moments(kind="gram", cap=1.0, entities=entities, seeded=seeded, **made)
 
 
 def _check_values(arrays: Mapping[str, NDArray[Any]], plan: Plan) -> None:
@@ -422,6 +399,7 @@ def _check_values(arrays: Mapping[str, NDArray[Any]], plan: Plan) -> None:
     most = _FARTHEST * max(1.0, abs(plan.bound), abs(plan.lower))
     limits = {"factors": most, "means": most, "moments": most**2, "support": MOST_USERS}
     limits |= {"patterns": 1.001, "strengths": most**2, "squares": most**2}
+    limits |= {"total_sums": _LARGEST_TOTAL, "total_pairs": _LARGEST_TOTAL}
     for name, limit in limits.items():
         if name in arrays and float(np.abs(arrays[name]).max(initial=0.0)) > limit:
             raise BadMessage(

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ __all__ = [
     "Units",
     "WeightedRows",
     "plain_sum",
+    "symmetric",
 ]
 
 Integers = NDArray[np.int64]
@@ -274,6 +275,19 @@ Kind = Literal["gram", "sketch", "features"]
 DIAGONAL: Final = Fraction(70, 99)
 
 
+def symmetric(upper: NDArray[Any], items: int) -> Floats:
+    """Give the square whose upper triangle, with the diagonal and row by row, is `upper`.
+
+    Examples
+    --------
+    >>> symmetric(np.array([1, 2, 3]), 2).tolist()
+    [[1.0, 2.0], [2.0, 3.0]]
+    """
+    square = np.zeros((items, items))
+    square[np.triu_indices(items)] = upper
+    return np.asarray(square + np.triu(square, 1).T)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Moments:
     """Noisy first and second moments of all users together. Totals, not means; in units of x.
@@ -324,13 +338,7 @@ class Moments:
             raise BadShape("the parts of the moments do not match.", found=f"pairs of {self.pairs.shape}")
 
     def weight(self, users: float) -> float:
-        """How often the users of one message are in the totals, for an entity that takes its own part out.
-
-        Parameters
-        ----------
-        users : float
-            Number of users in its message, with noise; without is near enough for all but the smallest.
-        """
+        """How often a message of so many users (as released, with noise) is in the totals, to take it out again."""
         return self.weight_per_user * max(users, 1.0) if self.weight_per_user else 1.0
 
     @property

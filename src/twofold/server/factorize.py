@@ -427,8 +427,7 @@ def factorize_moments(moments: Moments, plan: Plan) -> SharedFactors:
 
 #: Relative difference between the item factors of two machines that an operator still signs.
 _SAME: Final = 1e-2
-#: The same for sums, which a message rounds to single precision.
-_SAME_SUM: Final = 1e-6
+_SAME_SUM: Final = 1e-6  # the same for sums, which a message rounds to single precision
 
 
 def differing(ours: ItemFactors, theirs: ItemFactors) -> str:

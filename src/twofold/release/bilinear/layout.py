@@ -42,12 +42,12 @@ Products are exact and nothing is rounded after the caps, but the diagonal of co
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
 
 from twofold.errors import BadParameter
-from twofold.privacy.budget import Number, exact, positive
+from twofold.privacy.budget import Number, exact
 from twofold.release.content import DIAGONAL, Kind
 from twofold.release.contract import ReleaseParameters
 
@@ -65,6 +65,7 @@ _LARGEST_NORM: Final = 1 << 12
 # little: with 91 entries (films) in the middle row, caps of 6 to 10 did alike and 20 far worse. In l1 the limit of a
 # unit row of counts is that of as many equal entries.
 _TYPICAL_ITEMS: Final = 64
+_USUAL: Final = 0.25  # typical deviation of a rating, of the range of values
 # A cap further than this from the largest entry has no use, and numbers that overflow only where there are users.
 _CAP_RANGE: Final = 1_000_000
 # Share of the squared norm (of the norm, in l1) that is not for pairs. Sums are far clearer than pairs, so counts leave
@@ -131,9 +132,7 @@ class BilinearLayout:
     count_weight: int
 
     @classmethod
-    def of(
-        cls, public: ReleaseParameters, kind: Kind, *, base_share: Number | None = None, cap: float | None = None
-    ) -> BilinearLayout:
+    def of(cls, public: ReleaseParameters, kind: Kind, *, base_share: Number | None = None) -> BilinearLayout:
         """Lay out a release.
 
         Parameters
@@ -145,8 +144,6 @@ class BilinearLayout:
         base_share : number, optional
             Share of the squared norm (l1: of the norm) for sums, observations and count; 1/10 for counts, 1/2 for
             ratings.
-        cap : float, optional
-            Largest norm of a row of ratings, by default `row_cap`; refused for counts, whose rows have norm 1.
 
         Examples
         --------
@@ -160,18 +157,14 @@ class BilinearLayout:
         counts = public.feedback == "counts"
         # Entries of a unit row of counts may be far apart in size, so these get all the room there is.
         norm = _LARGEST_NORM if counts else min(_LARGEST_NORM, _power_of_two(_ENTRY * (math.isqrt(items - 1) + 1)))
-        length = row_cap(public) if cap is None else _given_cap(cap, public)
+        length, largest = row_cap(public), public.bound - public.lower
         if not counts:
-            _check_cap(length, _largest_entry(public))
+            _check_cap(length, largest)
         row_limit = math.isqrt(typical_items(public) * norm**2)
         profile = 1 if kind == "gram" else _profile_norm(columns, l2=l2)
         mark, base_limit = _base(public, norm, norm**2 if l2 else row_limit, length)
-        entry = norm if counts else _entry_limit(public, norm, length)
-        pairs = _pair_limit(norm, entry, row_limit, profile, l2=l2, gram=kind == "gram", unit_rows=counts)
-        share = _share(public, base_share)
-        room = pairs * share / (1 - share)
-        root = math.isqrt if l2 else int
-        return cls(
+        entry = norm if counts else max(1, min(math.ceil(exact(largest) * norm / exact(length)), norm << 20))
+        made = cls(
             kind=kind,
             l2=l2,
             n_items=public.n_items,
@@ -183,9 +176,13 @@ class BilinearLayout:
             profile_norm=profile,
             mark=mark,
             base_limit=base_limit,
-            base_weight=max(1, root(math.floor(room * (1 - _COUNT_SHARE) / base_limit))),
-            count_weight=max(1, root(math.floor(room * _COUNT_SHARE))),
+            base_weight=1,
+            count_weight=1,
         )
+        share, root = _share(public, base_share), math.isqrt if l2 else int
+        room = made.pair_limit * share / (1 - share)
+        base, count = room * (1 - _COUNT_SHARE) / base_limit, room * _COUNT_SHARE
+        return replace(made, base_weight=max(1, root(math.floor(base))), count_weight=max(1, root(math.floor(count))))
 
     @property
     def gram(self) -> bool:
@@ -205,9 +202,13 @@ class BilinearLayout:
 
     @property
     def pair_limit(self) -> int:
-        """Largest squared l2 norm (l1 norm) of the pairs of one user."""
-        sizes = (self.norm, self.entry_limit, self.row_limit, self.profile_norm)
-        return _pair_limit(*sizes, l2=self.l2, gram=self.gram, unit_rows=self.unit_rows)
+        """Largest squared l2 norm (l1 norm) of the pairs of one user: whole, so parts of a unit are dropped."""
+        limit, row = self.norm**2, self.row_limit
+        if not self.gram:
+            return limit * self.profile_norm**2 if self.l2 else row * self.profile_norm
+        if self.unit_rows:
+            return limit**2 // 2 if self.l2 else math.floor(Fraction(row**2, 2) + (DIAGONAL - Fraction(1, 2)) * limit)
+        return (limit**2 + min(self.entry_limit, self.norm) ** 2 * limit) // 2 if self.l2 else (row**2 + limit) // 2
 
     @property
     def sensitivity(self) -> int:
@@ -263,22 +264,6 @@ class BilinearLayout:
         return step * step if self.gram else step / self.profile_norm
 
 
-def _given_cap(cap: float, public: ReleaseParameters) -> float:
-    if public.feedback == "counts":
-        raise BadParameter(
-            "rows of counts have no cap: all are brought to norm 1.",
-            found=f"{cap:g}",
-            expected="none",
-            fix="leave cap out",
-            parameter="cap",
-        )
-    return float(positive(cap, name="cap"))
-
-
-def _entry_limit(public: ReleaseParameters, norm: int, cap: float) -> int:
-    return max(1, min(math.ceil(exact(_largest_entry(public)) * norm / exact(cap)), norm << 20))
-
-
 def _check_cap(cap: float, largest: float) -> None:
     """Refuse a cap so far from the values that whole numbers would overflow or vanish."""
     if not (math.isfinite(cap) and largest / _CAP_RANGE <= cap <= largest * _CAP_RANGE):
@@ -304,13 +289,11 @@ def row_cap(public: ReleaseParameters) -> float:
         return 1.0
     if public.l2_cap is not None:
         return float(public.l2_cap)
-    return math.sqrt(typical_items(public)) * _usual_deviation(public)
+    return math.sqrt(typical_items(public)) * (public.bound - public.lower) * _USUAL
 
 
 def typical_items(public: ReleaseParameters) -> int:
-    """Equal entries that a row of ratings (in l1 any row) may have before it is shortened, `row_items` at most.
-
-    Three times the root of the catalog, 10 to 64.
+    """Equal entries before a row (of counts: in l1) is shortened: three roots of the catalog, 10 to 64, in `row_items`.
 
     Examples
     --------
@@ -318,16 +301,6 @@ def typical_items(public: ReleaseParameters) -> int:
     64
     """
     return min(public.row_items, max(10, 3 * math.isqrt(public.n_items)), _TYPICAL_ITEMS)
-
-
-def _usual_deviation(public: ReleaseParameters) -> float:
-    """Typical size of an entry of ratings: a quarter of their range."""
-    return (public.bound - public.lower) / 4
-
-
-def _largest_entry(public: ReleaseParameters) -> float:
-    """Largest size of an entry of ratings: their whole range."""
-    return public.bound - public.lower
 
 
 def _columns(public: ReleaseParameters, kind: Kind) -> int:
@@ -372,17 +345,8 @@ def _base(public: ReleaseParameters, norm: int, limit: int, cap: float) -> tuple
     """Give the mark of an observation and the limit of row and marks together."""
     if public.feedback == "counts":
         return 0, limit
-    mark = max(1, round(_MARK * exact(_usual_deviation(public)) * norm / exact(cap)))
+    mark = max(1, round(_MARK * exact((public.bound - public.lower) * _USUAL) * norm / exact(cap)))
     return mark, math.floor(limit * (1 + (_MARK**2 if public.law == "gaussian" else _MARK)))
-
-
-def _pair_limit(norm: int, entry: int, row_limit: int, profile: int, *, l2: bool, gram: bool, unit_rows: bool) -> int:
-    """Proven in the module's docstring; norms of whole vectors are whole, so parts of a unit may be dropped."""
-    if gram and unit_rows:
-        return norm**4 // 2 if l2 else math.floor(Fraction(row_limit**2, 2) + (DIAGONAL - Fraction(1, 2)) * norm**2)
-    if gram:
-        return (norm**4 + min(entry, norm) ** 2 * norm**2) // 2 if l2 else (row_limit**2 + norm**2) // 2
-    return norm**2 * profile**2 if l2 else row_limit * profile
 
 
 def _base_length(items: int, *, marked: bool) -> int:

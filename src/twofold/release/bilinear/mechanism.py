@@ -38,7 +38,7 @@ from twofold.release.bilinear.records import exact_sums
 from twofold.release.cells import laplace_deviation
 from twofold.release.clamp import LARGEST_NUMBER, held, masked_limit
 from twofold.release.combine import MOST_TIMES, MOST_USERS
-from twofold.release.content import DIAGONAL, BilinearSums, Floats, Integers, Kind, Moments, Noise, Units
+from twofold.release.content import DIAGONAL, BilinearSums, Floats, Integers, Kind, Moments, Noise, Units, symmetric
 from twofold.release.contract import ArraySpec, ReleaseParameters, ReleaseSpec, SumSpec, check_rows
 from twofold.release.usefulness import Usefulness, statistic_usefulness
 
@@ -128,11 +128,10 @@ def _weights(
 def _square(pairs: Floats, layout: BilinearLayout) -> Floats:
     if not layout.gram:
         return pairs.reshape(layout.n_items, layout.columns)
-    square = np.zeros((layout.n_items, layout.n_items))
-    square[np.triu_indices(layout.n_items)] = pairs
+    square = symmetric(pairs, layout.n_items)
     if layout.unit_rows:
         np.fill_diagonal(square, np.diag(square) / float(DIAGONAL))
-    return np.asarray(square + np.triu(square, 1).T)
+    return square
 
 
 def _kind(message: BilinearSums) -> Kind:
@@ -232,8 +231,8 @@ class Bilinear:
     kind : {"gram", "sketch", "features"}
         What the second vector is: the row itself, a public random map of it of length ``n_prototypes``, or its profile
         over public item features.
-    base_share, cap
-        As for `BilinearLayout.of`; for experiments, a plan has the defaults.
+    base_share
+        As for `BilinearLayout.of`; for experiments, a plan has the default.
 
     Paper
     -----
@@ -257,7 +256,6 @@ class Bilinear:
 
     kind: Kind
     base_share: Number | None = None
-    cap: float | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -270,7 +268,7 @@ class Bilinear:
 
     def layout(self, public: ReleaseParameters) -> BilinearLayout:
         """Positions, units and bound of a release."""
-        return BilinearLayout.of(public, self.kind, base_share=self.base_share, cap=self.cap)
+        return BilinearLayout.of(public, self.kind, base_share=self.base_share)
 
     def spec(self, public: ReleaseParameters) -> ReleaseSpec:
         """One row of numbers, one event, the whole budget."""
