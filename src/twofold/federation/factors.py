@@ -190,7 +190,6 @@ def _upper(pairs: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(pairs[np.triu_indices(len(pairs))])
 
 
-# What totals say beside their arrays.
 _SAID: Final = ("users", "users_noise", "sums_noise", "pairs_noise", "weight_per_user", "entities", "seeded")
 #: Patterns of second moments; of a thousand items at ε = 1 some hundred rise above the noise.
 MOST_PATTERNS: Final = 256

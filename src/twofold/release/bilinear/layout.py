@@ -161,7 +161,9 @@ class BilinearLayout:
         if not counts:
             _check_cap(length, largest)
         row_limit = math.isqrt(typical_items(public) * norm**2)
-        profile = 1 if kind == "gram" else _profile_norm(columns, l2=l2)
+        # In l1 all entries of a second vector share its norm, so it is larger.
+        wide = _power_of_two(_ENTRY * (math.isqrt(columns - 1) + 1 if l2 else columns))
+        profile = 1 if kind == "gram" else wide
         mark, base_limit = _base(public, norm, norm**2 if l2 else row_limit, length)
         entry = norm if counts else max(1, min(math.ceil(exact(largest) * norm / exact(length)), norm << 20))
         made = cls(
@@ -240,7 +242,7 @@ class BilinearLayout:
     @property
     def length(self) -> int:
         """Number of released numbers."""
-        return _base_length(self.n_items, marked=bool(self.mark)) + _pair_length(self.n_items, self.columns, self.kind)
+        return int(self.count.stop) + _pair_length(self.n_items, self.columns, self.kind)
 
     @property
     def sums_unit(self) -> float:
@@ -332,11 +334,6 @@ def _columns(public: ReleaseParameters, kind: Kind) -> int:
     return columns
 
 
-def _profile_norm(columns: int, *, l2: bool) -> int:
-    """Norm of a second vector; in l1 all its entries share it, so it is larger."""
-    return _power_of_two(_ENTRY * (math.isqrt(columns - 1) + 1 if l2 else columns))
-
-
 def _power_of_two(least: int) -> int:
     return 1 << (least - 1).bit_length()
 
@@ -347,10 +344,6 @@ def _base(public: ReleaseParameters, norm: int, limit: int, cap: float) -> tuple
         return 0, limit
     mark = max(1, round(_MARK * exact((public.bound - public.lower) * _USUAL) * norm / exact(cap)))
     return mark, math.floor(limit * (1 + (_MARK**2 if public.law == "gaussian" else _MARK)))
-
-
-def _base_length(items: int, *, marked: bool) -> int:
-    return items * (2 if marked else 1) + 1
 
 
 def _pair_length(items: int, columns: int, kind: Kind) -> int:

@@ -79,7 +79,8 @@ def combine_bilinear(
            [0., 0., 0.]])
     """
     kept = sorted(messages, key=BilinearSums.digest)
-    _check(kept)
+    if not kept:
+        raise BadParameter("no message arrived.", fix="wait for at least one entity", parameter="messages")
     places = layout or BilinearLayout.of(public, _kind(kept[0]))
     for message in kept:
         _check_fit(message, places)
@@ -144,11 +145,6 @@ def _kind(message: BilinearSums) -> Kind:
             parameter="mechanism",
         )
     return found
-
-
-def _check(messages: Sequence[BilinearSums]) -> None:
-    if not messages:
-        raise BadParameter("no message arrived.", fix="wait for at least one entity", parameter="messages")
 
 
 def _check_fit(message: BilinearSums, layout: BilinearLayout) -> None:

@@ -132,8 +132,7 @@ OWN_RATINGS: Final = 5
 # Dense doubles of a block: 32 megabytes.
 _BLOCK_ENTRIES: Final = 1 << 22
 _RATING_BITS: Final = 12
-# A row of counts is rounded to this before it gets its norm, which has 12 bits: nothing is lost.
-_FINE_BITS: Final = 18
+_FINE_BITS: Final = 18  # of a row of counts before it gets its norm, which has 12: nothing is lost
 
 
 @dataclass(frozen=True, kw_only=True)
