@@ -1,6 +1,7 @@
 """The kernels in plain NumPy: slow and short, the reference for tests of the compiled ones.
 
-Each function has the signature of its namesake in `_kmeans_kernels`, `_nmf_kernels` or `_top_items_kernels`.
+Each function has the signature of its namesake in `_kmeans_kernels`, `_nmf_kernels`, `_ials_kernels` or
+`_top_items_kernels`.
 `solve_rows` also solves the rows whose compiled pivoting did not settle.
 """
 
@@ -18,6 +19,7 @@ __all__ = [
     "add_sparse_rows",
     "add_swap_losses",
     "collect",
+    "descend_rows",
     "hide",
     "nearest_of_scores",
     "nearest_sparse",
@@ -151,6 +153,38 @@ def solve_rows(
         solutions[row, :rank] = u
         energy[row] += squares - rhs @ u
         failed[row] = False
+
+
+def descend_rows(
+    first: int,
+    last: int,
+    starts: Array,
+    columns: Array,
+    values: Array,
+    factors: Array,
+    width: int,
+    base: Array,
+    scale: Array,
+    ridge: Array,
+    steps: int,
+    out: Array,
+) -> None:
+    """Take conjugate gradient steps with each row's matrix written out, in float64."""
+    tall, solutions = factors.reshape(-1, width).astype(np.float64), out.reshape(-1, width)
+    for row in range(first, last):
+        own = slice(starts[row], starts[row + 1])
+        v, x = tall[columns[own]], solutions[row].astype(np.float64) * (starts[row] < starts[row + 1])
+        matrix = v.T @ v + np.diag(base + ridge[row] * scale.astype(np.float64))
+        rest = values[own] @ v - matrix @ x
+        way = rest.copy()
+        for _ in range(steps):
+            image, size = matrix @ way, rest @ rest
+            if way @ image <= 0:
+                break
+            step = size / (way @ image)
+            x, rest = x + step * way, rest - step * image
+            way = rest + (rest @ rest) / size * way
+        solutions[row] = x
 
 
 def non_negative_quadratic(gram: Array, rhs: Array) -> Array:
