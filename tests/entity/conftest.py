@@ -17,10 +17,11 @@ from twofold.entity.models.factors import FactorScorer
 from twofold.entity.models.ials import IalsFit
 from twofold.entity.models.item_item import ItemItemScorer
 from twofold.entity.models.ridge import weights_from_gram, weights_from_rows
+from twofold.entity.models.sparse_items import SparseItemFit
 from twofold.federation.plan import Plan
 
 N_USERS, N_ITEMS, RANK = 40, 30, 4
-KINDS = ("factors", "item-item", "item-item of few rows", "ials")
+KINDS = ("factors", "item-item", "item-item of few rows", "ials", "sparse-item-item")
 MakeModel = Callable[..., Model]
 
 
@@ -39,6 +40,8 @@ def _scorer(kind: str, rows: np.ndarray, feedback: str) -> Scorer:
         return FactorScorer(factors, feedback=feedback, cold_start=rows.mean(axis=0))
     if kind == "ials":
         return IalsFit(sparse.csr_array(rows), threads=1).scorer(rank=RANK)
+    if kind == "sparse-item-item":
+        return SparseItemFit(sparse.csr_array(rows), threads=1).scorer(ridge=1.0, neighbours=8)
     ridge = np.full(N_ITEMS, 2.0)
     made = weights_from_gram(rows.T @ rows, ridge) if kind == "item-item" else weights_from_rows(rows[:12], ridge)
     return ItemItemScorer(made, means=rows.mean(axis=0), feedback=feedback, shrinkage=1.0)
