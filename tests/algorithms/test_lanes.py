@@ -17,6 +17,7 @@ from twofold.algorithms._lanes import (
     store,
     subtract,
     subtract_product,
+    total,
     where_positive,
 )
 
@@ -33,6 +34,17 @@ def every(a, b, c, out):
     store(out, 48, subtract_product(x, y, z))
     store(out, 56, where_positive(x, y, z))
     store(out, 64, fill(a[2]))
+
+
+@kernel()
+def sum_of_eight(a):
+    return total(load(a, 1))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_eight_numbers_are_added_up(dtype):
+    a = np.random.default_rng(0).standard_normal(10).astype(dtype)
+    assert sum_of_eight(a) == pytest.approx(a[1:9].sum(), rel=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

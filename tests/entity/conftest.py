@@ -14,12 +14,14 @@ from twofold.data.ratings import Ratings
 from twofold.entity.model import Model
 from twofold.entity.models.blend import Scorer
 from twofold.entity.models.factors import FactorScorer
+from twofold.entity.models.ials import IalsFit
 from twofold.entity.models.item_item import ItemItemScorer
 from twofold.entity.models.ridge import weights_from_gram, weights_from_rows
+from twofold.entity.models.sparse_items import SparseItemFit
 from twofold.federation.plan import Plan
 
 N_USERS, N_ITEMS, RANK = 40, 30, 4
-KINDS = ("factors", "item-item", "item-item of few rows")
+KINDS = ("factors", "item-item", "item-item of few rows", "ials", "sparse-item-item")
 MakeModel = Callable[..., Model]
 
 
@@ -36,6 +38,10 @@ def _scorer(kind: str, rows: np.ndarray, feedback: str) -> Scorer:
     if kind == "factors":
         factors = np.random.default_rng(6).gamma(1.0, 1.0, (N_ITEMS, RANK))
         return FactorScorer(factors, feedback=feedback, cold_start=rows.mean(axis=0))
+    if kind == "ials":
+        return IalsFit(sparse.csr_array(rows), threads=1).scorer(rank=RANK)
+    if kind == "sparse-item-item":
+        return SparseItemFit(sparse.csr_array(rows), threads=1).scorer(ridge=1.0, neighbours=8)
     ridge = np.full(N_ITEMS, 2.0)
     made = weights_from_gram(rows.T @ rows, ridge) if kind == "item-item" else weights_from_rows(rows[:12], ridge)
     return ItemItemScorer(made, means=rows.mean(axis=0), feedback=feedback, shrinkage=1.0)

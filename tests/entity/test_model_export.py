@@ -45,7 +45,11 @@ def test_parquet_holds_the_same_as_a_table(kind: str, make_model: MakeModel, tmp
     with np.load(model.export(tmp_path / "items.npz")) as found:
         arrays = dict(found)
     assert frame["item"].to_list() == arrays["items"].tolist() == list(range(100, 130))
-    name, key = ("item_factors", "factor_2") if kind == "factors" else ("weights", "weight_to_2")
+    if kind == "sparse-item-item":
+        assert frame["weight"].explode().drop_nulls().to_list() == arrays["weights"].tolist()
+        assert frame["source"].list.len().cum_sum().to_list() == arrays["ends"].tolist()
+        return
+    name, key = ("item_factors", "factor_2") if kind in ("factors", "ials") else ("weights", "weight_to_2")
     assert frame[key].to_list() == arrays[name][:, 1].tolist()
     assert frame.width == arrays[name].shape[1] + 2
 

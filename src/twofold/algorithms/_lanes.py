@@ -21,6 +21,7 @@ __all__ = [
     "store",
     "subtract",
     "subtract_product",
+    "total",
     "where_positive",
 ]
 
@@ -30,6 +31,7 @@ _HOME = "twofold.algorithms._lanes_compiled"
 load = Deferred(_HOME, "load")
 store = Deferred(_HOME, "store")
 fill = Deferred(_HOME, "fill")
+total = Deferred(_HOME, "total")
 add = Deferred(_HOME, "add")
 subtract = Deferred(_HOME, "subtract")
 multiply = Deferred(_HOME, "multiply")

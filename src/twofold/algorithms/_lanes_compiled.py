@@ -74,6 +74,24 @@ def fill(_: Any, number: Any) -> Any:
     return Lanes(number)(number), generate
 
 
+@intrinsic
+def total(_: Any, lanes: Any) -> Any:
+    """Sum of the eight numbers, by halves."""
+
+    def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
+        vector = arguments[0]
+        undefined = ir.Constant(vector.type, ir.Undefined)
+        half = LANES // 2
+        while half:
+            order = [i + half if i < half else i for i in range(LANES)]
+            mask = ir.Constant(ir.VectorType(ir.IntType(32), LANES), order)
+            vector = builder.fadd(vector, builder.shuffle_vector(vector, undefined, mask))
+            half //= 2
+        return builder.extract_element(vector, ir.IntType(32)(0))
+
+    return lanes.dtype(lanes), generate
+
+
 def _llvm(builder: Any, name: str, *operands: Any) -> Any:
     """Call LLVM's intrinsic of that name for our vector type."""
     kind = operands[0].type

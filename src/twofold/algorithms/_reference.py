@@ -1,6 +1,7 @@
 """The kernels in plain NumPy: slow and short, the reference for tests of the compiled ones.
 
-Each function has the signature of its namesake in `_kmeans_kernels`, `_nmf_kernels` or `_top_items_kernels`.
+Each function has the signature of its namesake in `_kmeans_kernels`, `_nmf_kernels`, `_ials_kernels`,
+`_neighbour_kernels` or `_top_items_kernels`.
 `solve_rows` also solves the rows whose compiled pivoting did not settle.
 """
 
@@ -18,6 +19,7 @@ __all__ = [
     "add_sparse_rows",
     "add_swap_losses",
     "collect",
+    "descend_rows",
     "hide",
     "nearest_of_scores",
     "nearest_sparse",
@@ -28,6 +30,7 @@ __all__ = [
     "row_system",
     "select_few",
     "solve_rows",
+    "strongest_columns",
 ]
 
 Array = NDArray[Any]
@@ -151,6 +154,38 @@ def solve_rows(
         solutions[row, :rank] = u
         energy[row] += squares - rhs @ u
         failed[row] = False
+
+
+def descend_rows(
+    first: int,
+    last: int,
+    starts: Array,
+    columns: Array,
+    values: Array,
+    factors: Array,
+    width: int,
+    base: Array,
+    scale: Array,
+    ridge: Array,
+    steps: int,
+    out: Array,
+) -> None:
+    """Take conjugate gradient steps with each row's matrix written out, in float64."""
+    tall, solutions = factors.reshape(-1, width).astype(np.float64), out.reshape(-1, width)
+    for row in range(first, last):
+        own = slice(starts[row], starts[row + 1])
+        v, x = tall[columns[own]], solutions[row].astype(np.float64) * (starts[row] < starts[row + 1])
+        matrix = v.T @ v + np.diag(base + ridge[row] * scale.astype(np.float64))
+        rest = values[own] @ v - matrix @ x
+        way = rest.copy()
+        for _ in range(steps):
+            image, size = matrix @ way, rest @ rest
+            if way @ image <= 0:
+                break
+            step = size / (way @ image)
+            x, rest = x + step * way, rest - step * image
+            way = rest + (rest @ rest) / size * way
+        solutions[row] = x
 
 
 def non_negative_quadratic(gram: Array, rhs: Array) -> Array:
@@ -288,3 +323,30 @@ def _places(ordered: Array, scores: Array) -> Array:
     above = ordered.size - np.searchsorted(ordered, scores, side="right")
     # Places above, plus half of the ties other than the item itself.
     return (above + (reached - above - 1) / 2) / max(ordered.size - 1, 1)
+
+
+def strongest_columns(
+    first: int,
+    last: int,
+    starts: Array,
+    rows: Array,
+    values: Array,
+    row_starts: Array,
+    row_columns: Array,
+    row_values: Array,
+    source_scale: Array,
+    target_scale: Array,
+    found: Array,
+    weights: Array,
+    counts: Array,
+) -> None:
+    """Fill each list from a whole line of the matrix of all pairs."""
+    matrix = csr_rows(row_values, row_columns, row_starts, (row_starts.size - 1, source_scale.size))
+    for i in range(first, last):
+        own = slice(starts[i], starts[i + 1])
+        line = np.asarray(values[own] @ matrix[rows[own]]) * source_scale * target_scale[i]
+        line[i] = 0.0
+        best = np.sort(np.argsort(-line, kind="stable")[: found.shape[1]])
+        best = best[line[best] > 0]
+        counts[i - first] = best.size
+        found[i - first, : best.size], weights[i - first, : best.size] = best, line[best]

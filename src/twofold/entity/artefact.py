@@ -32,8 +32,10 @@ from twofold.data.ratings import Feedback, Ratings
 from twofold.entity.model import Model
 from twofold.entity.models.blend import Scorer
 from twofold.entity.models.factors import FactorScorer
+from twofold.entity.models.ials import IalsScorer
 from twofold.entity.models.item_item import ItemItemScorer
 from twofold.entity.models.patterns import PatternScorer
+from twofold.entity.models.sparse_items import SparseItemScorer
 from twofold.errors import BadIdentifier, BadMessage, BadModel, TransportError, TwofoldError
 from twofold.federation.factors import MOST_RANK
 from twofold.federation.plan import Plan
@@ -70,6 +72,8 @@ SCORERS: Final[Mapping[str, type[Scorer]]] = {
     "item-item": ItemItemScorer,
     "patterns": PatternScorer,
     "features": PatternScorer,
+    "ials": IalsScorer,
+    "sparse-item-item": SparseItemScorer,
 }
 GROUPS: Final = ("scorer", "users", "items", "history")
 _INTEGERS: Final = {str(kind): kind for kind in (pl.Int8, pl.Int16, pl.Int32, pl.Int64)}

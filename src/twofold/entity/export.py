@@ -242,7 +242,8 @@ def export_model(model: Model, path: str | PathLike[str], *, what: Literal["item
     path : path
         Ends in .npz: arrays ``items`` with ``item_factors``, or with ``weights`` (entry (j, i): what a unit of item j
         adds to item i) and ``means``; or ``users`` with ``user_factors``. Ends in .parquet: the same as a table, a row
-        per item or user, columns ``factor_1`` ... or ``weight_to_1`` ... in the order of the catalog.
+        per item or user, columns ``factor_1`` ... or ``weight_to_1`` ... in the order of the catalog. Sparse weights
+        are those into an item, with the positions of their ``sources``: a list per item, or arrays and their ``ends``.
     what : {"items", "users"}
         Which side. Users are written only on request.
 
@@ -287,8 +288,15 @@ def _npz(ids: Identifiers, name: str, arrays: dict[str, NDArray[Any]]) -> bytes:
 
 def _parquet(ids: Identifiers, name: str, arrays: dict[str, NDArray[Any]]) -> bytes:
     columns = [id_series(ids).alias(name.removesuffix("s"))]
+    ends = arrays.get("ends")  # of sparse weights: a list per item
     for part, values in arrays.items():
-        if values.ndim == 1:
+        if ends is not None and part in ("sources", "weights"):
+            kind = pl.List(pl.Int64 if values.dtype.kind == "i" else pl.Float32)
+            lists = [one.tolist() for one in np.split(values, ends[:-1])]
+            columns.append(pl.Series(part.removesuffix("s"), lists, dtype=kind))
+        elif part == "ends":
+            continue
+        elif values.ndim == 1:
             columns.append(pl.Series(part.removesuffix("s"), values))
         else:
             word = "weight_to" if part == "weights" else "factor"
