@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Literal
 
@@ -15,6 +15,7 @@ from twofold.algorithms._jit import one_blas_thread
 from twofold.checks import whole
 from twofold.csr import summed, with_data
 from twofold.entity.candidates import (
+    Adapted,
     FitSettings,
     Judged,
     Losses,
@@ -25,6 +26,7 @@ from twofold.entity.candidates import (
     paired,
     unusable,
 )
+from twofold.entity.ladder import climb
 from twofold.entity.models.blend import Scorer
 from twofold.errors import BadNumber, BadParameter, BadShape
 from twofold.features import Features
@@ -37,38 +39,6 @@ Strength = float | Literal["auto", "own", "shared"]
 #: A step away from an entity's own model, to public features and then to what was shared, has to gain this many of its
 #: standard errors. Of 0 to 3, set on development splits: the larger, the fewer entities take what does them harm.
 CAUTION = 2.0
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Adapted:
-    """A local model and how it was chosen.
-
-    Attributes
-    ----------
-    scorer : Scorer
-        The model, fitted to all rows.
-    kind : {"factors", "item-item", "patterns", "features", "mixed"}
-        Kind of model. For counts "features" is item-item weights pulled to public features alone, "mixed" to these
-        and to the shared model.
-    strength : float
-        How many users of the entity's own the shared model weighs as much as: 0 alone, infinity shared only.
-    gain, gain_error : float
-        By how much the validation loss is smaller than that of the best model alone, and the standard error of that;
-        0 when nothing was compared.
-    table : tuple of dict
-        All that was compared: kind, strength, loss and its standard error; ``taken`` at the one that was, a remark
-        where one could not be used.
-    note : str
-        The choice in plain text.
-    """
-
-    scorer: Scorer = field(repr=False)
-    kind: str
-    strength: float
-    gain: float
-    gain_error: float
-    table: tuple[dict[str, Any], ...] = field(repr=False)
-    note: str
 
 
 def adapt(
@@ -161,6 +131,12 @@ def adapted(
     whole("rank", settings.rank, kind=Integral, error=BadParameter)
     rows = _checked(rows, shared, settings.features)
     before = None if shared is None else shared.hash
+    if settings.feedback == "counts" and local == "auto" and strength in ("auto", "own"):
+        with one_blas_thread():
+            found = climb(rows, None if strength == "own" else shared, settings)
+        if shared is not None and before is not None:
+            shared.check_unchanged(before)
+        return found
     tried = candidates(shared, settings.feedback, rows.shape, _kind(local), _number(strength), settings.features)
     with one_blas_thread():
         judged, chosen, scorer = _best(

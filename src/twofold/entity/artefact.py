@@ -36,6 +36,7 @@ from twofold.entity.models.ials import IalsScorer
 from twofold.entity.models.item_item import ItemItemScorer
 from twofold.entity.models.patterns import PatternScorer
 from twofold.entity.models.sparse_items import SparseItemScorer
+from twofold.entity.models.stack import StackScorer
 from twofold.errors import BadIdentifier, BadMessage, BadModel, TransportError, TwofoldError
 from twofold.federation.factors import MOST_RANK
 from twofold.federation.plan import Plan
@@ -59,6 +60,7 @@ __all__ = [
     "encode_model",
     "history_arrays",
     "load_model",
+    "rebuilt",
     "restore_history",
     "restore_ids",
     "save_model",
@@ -74,7 +76,11 @@ SCORERS: Final[Mapping[str, type[Scorer]]] = {
     "features": PatternScorer,
     "ials": IalsScorer,
     "sparse-item-item": SparseItemScorer,
+    "stack": StackScorer,
+    "popularity": StackScorer,
 }
+#: Arrays whose width is a rank.
+_WIDE: Final = ("factors", "loadings", "inner_factors")
 GROUPS: Final = ("scorer", "users", "items", "history")
 _INTEGERS: Final = {str(kind): kind for kind in (pl.Int8, pl.Int16, pl.Int32, pl.Int64)}
 _UNSIGNED: Final = {str(kind): kind for kind in (pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64)}
@@ -293,18 +299,26 @@ def _shown(text: str, most: int = 2_000) -> str:
 
 def _scorer(record: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Scorer:
     kind = record["kind"]
-    if not isinstance(kind, str) or kind not in SCORERS:
-        raise _bad(f"the model is of an unknown kind: {printable(kind, 20)}.", None, ", ".join(SCORERS))
     # Scores need a table of rank by rank, which a file of one wide row would make as large as it likes.
-    if any(arrays[name].shape[-1] > MOST_RANK for name in ("factors", "loadings") if name in arrays):
+    if any(arrays[name].shape[-1] > MOST_RANK for name in _WIDE if name in arrays):
         raise _bad("the model has too many factors.", None, f"a rank of at most {MOST_RANK:,}")
     with np.errstate(all="ignore"):
-        scorer = SCORERS[kind].rebuild(arrays, record["settings"])
-        if isinstance(scorer, FactorScorer):
-            _ = scorer.ready  # looks at factors and settings now, not at the first question
+        scorer = rebuilt(kind, arrays, record["settings"])
         scores = scorer.one(np.zeros(0, np.int64), np.zeros(0, np.float32))
         if scores.shape != (scorer.n_items,) or not np.isfinite(scores).all():
             raise _bad("the scores of the model are not finite.", None, "one finite score per item")
+    return scorer
+
+
+def rebuilt(kind: Any, arrays: dict[str, NDArray[Any]], settings: Any) -> Scorer:
+    """Rebuild a scorer of any kind from its parts; a stack asks for the model inside it."""
+    if not isinstance(kind, str) or kind not in SCORERS:
+        raise _bad(f"the model is of an unknown kind: {printable(kind, 20)}.", None, ", ".join(SCORERS))
+    if not isinstance(settings, dict):
+        raise _bad("the settings of the model are not a table.", None, "names and values")
+    scorer = SCORERS[kind].rebuild(arrays, settings)
+    if isinstance(scorer, FactorScorer):
+        _ = scorer.ready  # looks at factors and settings now, not at the first question
     return scorer
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TypeVar
 
@@ -29,6 +29,7 @@ from twofold.federation.factors import ItemFactors
 __all__ = [
     "LADDER",
     "PARTS",
+    "Adapted",
     "Candidate",
     "FitSettings",
     "Fold",
@@ -126,6 +127,38 @@ class Judged:
     losses: Losses | None
     gain: float = 1.0
     remark: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Adapted:
+    """A local model and how it was chosen.
+
+    Attributes
+    ----------
+    scorer : Scorer
+        The model, fitted to all rows.
+    kind : str
+        Kind of model: a rung of the ladder for counts (`twofold.entity.ladder`), or "factors", "item-item", "patterns",
+        "features", or "mixed": pulled to public features and to the shared model.
+    strength : float
+        How many users of the entity's own the shared model weighs as much as: 0 alone, infinity shared only.
+    gain, gain_error : float
+        By how much the validation loss is smaller than that of the best model alone, and the standard error of that;
+        0 when nothing was compared.
+    table : tuple of dict
+        All that was compared: kind, strength, loss and its standard error; ``taken`` at the one that was, a remark
+        where one could not be used.
+    note : str
+        The choice in plain text.
+    """
+
+    scorer: Scorer = field(repr=False)
+    kind: str
+    strength: float
+    gain: float
+    gain_error: float
+    table: tuple[dict[str, Any], ...] = field(repr=False)
+    note: str
 
 
 def unusable(candidate: Candidate) -> Judged:

@@ -1,0 +1,204 @@
+r"""What the other entities know together, as an entity of counts can use it: the sum they sent less its own part.
+
+The server sends back the noisy totals of everybody's unit rows. An entity knows exactly what it put in, and takes it
+out *before* anything else: otherwise its own held-out entries would come back to it as knowledge of others.
+
+What is left is a Gram matrix in noise of known size. It is denoised in two steps.
+
+1. *Weights.* Noise is the same for every pair, while what there is to know about an item grows with its use. With
+   :math:`b_i = q_i / (q_i + t)`, q the released use, the matrix :math:`\sqrt b_i G_{ij} \sqrt b_j` has most of the
+   knowledge and less of the noise. A direction of size w tells item i's part with variance :math:`w^2 q_i/\sum q` in
+   noise of variance s², so t is :math:`s^2 \sum q / w^2` for the second strongest direction (the strongest is use
+   itself), and 0 where there is no noise.
+2. *Rotation-invariant shrinkage* of the eigenvalues (Ledoit and Péché; Bun, Allez, Bouchaud and Potters). By Stein's
+   identity the size of eigenvector i in the true matrix is
+
+   .. math:: \xi_i = w_i - 2 s^2 a_i \sum_j a_j \frac{w_i - w_j}{(w_i - w_j)^2 + s^2 a_i a_j},
+             \qquad a_i = \sum_k b_k u_{ki}^2,
+
+   where the a take the weights into account; without weights they are 1. It needs no count of directions and uses what
+   is inside the bulk.
+
+The diagonal comes from the sums, whose noise is smaller.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from scipy import sparse
+
+from twofold.csr import with_data
+from twofold.entity.models.blend import Wide
+from twofold.entity.models.factors import POWER, damped_rows
+from twofold.federation.factors import ItemFactors
+from twofold.release.content import Moments
+
+__all__ = ["MAX_ITEMS", "Others", "denoised", "others_of", "unit_rows"]
+
+#: Longest catalog for which a whole matrix of items by items is made.
+MAX_ITEMS: Final = 6_000
+#: Use below which an item is mostly noise starts at this part of the average use, and ends at most here.
+START: Final = 0.1
+MOST: Final = 0.3
+#: Least use of an item, in parts of the average; and least part of an item that others do not explain.
+LEAST_USE: Final = 1e-3
+UNEXPLAINED: Final = 0.05
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Others:
+    """What the federation knows without this entity.
+
+    Attributes
+    ----------
+    users : float
+        How many people that is.
+    sums : array (items,)
+        Total of each item over their unit rows, above 0.
+    gram : array (items, items) or None
+        Total of the products of their unit rows, denoised; None where only sums are known.
+    noise : float
+        Standard deviation of the noise in a number of the Gram matrix before it was denoised.
+    """
+
+    users: float
+    sums: Wide = field(repr=False)
+    gram: Wide | None = field(repr=False)
+    noise: float = 0.0
+
+    @property
+    def shares(self) -> Wide:
+        """Use of each item by one person."""
+        return np.asarray(self.sums / self.users)
+
+
+def unit_rows(rows: sparse.csr_array) -> sparse.csr_array:
+    """Damp counts and bring every history to norm 1; an empty one stays empty.
+
+    Examples
+    --------
+    >>> unit_rows(sparse.csr_array(np.array([[9.0, 16.0], [0.0, 0.0]]))).toarray().round(2).tolist()
+    [[0.6, 0.8], [0.0, 0.0]]
+    """
+    values = damped_rows(rows, POWER["counts"]).astype(np.float64)
+    owners = np.repeat(np.arange(values.shape[0]), np.diff(values.indptr))
+    norms = np.sqrt(np.bincount(owners, values.data**2, values.shape[0]))
+    return with_data(values, values.data / np.where(norms > 0, norms, 1.0)[owners])
+
+
+def others_of(shared: ItemFactors, rows: sparse.csr_array) -> Others:
+    """Take an entity's own part out of what was shared, and denoise the rest.
+
+    Parameters
+    ----------
+    shared : ItemFactors
+        What the server sent.
+    rows : csr array (users, items)
+        Private: the entity's own unit rows (`unit_rows`), as they were when it sent its message.
+    """
+    if shared.totals is not None and len(shared.totals.sums) <= MAX_ITEMS:
+        return _from_totals(shared.totals, rows)
+    return _from_factors(shared, rows)
+
+
+def _from_totals(totals: Moments, rows: sparse.csr_array) -> Others:
+    number, items = rows.shape
+    weight = totals.weight(number)
+    gram = totals.pairs.astype(np.float64) - weight * (rows.T @ rows).toarray()
+    # Every row has norm 1, so the trace counts people; its noise is that of few numbers beside so many.
+    users = max(float(totals.users) - weight * number, float(number), 1.0)
+    sums = totals.sums - weight * np.asarray(rows.sum(axis=0)).ravel()
+    sums = np.maximum(sums, LEAST_USE * users / items)
+    noise = float(totals.pairs_noise)
+    found = denoised(gram, sums, noise)
+    found[np.diag_indices(items)] += _unexplained(np.diag(found), sums * (users / sums.sum()))
+    return Others(users=users, sums=sums, gram=found, noise=noise)
+
+
+def _unexplained(explained: Wide, squares: Wide) -> Wide:
+    return np.asarray(np.maximum(squares - explained, UNEXPLAINED * squares))
+
+
+def _from_factors(shared: ItemFactors, rows: sparse.csr_array) -> Others:
+    """Second moments of another mechanism: patterns, or factors of prototypes.
+
+    The own part is taken out along the patterns that were sent; out of prototypes it cannot be taken.
+    """
+    number, items = rows.shape
+    users = max(float(shared.users) - number, float(number), 1.0)
+    use = np.maximum(shared.means, 0.0)
+    total = float(use.sum())
+    sums = np.maximum(use * (users / total) if total > 0 else np.zeros(items), LEAST_USE * users / items)
+    if items > MAX_ITEMS:
+        return Others(users=users, sums=sums, gram=None)
+    if shared.patterns is not None and shared.strengths is not None:
+        side = shared.patterns.astype(np.float64)
+        own = rows @ side
+        values, turns = np.linalg.eigh(np.diag(shared.strengths * max(shared.users, 1.0)) - own.T @ own)
+        side = (side @ turns) * np.sqrt(np.maximum(values, 0.0))
+        gram = side @ side.T
+    else:
+        side = shared.factors.astype(np.float64)
+        gram = side @ shared.moments @ side.T
+        gram = gram * (users / max(float(np.trace(gram)), total, 1e-300))
+    if not np.diag(gram).any():
+        return Others(users=users, sums=sums, gram=None)
+    gram[np.diag_indices(items)] += _unexplained(np.diag(gram), sums * (users / sums.sum()))
+    return Others(users=users, sums=sums, gram=gram)
+
+
+def denoised(gram: Wide, sums: Wide, noise: float) -> Wide:
+    """Denoise a Gram matrix of items; see the module's notes.
+
+    Parameters
+    ----------
+    gram : array (items, items)
+        Symmetric, with noise.
+    sums : array (items,)
+        Use of each item, above 0.
+    noise : float
+        Standard deviation of the noise in a number off the diagonal.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> truth = 100 * np.outer(np.ones(50), np.ones(50))
+    >>> noise = np.triu(rng.normal(size=(50, 50)) * 30, 1)
+    >>> found = denoised(truth + noise + noise.T, np.full(50, 700.0), 30.0)
+    >>> bool(np.abs(found - truth).mean() < 0.3 * np.abs(noise + noise.T).mean())
+    True
+    """
+    size = START * float(sums.mean())
+    for last in (False, True):
+        share = sums / (sums + size) if noise > 0 else np.ones_like(sums)
+        root = np.sqrt(share)
+        values, axes = np.linalg.eigh(gram * root[:, None] * root)
+        sizes = _shrunk(values, axes, share, noise)
+        if last or noise <= 0:
+            break
+        edge = noise * np.sqrt(share.sum())
+        second = float(np.partition(sizes, -2)[-2]) if sizes.size > 1 else 0.0
+        size = min(noise**2 * float(sums.sum()) / max(second, edge) ** 2, MOST * float(sums.mean()))
+    kept = sizes > 0
+    sides = root[:, None] * axes[:, kept]
+    return _to_size((sides * sizes[kept]) @ sides.T, gram)
+
+
+def _shrunk(values: Wide, axes: Wide, share: Wide, noise: float) -> Wide:
+    if noise <= 0:
+        return np.maximum(values, 0.0)
+    part = share @ axes**2
+    apart = values[:, None] - values
+    pull = (apart / (apart**2 + noise**2 * np.outer(part, part))) @ part
+    return np.asarray(np.clip(values - 2 * noise**2 * part * pull, 0.0, np.maximum(values, 0.0)))
+
+
+def _to_size(found: Wide, gram: Wide) -> Wide:
+    """Scale by least squares beside the diagonal: weights make everything a little too small."""
+    own = np.diag(found)
+    square = float((found**2).sum() - (own**2).sum())
+    product = float((found * gram).sum() - own @ np.diag(gram))
+    return found * max(product / square, 0.0) if square > 0 else found

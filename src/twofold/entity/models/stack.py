@@ -1,0 +1,264 @@
+r"""Use and taste together: a score is a sum of logarithms, with weights that hidden entries of the entity chose.
+
+A list by use alone is hard to beat where people are few, and item-item weights alone are where they are many. Instead
+of choosing, a stack adds them in the logarithm, where either can say no more than the other lets it:
+
+.. math:: z_{uj} = w_P \log P_j + w_E \log\Big(\frac{\max(E_{uj}, 0)}{\mathrm{sd}_u(E)} + 0.3\Big)
+
+P is use, E the score of another local model for the person, sd its spread over the catalog, so that neither the unit of
+E nor the length of a history matters.
+
+The weights are those of a softmax: given the rest of a history, hidden entries are drawn from the items without an
+entry with probability proportional to :math:`e^z`. They are at least 0 and have a normal prior, so few people move them
+little. The problem is concave; Newton steps solve it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from twofold.csr import csr_rows
+from twofold.entity.models.blend import Columns, Floats, Scorer, Wide
+from twofold.errors import BadModel, BadShape
+
+__all__ = ["FLOOR", "Hidden", "StackScorer", "Weighed", "taste", "weigh"]
+
+#: What is added to a score of no taste, in spreads.
+FLOOR: Final = 0.3
+#: Newton steps; the first few do nearly all.
+_STEPS: Final = 25
+
+
+def taste(scores: Floats) -> Wide:
+    """Bring scores of another model to the logarithm, person by person.
+
+    Examples
+    --------
+    >>> taste(np.array([[0.0, 0.0, 0.0], [2.0, -1.0, -1.0]])).round(2).tolist()
+    [[-1.2, -1.2, -1.2], [0.54, -1.2, -1.2]]
+    """
+    wide = np.asarray(scores, np.float64)
+    spread = wide.std(axis=1, keepdims=True)
+    return np.asarray(np.log(np.maximum(wide, 0.0) / np.where(spread > 0, spread, 1.0) + FLOOR))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Hidden:
+    """Histories and what was hidden of them.
+
+    Parameters
+    ----------
+    history, held : csr arrays (users, items)
+        The same users; every one has something held out.
+    """
+
+    history: sparse.csr_array = field(repr=False)
+    held: sparse.csr_array = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Weighed:
+    """Weights of a stack and how well hidden entries are told with them, in nats.
+
+    Attributes
+    ----------
+    weights : array
+        At least 0.
+    likelihood : float
+        Logarithm of the probability of all hidden entries.
+    worth : float
+        The same less what the prior charges for the weights.
+    """
+
+    weights: Wide
+    likelihood: float
+    worth: float
+
+
+def weigh(parts: Sequence[Wide], hidden: Hidden, *, centre: Sequence[float], spread: float = 1.0) -> Weighed:
+    """Find the weights of a softmax over what a person does not have yet.
+
+    Parameters
+    ----------
+    parts : sequence of arrays (users, items) or (items,)
+        What is to be weighed.
+    hidden : Hidden
+        What the softmax has to tell.
+    centre, spread
+        Mean and standard deviation of the normal prior of each weight.
+
+    Examples
+    --------
+    >>> history, held = (sparse.csr_array(np.array([[a, 0.0, b]])) for a, b in ((1.0, 0.0), (0.0, 1.0)))
+    >>> found = weigh([np.array([0.0, 0.0, 1.0])], Hidden(history=history, held=held), centre=[1.0])
+    >>> found.weights.round(2).tolist(), round(found.likelihood, 2)
+    ([1.23], -0.26)
+    """
+    users, items = hidden.history.shape
+    middle = np.asarray(centre, np.float64)
+    if not users:
+        return Weighed(weights=middle, likelihood=0.0, worth=0.0)
+    sides = np.stack([np.broadcast_to(part, (users, items)) for part in parts])
+    closed = np.zeros((users, items), np.bool_)
+    closed[_owners(hidden.history), hidden.history.indices] = True
+    owners, wanted = _owners(hidden.held), hidden.held.indices
+    number = np.bincount(owners, minlength=users).astype(np.float64)
+    target = sides[:, owners, wanted].sum(axis=1)
+
+    def value(weights: Wide) -> tuple[float, float, Wide]:
+        z = np.tensordot(weights, sides, 1)
+        z[closed] = -np.inf
+        top = z.max(axis=1, keepdims=True)
+        chance = np.exp(z - top)
+        total = chance.sum(axis=1, keepdims=True)
+        chance /= total
+        likelihood = float(target @ weights - number @ (np.log(total) + top)[:, 0])
+        return likelihood, likelihood - 0.5 * float((((weights - middle) / spread) ** 2).sum()), chance
+
+    weights = middle.copy()
+    likelihood, worth, chance = value(weights)
+    for _ in range(_STEPS):
+        step = _newton(sides, chance, number, target, weights, middle, spread)
+        size = 1.0
+        while size > 1e-3:
+            there = np.maximum(weights + size * step, 0.0)
+            found = value(there)
+            if found[1] >= worth:
+                break
+            size /= 2
+        else:
+            break
+        gained, weights = found[1] - worth, there
+        likelihood, worth, chance = found
+        if gained < 1e-6 * (1.0 + abs(worth)):
+            break
+    return Weighed(weights=weights, likelihood=likelihood, worth=worth)
+
+
+def _newton(sides: Wide, chance: Wide, number: Wide, target: Wide, weights: Wide, middle: Wide, spread: float) -> Wide:
+    """One step of Newton; a weight held at 0 that wants to fall stays there."""
+    means = np.einsum("kui,ui->ku", sides, chance)
+    slope = target - means @ number - (weights - middle) / spread**2
+    square = np.einsum("kui,lui,ui,u->kl", sides, sides, chance, number, optimize=True) - (means * number) @ means.T
+    square[np.diag_indices_from(square)] += 1.0 / spread**2
+    free = (weights > 0) | (slope > 0)
+    step = np.zeros_like(weights)
+    if free.any():
+        step[free] = np.linalg.solve(square[np.ix_(free, free)], slope[free])
+    return step
+
+
+def _owners(rows: sparse.csr_array) -> NDArray[np.intp]:
+    return np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+
+
+class StackScorer:
+    """Use and, where it helps, the taste of another local model, added in the logarithm.
+
+    Parameters
+    ----------
+    use : array (items,)
+        log P of each item.
+    inner : Scorer or None
+        The other model; None ranks by use.
+    weights : pair of float
+        Of use and of taste, at least 0.
+
+    Examples
+    --------
+    >>> by_use = StackScorer(np.log([0.5, 0.3, 0.2]), inner=None, weights=(1.0, 0.0))
+    >>> by_use.one(np.array([0]), np.array([1.0])).argmax(), by_use.kind
+    (np.int64(0), 'popularity')
+    """
+
+    def __init__(self, use: Floats, *, inner: Scorer | None, weights: tuple[float, float]) -> None:
+        self.use = np.array(use, dtype=np.float32)
+        self.inner, self.weights = inner, (float(weights[0]), float(weights[1]))
+        if self.use.ndim != 1 or (inner is not None and inner.n_items != self.use.size):
+            raise BadShape("the parts of a stack do not have the same items.", parameter="use")
+        if not all(np.isfinite(one) and one >= 0 for one in self.weights):
+            raise BadModel("the weights of a stack are not valid.", expected="numbers of at least 0")
+        self.use.flags.writeable = False
+
+    @property
+    def kind(self) -> str:
+        """Name in an artefact."""
+        return "popularity" if self.inner is None else "stack"
+
+    @property
+    def n_items(self) -> int:
+        """Length of the catalog."""
+        return int(self.use.size)
+
+    def scores(self, rows: sparse.csr_array) -> NDArray[np.float32]:
+        """Score every item for every history; see `Scorer`."""
+        base = np.broadcast_to(self._base, (rows.shape[0], self.n_items))
+        if self.inner is None:
+            return np.array(base, dtype=np.float32)
+        return np.asarray(base + self.weights[1] * taste(self.inner.scores(rows)), dtype=np.float32)
+
+    def one(self, columns: Columns, values: Floats) -> NDArray[np.float32]:
+        """Score every item for one history; see `Scorer`."""
+        starts = np.array([0, len(columns)])
+        row = csr_rows(np.asarray(values, dtype=np.float32), np.asarray(columns), starts, (1, self.n_items))
+        return np.asarray(self.scores(row)[0])
+
+    def reasons(self, columns: Columns, values: Floats, item: int) -> Wide:
+        """How much each entry added to the score of one item, above what use alone gives.
+
+        Taste is a logarithm of a sum over the history. What it adds is dealt out to the entries in proportion to their
+        part of that sum.
+        """
+        if self.inner is None or not len(columns):
+            return np.zeros(len(columns))
+        starts = np.array([0, len(columns)])
+        row = csr_rows(np.asarray(values, dtype=np.float32), np.asarray(columns), starts, (1, self.n_items))
+        added = self.weights[1] * float(taste(self.inner.scores(row))[0, item] - np.log(FLOOR))
+        told = self.inner.reasons(columns, values, item)
+        total = float(told.sum())
+        return np.asarray(told * (added / total)) if total > 0 and added > 0 else np.zeros(len(columns))
+
+    def constant(self, item: int) -> float:
+        """The part of the score that no entry explains: the score less its `reasons`."""
+        return float(self._base[item] + (0.0 if self.inner is None else self.weights[1] * np.log(FLOOR)))
+
+    def similar(self, item: int) -> Wide:
+        """Similarity under the other model; by use alone, no two items are alike."""
+        if self.inner is not None:
+            return self.inner.similar(item)
+        alike = np.zeros(self.n_items)
+        alike[item] = -np.inf
+        return alike
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Use, and the arrays of the other model."""
+        more = {} if self.inner is None else {f"inner_{name}": part for name, part in self.inner.arrays().items()}
+        return {"use": self.use, **more}
+
+    def settings(self) -> dict[str, Any]:
+        """Weights, and the settings of the other model."""
+        inner = {} if self.inner is None else {"inner": self.inner.kind, "inner_settings": self.inner.settings()}
+        return {"weights": list(self.weights), **inner}
+
+    @classmethod
+    def rebuild(cls, arrays: dict[str, NDArray[Any]], settings: dict[str, Any]) -> StackScorer:
+        """Rebuild it from `arrays` and `settings`."""
+        from twofold.entity.artefact import rebuilt  # which knows every kind, this one included
+
+        weights, inner = settings.get("weights"), None
+        if not isinstance(weights, list) or len(weights) != 2 or "use" not in arrays:
+            raise BadModel("the parts of a stack are incomplete.", expected="use, weights and another model")
+        if "inner" in settings:
+            parts = {name.removeprefix("inner_"): part for name, part in arrays.items() if name != "use"}
+            inner = rebuilt(settings["inner"], parts, settings.get("inner_settings"))
+        return cls(arrays["use"], inner=inner, weights=(weights[0], weights[1]))
+
+    @property
+    def _base(self) -> Wide:
+        return np.asarray(self.weights[0] * self.use.astype(np.float64))
