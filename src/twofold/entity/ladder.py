@@ -44,8 +44,11 @@ __all__ = ["CAUTION", "climb"]
 
 #: Nats by which a bolder rung has to tell hidden entries better.
 CAUTION: Final = 2.0
-#: Share of each person's entries that is hidden, and how many people are asked at most.
-HIDDEN: Final = 0.2
+#: Share of each person's entries that is hidden: enough for so many in all, between these limits; and how many people
+#: are asked at most. The less is hidden, the more the histories are like those that lists are made for.
+ENOUGH_HIDDEN: Final = 400.0
+LEAST_HIDDEN: Final = 0.1
+MOST_HIDDEN: Final = 0.2
 MOST_ASKED: Final = 500
 #: Prior of the weights of use and taste.
 CENTRE: Final = (0.5, 1.0)
@@ -155,7 +158,8 @@ class _Climb:
         order = np.lexsort((rng.random(owners.size), owners))
         place = np.empty(owners.size, np.intp)
         place[order] = np.arange(owners.size) - np.repeat(self.rows.indptr[:-1], lengths)
-        number = np.where(lengths > 1, np.maximum(np.rint(HIDDEN * lengths), 1), 0)
+        share = min(max(ENOUGH_HIDDEN / max(owners.size, 1), LEAST_HIDDEN), MOST_HIDDEN)
+        number = np.where(lengths > 1, np.maximum(np.rint(share * lengths), 1), 0)
         held = place < number[owners]
         asked = np.flatnonzero(number)
         if asked.size > MOST_ASKED:
@@ -359,8 +363,8 @@ class _Climb:
         train, _, _ = self._split
         known = np.log(self._use(unit_rows(train)))[self._columns]
         first, second = (float(one) for one in best.weighed.weights)
-        less = min(LESS_USE, key=lambda part: self._losses(part * first * known + second * told).mean)
-        weights = (less * first, second)
+        lists = [self._losses(part * first * known + second * told) for part in LESS_USE]
+        weights = (LESS_USE[int(np.argmin([one.mean for one in lists]))] * first, second)
         inner = sound(lambda: fit(self.rows))
         scorer = StackScorer(use, inner=inner, weights=weights)
         if not np.isfinite(scorer.scores(self.rows[:_BLOCK])).all():
