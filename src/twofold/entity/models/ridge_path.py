@@ -4,7 +4,8 @@ A model needs the inverse of ``gram + ridge``. The matrix is symmetric and posit
 its inverse (LAPACK's potrf and potri) do it in a third of the time of a general inversion, and ten ridges cost about
 three and a half of those. One eigendecomposition gives every ridge exactly, but at 3,706 items it took as long as
 thirteen such inverses (both in single precision), and each ridge would need a product of whole matrices besides. Single
-precision halves the time of a path once more.
+precision halves the time of a path once more; on MovieLens 1M as 0/1 scores differed by 2·10⁻⁵ and nDCG@10 not at all,
+with ridges from 3 to 1,000.
 
 One buffer is used for all ridges: a path takes the memory of one inverse.
 """
