@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from twofold.algorithms import _checks
-from twofold.algorithms.neighbours import strongest
+from twofold.algorithms.neighbours import add_product, strongest
 from twofold.csr import csr_rows
 from twofold.entity.models.blend import Columns, Floats, Wide
 from twofold.entity.models.factors import POWER, damped, damped_rows
@@ -107,9 +107,8 @@ class SparseItemScorer:
 
     def scores(self, rows: sparse.csr_array) -> NDArray[np.float32]:
         """Score every item for every history; see `Scorer`."""
-        reached = sparse.csr_array(damped_rows(rows, self.power) @ self._from)
         made = np.repeat(self._constant[None, :], rows.shape[0], axis=0)
-        made[np.repeat(np.arange(rows.shape[0]), np.diff(reached.indptr)), reached.indices] += reached.data
+        add_product(damped_rows(rows, self.power), self._from, made)
         return made
 
     def one(self, columns: Columns, values: Floats) -> NDArray[np.float32]:
