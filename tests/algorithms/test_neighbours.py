@@ -9,8 +9,8 @@ from scipy import sparse
 from tests.refused import refused
 from twofold.algorithms import neighbours
 from twofold.algorithms._jit import without_numba
-from twofold.algorithms.neighbours import strongest
-from twofold.errors import BadNumber, BadParameter
+from twofold.algorithms.neighbours import add_product, strongest
+from twofold.errors import BadNumber, BadParameter, BadShape
 
 
 def rows(users=90, items=50, seed=0):
@@ -68,3 +68,18 @@ def test_settings_without_meaning_are_refused():
         strongest(rows(), 0, **scales())
     with refused(BadNumber, "source_scale"):
         strongest(rows(), 1, source_scale=-np.ones(50), target_scale=np.ones(50))
+
+
+@pytest.mark.parametrize("reference", [False, True])
+def test_a_product_is_added_to_what_is_there(reference):
+    left, right = (sparse.csr_array(rows(12, 20, seed) * 1.0) for seed in (1, 2))
+    right = sparse.csr_array(right.T)
+    out = np.ones((12, 12), np.float32)
+    if reference:
+        with without_numba():
+            add_product(left, right, out)
+    else:
+        add_product(left, right, out)
+    np.testing.assert_allclose(out, 1 + (left @ right).toarray(), rtol=1e-6)
+    with refused(BadShape, "rows"):
+        add_product(left, left, out)

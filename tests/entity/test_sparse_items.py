@@ -42,7 +42,7 @@ def test_weights_are_the_first_order_of_the_inverse():
     inverse = np.linalg.inv(gram.astype(float) + far * np.eye(ITEMS))
     exact = -inverse / np.diag(inverse)
     np.fill_diagonal(exact, 0)
-    scorer = SparseItemFit(histories()).scorer(ridge=1e4, neighbours=ITEMS)
+    scorer = SparseItemFit(histories()).scorer(ridge=far, neighbours=ITEMS)
     found = scorer.scores(sparse.csr_array(np.eye(ITEMS, dtype=np.float32))) - scorer.scores(
         sparse.csr_array((ITEMS, ITEMS), dtype=np.float32)
     )
@@ -92,6 +92,13 @@ def test_arrays_that_point_elsewhere_are_refused(name, value):
     arrays[name] = arrays["sources"] + ITEMS if value is None else value
     with refused(BadShape, name):
         SparseItemScorer.rebuild(arrays, made.settings())
+
+
+def test_long_histories_keep_fewer_weights():
+    rng = np.random.default_rng(0)
+    short, long = (sparse.csr_array((rng.random((400, 500)) < share).astype(np.float32)) for share in (0.03, 0.6))
+    most = [np.diff(SparseItemFit(rows).scorer().arrays()["ends"]).max() for rows in (short, long)]
+    assert most[1] == 50 < most[0] <= 300
 
 
 def test_a_ridge_of_nothing_is_refused():

@@ -1,4 +1,4 @@
-"""Co-occurrences of columns: added up in one vector per block, the strongest kept in a heap.
+"""Co-occurrences of columns, added up in one vector per block, the strongest kept in a heap; their product with rows.
 
 The heap of a column has its weakest member on top. Of two equal values the later column is the weaker.
 """
@@ -114,3 +114,22 @@ def strongest_columns(
             places = np.argsort(names[:size])
             names[:size] = names[:size][places]
             heap[:size] = heap[:size][places]
+
+
+@kernel()
+def add_weighted(
+    starts: Array,
+    columns: Array,
+    values: Array,
+    weight_starts: Array,
+    targets: Array,
+    weights: Array,
+    out: Array,
+) -> None:
+    """Add the product of compressed rows and compressed weights to whole rows."""
+    for row in range(starts.size - 1):
+        line = out[row]
+        for e in range(starts[row], starts[row + 1]):
+            value, source = values[e], columns[e]
+            for f in range(weight_starts[source], weight_starts[source + 1]):
+                line[targets[f]] += value * weights[f]

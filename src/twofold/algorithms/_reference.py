@@ -18,6 +18,7 @@ __all__ = [
     "add_dense_rows",
     "add_sparse_rows",
     "add_swap_losses",
+    "add_weighted",
     "collect",
     "descend_rows",
     "hide",
@@ -350,3 +351,18 @@ def strongest_columns(
         best = best[line[best] > 0]
         counts[i - first] = best.size
         found[i - first, : best.size], weights[i - first, : best.size] = best, line[best]
+
+
+def add_weighted(
+    starts: Array,
+    columns: Array,
+    values: Array,
+    weight_starts: Array,
+    targets: Array,
+    weights: Array,
+    out: Array,
+) -> None:
+    """Add the product of compressed rows and compressed weights to whole rows."""
+    width = weight_starts.size - 1
+    rows = csr_rows(values, columns, starts, (starts.size - 1, width))
+    out += (rows @ csr_rows(weights, targets, weight_starts, (width, out.shape[1]))).toarray()

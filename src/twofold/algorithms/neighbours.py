@@ -6,13 +6,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from twofold.algorithms import _checks, _neighbour_kernels, _reference
 from twofold.algorithms._jit import Workers, numba_enabled
 from twofold.algorithms._nmf_sides import observed
 from twofold.errors import BadShape
 
-__all__ = ["Strongest", "strongest"]
+__all__ = ["Strongest", "add_product", "strongest"]
 
 #: Products that one thread adds up before it looks for more work.
 PRODUCTS_PER_BLOCK = 1 << 22
@@ -83,6 +84,23 @@ def strongest(X: Any, most: int, *, source_scale: Any, target_scale: Any, thread
         return Strongest(np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32))
     counts, sources, values = (np.concatenate(one) for one in zip(*parts, strict=True))
     return Strongest(np.cumsum(counts), sources, values)
+
+
+def add_product(rows: csr_array, weights: csr_array, out: NDArray[np.float32]) -> None:
+    """Add ``rows @ weights`` to a dense array, without a sparse product in between; for blocks of few rows.
+
+    Examples
+    --------
+    >>> out = np.ones((1, 2), np.float32)
+    >>> add_product(csr_array(np.array([[2.0, 1.0]])), csr_array(np.array([[0.0, 1.0], [3.0, 0.0]])), out)
+    >>> out.tolist()
+    [[4.0, 3.0]]
+    """
+    if rows.shape[1] != weights.shape[0] or out.shape != (rows.shape[0], weights.shape[1]):
+        raise BadShape("the rows do not match the weights.", found=str(rows.shape), parameter="rows")
+    run: Any = _neighbour_kernels.add_weighted if numba_enabled() else _reference.add_weighted
+    # The weights were looked through when they were made: millions of them, for every block of a few rows.
+    run(*_checks.compressed_rows("rows", rows), rows.data, weights.indptr, weights.indices, weights.data, out)
 
 
 def _edges(lengths: NDArray[Any], starts: NDArray[Any], rows: NDArray[Any]) -> NDArray[np.int64]:

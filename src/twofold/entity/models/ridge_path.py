@@ -4,7 +4,8 @@ A model needs the inverse of ``gram + ridge``. The matrix is symmetric and posit
 its inverse (LAPACK's potrf and potri) do it in a third of the time of a general inversion, and ten ridges cost about
 three and a half of those. One eigendecomposition gives every ridge exactly, but at 3,706 items it took as long as
 thirteen such inverses (both in single precision), and each ridge would need a product of whole matrices besides. Single
-precision halves the time of a path once more.
+precision halves the time of a path once more; on MovieLens 1M as 0/1 scores differed by 2·10⁻⁵ and nDCG@10 not at all,
+with ridges from 3 to 1,000.
 
 One buffer is used for all ridges: a path takes the memory of one inverse.
 """
@@ -33,7 +34,7 @@ def inverses(gram: Floats, ridges: Iterable[float | Floats], *, single: bool = F
     Parameters
     ----------
     gram : array (items, items)
-        Symmetric, positive semidefinite; only its lower triangle is read. It is not changed.
+        Symmetric, positive semidefinite; one of its triangles is read. It is not changed.
     ridges : numbers or arrays (items,)
         What is added to the diagonal.
     single : bool
@@ -64,8 +65,10 @@ def inverses(gram: Floats, ridges: Iterable[float | Floats], *, single: bool = F
     )
     work = np.empty(given.shape, kind, order="F")
     diagonal = np.diagonal(given)
+    # It equals its transpose, and one of the two is stored by columns: copied without a turn.
+    turned = given.T if given.flags.c_contiguous else given
     for ridge in ridges:
-        work[...] = given
+        work[...] = turned
         np.fill_diagonal(work, diagonal + ridge)
         lower, failed = factor(work, lower=1, clean=0, overwrite_a=1)
         if failed or not (np.diagonal(lower) > 0).all():
@@ -78,7 +81,7 @@ def inverses(gram: Floats, ridges: Iterable[float | Floats], *, single: bool = F
 
 
 def path_scores(
-    gram: Floats, ridges: Iterable[float | Floats], rows: sparse.csr_array, *, single: bool = False
+    gram: Floats, ridges: Iterable[float | Floats], rows: sparse.csr_array, *, single: bool = True
 ) -> Iterator[NDArray[np.float32]]:
     """Scores of some histories by the item-item model of each ridge, without the weights between all items.
 
@@ -86,10 +89,12 @@ def path_scores(
 
     Parameters
     ----------
-    gram, ridges, single
+    gram, ridges
         As for `inverses`.
     rows : csr array (users, items)
         Histories, valued as those behind `gram`.
+    single : bool
+        Work in single precision, which is enough to choose by.
 
     Yields
     ------
