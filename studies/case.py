@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,9 +118,16 @@ def _movielens_recorded(_seed: int) -> Case:
     return Case(train=split.train, test=split.test)
 
 
-def _movielens(seed: int, *, entity: movielens.Entity = "zip1", watched: bool = False, **split: Any) -> Case:
-    """Stars from 1 to 5, or with `watched` a 1 for every rating; split as the paper says by default."""
-    federation = movielens.load(entity=entity)
+def _movielens(
+    seed: int, *, entity: movielens.Entity | Literal["one"] = "zip1", watched: bool = False, **split: Any
+) -> Case:
+    """Stars from 1 to 5, or with `watched` a 1 for every rating; split as the paper says by default.
+
+    With ``entity="one"`` all users are one entity: the usual setting of a library.
+    """
+    federation = movielens.load(entity="zip1" if entity == "one" else entity)
+    if entity == "one":
+        federation = Federation({"everybody": federation.pooled()})
     if watched:
         federation = Federation({label: _watched(one) for label, one in federation.items()})
     return _split(federation, seed, **({"lower": 1.0, "bound": 5.0} | split))
