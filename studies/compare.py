@@ -325,22 +325,38 @@ def _run_data(size: str, cells: Sequence[Cell]) -> Iterator[Found]:
 
 
 def table(store: Store, plan: Plan) -> pl.DataFrame:
-    """Every finished cell of these settings in one tidy table."""
-    known = {one.name: _numbers(plan, one) for one in plan.data}
+    """Every finished cell of these settings and trials in one tidy table."""
+    known = {one.name: _cells_of(plan, one) for one in plan.data}
     rows = [
         {
             "data": one["cell"]["options"]["setting"]["name"],
             "seed": one["cell"]["seed"],
             "baseline": one["cell"]["system"],
-            "scope": find_baseline(one["cell"]["system"], one["cell"]["feedback"]).scope,
+            "scope": known[one["cell"]["options"]["setting"]["name"]][one["cell"]["system"]][0],
             "seconds": one["seconds"],
             **row,
         }
         for one in store.all()
-        if one["cell"]["options"]["setting"] == known.get(one["cell"]["options"]["setting"]["name"])
+        if one["cell"]["options"] == _known(known, one["cell"])
         for row in one["rows"]
     ]
     return pl.DataFrame(rows, schema=SCHEMA).sort("data", "seed", "baseline", maintain_order=True)
+
+
+_Known = dict[str, dict[str, tuple[str, dict[str, Any]]]]
+
+
+def _cells_of(plan: Plan, data: DataSet) -> dict[str, tuple[str, dict[str, Any]]]:
+    """Scope and options of the cells of one data set, by baseline."""
+    named = baselines(data.feedback, features=data.features, federated=data.federated)
+    found = {one.name: (one.scope, _cell(plan, data, one, plan.first_seed).options) for one in named}
+    return {name: (scope, json.loads(json.dumps(options))) for name, (scope, options) in found.items()}
+
+
+def _known(known: _Known, cell: Found) -> dict[str, Any] | None:
+    """What a cell's options would be today; one of other trials does not count."""
+    of_data = known.get(cell["options"]["setting"]["name"], {})
+    return of_data[cell["system"]][1] if cell["system"] in of_data else None
 
 
 def write(frame: pl.DataFrame, plan: Plan, folder: Path) -> str:

@@ -7,6 +7,7 @@ import importlib
 import io
 import warnings
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 from typing import Any, Final
 
@@ -88,12 +89,12 @@ def _solved(rows: sparse.csr_array, other: Wide, unobserved: float, penalty: flo
     return found
 
 
-def _trials(setting: Setting) -> list[Options]:
-    """The middle of what the literature tunes, and both sides of it."""
+def _trials(setting: Setting, *, many: bool) -> list[Options]:
+    """The middle of what the literature tunes, and both sides of it; many users bear more factors."""
     if setting.bound <= 1:
         grid = product((16, 48), (0.03, 0.1, 0.3), (0.01, 0.05))
         return [{"rank": rank, "unobserved": one, "penalty": two, "values": "one"} for rank, one, two in grid]
-    grid = product((16,), (0.03, 0.1, 0.3), (0.03, 0.1))
+    grid = product((16, 48), (0.1, 0.3, 1.0), (0.03,)) if many else product((16,), (0.03, 0.1, 0.3), (0.03, 0.1))
     return [
         {"rank": rank, "unobserved": one, "penalty": two, "values": values}
         for rank, one, two in grid
@@ -193,8 +194,8 @@ def _quietly(job: Callable[[], Any]) -> Any:
 
 #: Ours, always there.
 IALS: Final = (
-    Baseline(name="iALS alone", scope="alone", fit=_alone, trials=_trials),
-    Baseline(name="iALS pooled", scope="pooled", fit=_pooled, trials=_trials),
+    Baseline(name="iALS alone", scope="alone", fit=_alone, trials=partial(_trials, many=False)),
+    Baseline(name="iALS pooled", scope="pooled", fit=_pooled, trials=partial(_trials, many=True)),
 )
 #: Libraries that are installed; the others are left out.
 LIBRARIES: Final[tuple[Baseline, ...]] = tuple(

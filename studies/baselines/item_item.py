@@ -136,11 +136,13 @@ def _adapted(site: Site, options: Options) -> Score:
 
 
 def _owns(setting: Setting) -> list[Options]:
-    values = setting.values[-1]
-    return [
-        {"ridge": ridge, "own": own, "values": values}
-        for ridge, own in product((0.1, 1.0, 10.0), (0.01, 0.1, 1.0, 10.0))
-    ]
+    """Two ways to read counts leave room for two ridges; 0 and 1 for four."""
+    grid = (
+        product(("one",), (0.1, 0.4, 2.0, 10.0), (0.01, 0.1, 1.0))
+        if setting.bound <= 1
+        else product(("one", "root"), (0.3, 3.0), (0.01, 0.1, 1.0))
+    )
+    return [{"ridge": ridge, "own": own, "values": values} for values, ridge, own in grid]
 
 
 def _walk(rows: sparse.csr_array, *, alpha: float, beta: float) -> Score:
