@@ -134,10 +134,8 @@ class Compared:
         return max(names, key=self._worth, default=None)
 
     def of_scope(self, scope: str) -> list[str]:
-        """Baselines of one scope but ours, without those that use public features."""
-        return [
-            one for one, own in self.scopes.items() if own == scope and "twofold" not in one and "public" not in one
-        ]
+        """Baselines of one scope, without our model alone and those that use public features."""
+        return [one for one, own in self.scopes.items() if own == scope and one != OURS and "public" not in one]
 
     @property
     def verdict(self) -> tuple[bool | None, str]:

@@ -138,9 +138,9 @@ def _adapted(site: Site, options: Options) -> Score:
 def _owns(setting: Setting) -> list[Options]:
     """Two ways to read counts leave room for two ridges; 0 and 1 for four."""
     grid = (
-        product(("one",), (0.1, 0.4, 2.0, 10.0), (0.01, 0.1, 1.0))
+        product(("one",), (0.1, 0.4, 2.0, 10.0), (0.02, 0.3, 4.0))
         if setting.bound <= 1
-        else product(("one", "root"), (0.3, 3.0), (0.01, 0.1, 1.0))
+        else product(("one", "root"), (0.3, 3.0), (0.02, 0.3, 4.0))
     )
     return [{"ridge": ridge, "own": own, "values": values} for values, ridge, own in grid]
 
