@@ -144,7 +144,7 @@ class Compared:
         if OURS not in self.seeds or not rivals:
             return None, f"{self.title}: not run."
         gaps = {one: self.over(OURS, one) for one in rivals}
-        below = [one for one, gap in gaps.items() if gap.mean < -(0.0 if math.isnan(gap.error) else gap.error)]
+        below = [one for one, gap in gaps.items() if gap.mean < -gap.error]
         best = self.best(rivals)
         assert best is not None
         said = f"{self.title}: {OURS} {self.figure(OURS).words()}, the best tuned baseline alone is {best} with "
@@ -152,6 +152,8 @@ class Compared:
         for other in _BESIDE:
             if other in self.seeds and self._worth(other) > self._worth(best):
                 said += f"; {other}, beside the target, has {self.figure(other).words()}"
+        if any(math.isnan(gap.error) for gap in gaps.values()):
+            return None, f"{said}. One seed has no error: no verdict."
         if not below:
             return True, f"{said}. It is at least every one of them within one standard error."
         return False, f"{said}. It is below {', '.join(below)} by more than one standard error."
@@ -202,7 +204,7 @@ _SUMMARY: Final = (
 def _summary(found: Sequence[Compared]) -> list[tuple[str, ...]]:
     lines: list[tuple[str, ...]] = []
     for place, one in enumerate(found, start=1):
-        reached = {True: "yes", False: "no", None: "not run"}[one.verdict[0]]
+        reached = {True: "yes", False: "no", None: "no verdict"}[one.verdict[0]]
         private = one.best([name for name in PRIVATE if name in one.seeds])
         cells = [_named(one, one.best(one.of_scope(scope))) for scope in ("alone", "pooled")]
         ours = one.figure(OURS).words() if OURS in one.seeds else "-"

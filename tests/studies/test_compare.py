@@ -136,10 +136,11 @@ def test_public_features_pooled_and_shared_rows_are_not_rivals_of_alone() -> Non
     assert "GF-CF alone" in found.verdict[1], "shown, though beside the target"
 
 
-def test_one_seed_has_no_error() -> None:
-    found = Compared(_frame({OURS: [0.5]}), title="t", feedback="counts")
+def test_one_seed_has_no_error_and_no_verdict() -> None:
+    found = Compared(_frame({OURS: [0.5], "EASE alone": [0.4]}), title="t", feedback="counts")
     assert math.isnan(found.figure(OURS).error)
     assert found.verdict[0] is None
+    assert Compared(_frame({OURS: [0.5, 0.6]}), title="t", feedback="counts").verdict[0] is None, "no rival was run"
 
 
 def test_pages_show_every_baseline_and_the_plot_every_data_set() -> None:
