@@ -15,7 +15,10 @@ __all__ = ["COMMANDS", "main"]
 #: Command to the function that runs it, and what it does. Modules are loaded when asked for.
 COMMANDS: Final = {
     "reproduce": ("studies.paper.run:main", "run the paper's experiments again, with a verdict on every claim"),
-    "compare": ("studies.paper.run:compare", "compare every system: other libraries, bytes and rounds"),
+    "compare": (
+        "studies.compare:main",
+        "compare tuned baselines on every data set; --paper: every system of the paper",
+    ),
     "frontier": ("studies.frontier.run:main", "show when private federation pays, by mechanism, noise and ε"),
     "people": ("studies.people.run:main", "show what it is worth if every person is an entity of their own"),
     "adaptation": ("studies.adaptation:main", "measure what joining adds to staying alone, without noise"),

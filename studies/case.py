@@ -9,14 +9,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from studies.data import jester, synthetic
+from studies.data import assistments, complete_journey, jester, synthetic
 from studies.data.recorded_movielens import recorded_movielens
+from twofold.csr import keep_entries
 from twofold.data.bounds import Bounds
 from twofold.data.federation import Federation
 from twofold.data.ratings import Ratings
@@ -30,6 +31,7 @@ __all__ = ["HELD", "SOURCES", "Case", "load_case"]
 Rates = Callable[[slice], NDArray[np.float64]]
 Matrices = Mapping[str, sparse.csr_array]
 _KEPT: Final = 2
+_TWO: Final = 2
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -116,9 +118,16 @@ def _movielens_recorded(_seed: int) -> Case:
     return Case(train=split.train, test=split.test)
 
 
-def _movielens(seed: int, *, entity: movielens.Entity = "zip1", watched: bool = False, **split: Any) -> Case:
-    """Stars from 1 to 5, or with `watched` a 1 for every rating; split as the paper says by default."""
-    federation = movielens.load(entity=entity)
+def _movielens(
+    seed: int, *, entity: movielens.Entity | Literal["one"] = "zip1", watched: bool = False, **split: Any
+) -> Case:
+    """Stars from 1 to 5, or with `watched` a 1 for every rating; split as the paper says by default.
+
+    With ``entity="one"`` all users are one entity: the usual setting of a library.
+    """
+    federation = movielens.load(entity="zip1" if entity == "one" else entity)
+    if entity == "one":
+        federation = Federation({"everybody": federation.pooled()})
     if watched:
         federation = Federation({label: _watched(one) for label, one in federation.items()})
     return _split(federation, seed, **({"lower": 1.0, "bound": 5.0} | split))
@@ -130,6 +139,14 @@ def _hospitals(seed: int, *, held: str = "fifth", lower: Any = None, bound: Any 
 
 def _jester(seed: int, *, n_entities: int = 50, **split: Any) -> Case:
     return _split(jester.load(n_entities=n_entities, rng=seed), seed, **split)
+
+
+def _assistments(seed: int, *, held: str = "two", lower: Any = None, bound: Any = None, **options: Any) -> Case:
+    return _split(assistments.load(**options), seed, held=held, lower=lower, bound=bound)
+
+
+def _complete_journey(seed: int, *, held: str = "two", lower: Any = None, bound: Any = None, **options: Any) -> Case:
+    return _split(complete_journey.load(**options), seed, held=held, lower=lower, bound=bound)
 
 
 def _eicu_demo(seed: int, *, row: eicu.Row = "stay", entity: eicu.Entity = "hospital", **split: Any) -> Case:
@@ -192,12 +209,38 @@ def _five(federation: Federation, seed: int) -> Split[Federation]:
     return leave_n_out(federation, n=5, rng=seed)
 
 
+def _two(federation: Federation, seed: int) -> Split[Federation]:
+    """Two entries of everyone who has three; a person with fewer keeps all, so that nobody is judged by one entry."""
+    drawn = leave_n_out(federation, n=2, rng=seed)
+    parts = {}
+    for name, ratings in federation.items():
+        enough = ratings.entries_per_user > _TWO
+        taken = drawn.test[name].matrix
+        held = keep_entries(taken, np.repeat(enough, np.diff(taken.indptr)))
+        free = ~np.isin(_places(ratings.matrix), _places(held))
+        parts[name] = (ratings.replace(keep_entries(ratings.matrix, free)), ratings.replace(held))
+    train, test = (Federation({name: part[side] for name, part in parts.items()}) for side in range(2))
+    return Split(train=train, test=test)
+
+
+def _places(matrix: sparse.csr_array) -> NDArray[np.int64]:
+    """One number per entry: its row and column."""
+    owners = np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
+    return owners * matrix.shape[1] + matrix.indices
+
+
 def _tenth(federation: Federation, seed: int) -> Split[Federation]:
     return recorded_holdout(federation, users=1.0, probability=0.1, rng=seed)
 
 
-#: What is held out: five entries of a fifth of the users, as the paper says; five of every user; a tenth of everything.
-HELD: Final[dict[str, Callable[..., Split[Federation]]]] = {"fifth": _fifth, "five": _five, "tenth": _tenth}
+#: What is held out: five entries of a fifth of the users, as the paper says; five or two of every user; a tenth of
+#: everything.
+HELD: Final[dict[str, Callable[..., Split[Federation]]]] = {
+    "fifth": _fifth,
+    "five": _five,
+    "two": _two,
+    "tenth": _tenth,
+}
 _FULL_LICENCE: Final = "PhysioNet credentialed licence: training, a signed agreement, no sharing"
 SOURCES: Final[dict[str, Callable[..., Case]]] = {
     "synthetic": _synthetic,
@@ -205,6 +248,8 @@ SOURCES: Final[dict[str, Callable[..., Case]]] = {
     "movielens-recorded": _movielens_recorded,
     "movielens": _movielens,
     "jester": _jester,
+    "assistments": _assistments,
+    "complete-journey": _complete_journey,
     "eicu-demo": _eicu_demo,
     "eicu-full": _eicu_full,
 }

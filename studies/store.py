@@ -17,7 +17,7 @@ __all__ = ["Cell", "Found", "Store"]
 
 FORMAT: Final = 2
 _NAME: Final = "results.json"
-Task = Literal["fit", "objective", "frontier", "adaptation", "mechanisms"]
+Task = Literal["fit", "objective", "frontier", "adaptation", "mechanisms", "compare"]
 #: What a cell gave, as plain JSON.
 Found = dict[str, Any]
 
@@ -38,7 +38,7 @@ class Cell:
         Of everything that is drawn.
     feedback : {"counts", "ratings"}
         What absent entries mean.
-    task : {"fit", "objective", "frontier", "adaptation", "mechanisms"}
+    task : {"fit", "objective", "frontier", "adaptation", "mechanisms", "compare"}
         What is done with it: fit and measure a recommender, judge prototypes by their k-means objective, or what the
         study of that name does.
 

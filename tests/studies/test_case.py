@@ -57,3 +57,15 @@ def test_full_tables_are_read_from_their_own_folder(tmp_path: Path, monkeypatch:
         write_example(tmp_path / name)
     monkeypatch.setenv("TWOFOLD_DATA", str(tmp_path))
     assert load_case({"source": "eicu-full"}, 98).train.n_users == 4  # stays, not people
+
+
+def test_two_are_held_out_of_everyone_with_three(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [f"{student},7,s{skill}" for student in range(1, 6) for skill in range(student)]
+    (tmp_path / "assistments-2009").mkdir()
+    (tmp_path / "assistments-2009" / "answers.csv").write_text("\n".join(["student,school,skill", *lines]))
+    monkeypatch.setenv("TWOFOLD_DATA", str(tmp_path))
+    case = load_case({"source": "assistments", "least_people": 1, "least_items": 1}, 3)
+    held, kept = case.held["7"], case.rows["7"]
+    assert np.diff(held.indptr).tolist() == [0, 0, 2, 2, 2]
+    assert np.diff(kept.indptr).tolist() == [1, 2, 1, 2, 3]
+    assert held.multiply(kept).nnz == 0
