@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final
 
 import numpy as np
@@ -29,15 +29,14 @@ from scipy import sparse
 from twofold.csr import keep_entries
 from twofold.entity.candidates import Adapted, FitSettings, Losses, sound
 from twofold.entity.models.blend import Scorer, Wide
-from twofold.entity.models.factors import POWER, damped_rows
 from twofold.entity.models.ials import IalsFit
-from twofold.entity.models.item_item import ItemItemScorer
-from twofold.entity.models.others import MAX_ITEMS, Others, others_of, unit_rows
-from twofold.entity.models.ridge import Weights, feature_prior, weights_from_gram, weights_from_rows
+from twofold.entity.models.others import MAX_ITEMS, Others, others_of
+from twofold.entity.models.rungs import Side, featured_taste, own_taste, shared_taste, unit_taste
 from twofold.entity.models.sparse_items import SparseItemFit
 from twofold.entity.models.stack import Hidden, StackScorer, Weighed, taste, weigh
 from twofold.errors import BadNumber
 from twofold.evaluate.measure import user_ndcg
+from twofold.features import Features
 from twofold.federation.factors import ItemFactors
 
 __all__ = ["CAUTION", "climb"]
@@ -49,7 +48,7 @@ CAUTION: Final = 2.0
 ENOUGH_HIDDEN: Final = 400.0
 LEAST_HIDDEN: Final = 0.1
 MOST_HIDDEN: Final = 0.2
-MOST_ASKED: Final = 500
+MOST_ASKED: Final = 300
 #: Prior of the weights of use and taste.
 CENTRE: Final = (0.5, 1.0)
 #: People's worth of the others' use that is tried.
@@ -65,19 +64,16 @@ TASTE_PER_USE: Final = 30.0
 FEWEST: Final = 30.0
 MOST: Final = 1_000.0
 MORE: Final = 10.0
-#: Ridge for the noise of the others' taste, in parts of its edge.
-NOISE_RIDGE: Final = 0.2
-#: People that public features weigh as much as.
-FEATURE_USERS: Final = 300.0
 #: People from whom on implicit ALS is tried.
-FACTOR_USERS: Final = 100
+FACTOR_USERS: Final = 300
 #: Multiples of the weight of use that are tried at the end.
 LESS_USE: Final = (1.0, 0.5, 0.2, 0.0)
 #: Items of a long catalog on which rungs are compared, the most used first, and the length of the list that is judged.
 MOST_COLUMNS: Final = 20_000
 TOP: Final = 10
-#: People scored at once.
-_BLOCK: Final = 64
+#: People scored at once, at least, and numbers at once.
+_BLOCK: Final = 16
+_AT_ONCE: Final = 4_000_000
 #: Use of an item that nobody had, in people.
 _NOBODY: Final = 1e-12
 
@@ -94,14 +90,35 @@ class Rung:
         0 use, 1 own taste, 2 public features, 3 shared taste.
     strength : float
         How many own people the others' taste weighs as much as.
-    fit : function of rows
+    fit : function of a side
         Fits it to an entity's rows.
     """
 
     kind: str
     step: int
     strength: float = 0.0
-    fit: Callable[[sparse.csr_array], Scorer] | None = field(default=None, repr=False)
+    fit: Callable[[Side], Scorer] | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """One way to fit, and the ridges it may take; the usual one is 1, or the middle."""
+
+    kind: str
+    step: int
+    ridges: tuple[float, ...]
+    fit: Callable[[Side, float], Scorer] = field(repr=False)
+    strength: float = 0.0
+
+    @property
+    def usual(self) -> int:
+        """Where among the ridges to begin."""
+        return self.ridges.index(1.0) if 1.0 in self.ridges else len(self.ridges) // 2
+
+    def rung(self, at: int) -> Rung:
+        """The candidate with one of the ridges."""
+        fit, ridge = self.fit, self.ridges[at]
+        return Rung(kind=self.kind, step=self.step, strength=self.strength, fit=lambda side: fit(side, ridge))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -137,15 +154,15 @@ def climb(rows: sparse.csr_array, shared: ItemFactors | None, settings: FitSetti
 class _Climb:
     def __init__(self, rows: sparse.csr_array, shared: ItemFactors | None, settings: FitSettings) -> None:
         self.rows, self.settings = rows, settings
-        self.unit = unit_rows(rows)
+        self.whole = Side(rows)
         self.others: Others | None = None
         self.failed = ""
         if shared is not None:
             try:
-                self.others = sound(lambda: others_of(shared, self.unit))
+                self.others = sound(lambda: others_of(shared, self.whole.unit))
             except BadNumber:
                 self.failed = "; what was shared was left out: its numbers overflow"
-        self.amount = _amount(self.unit, self.others)
+        self.amount = _amount(self.whole.unit, self.others)
 
     # What is hidden, and what is left
 
@@ -173,7 +190,7 @@ class _Climb:
         items = self.rows.shape[1]
         if items <= MOST_COLUMNS:
             return np.arange(items)
-        use = np.argsort(-self._use(self.unit), kind="stable")[:MOST_COLUMNS]
+        use = np.argsort(-self._use(self.whole), kind="stable")[:MOST_COLUMNS]
         return np.union1d(use, held[asked].indices).astype(np.intp)
 
     @cached_property
@@ -183,9 +200,8 @@ class _Climb:
 
     # Use
 
-    def _use(self, unit: sparse.csr_array) -> Wide:
-        own = np.asarray(unit.sum(axis=0)).ravel()
-        return np.asarray(own + self._prior)
+    def _use(self, side: Side) -> Wide:
+        return np.asarray(side.use + self._prior)
 
     @cached_property
     def _prior(self) -> Wide:
@@ -197,42 +213,39 @@ class _Climb:
 
     # Rungs
 
-    def _rungs(self) -> Iterator[Rung]:
+    def _families(self) -> Iterator[list[Family]]:
+        """Ways to fit that compete with one another, each with the ridges it may take; step by step."""
         users, items = self.rows.shape
         if items > MAX_ITEMS:
-            yield Rung(kind="sparse-item-item", step=1, fit=self._sparse)
+            yield [Family(kind="sparse-item-item", step=1, ridges=(1.0,), fit=lambda side, _: self._sparse(side))]
         else:
-            ridges = RIDGES if items <= SHORT else RIDGES[2:]
-            for ridge in ridges:
-                yield Rung(kind="item-item, unit rows", step=1, fit=_fixed(self._unit_alone, ridge))
             own = OWN_RIDGES[1:] if users >= MANY else OWN_RIDGES[:-1]
-            for ridge in own if items <= SHORT else own[1:]:
-                yield Rung(kind="item-item", step=1, fit=_fixed(self._own_alone, ridge))
+            yield [Family(kind="item-item, unit rows", step=1, ridges=self._ridges, fit=unit_taste)]
+            yield [Family(kind="item-item", step=1, ridges=own, fit=own_taste)]
         if users >= FACTOR_USERS:
-            yield Rung(kind="ials", step=1, fit=self._ials)
+            yield [Family(kind="ials", step=1, ridges=(1.0,), fit=lambda side, _: self._ials(side))]
         if items > MAX_ITEMS:
             return
-        public = self.settings.features is not None
-        if public:
-            for ridge in RIDGES[2:]:
-                yield Rung(kind="features", step=2, fit=_fixed(self._featured, ridge))
-        if self.others is not None and self.others.gram is not None:
+        features, others = self.settings.features, self.others
+        if features is not None:
+            fit = partial(featured_taste, features=features)
+            yield [Family(kind="features", step=2, ridges=self._ridges, fit=fit)]
+        if others is not None and others.gram is not None:
             few, many = self._strengths
-            for strength, scaled in ((few, False), (few, True), (many, True)):
-                for ridge in ridges:
-                    yield self._shared_rung(ridge, strength, scaled=scaled)
-            if public:
-                for ridge in RIDGES[2:]:
-                    yield self._shared_rung(ridge, many, scaled=True, public=True)
+            yield [self._shared(few), self._shared(few, scaled=True), self._shared(many, scaled=True)]
+            if features is not None:
+                yield [self._shared(many, scaled=True, features=features)]
 
-    def _shared_rung(self, ridge: float, strength: float, *, scaled: bool = False, public: bool = False) -> Rung:
-        name = "shared taste" + (", own use" if scaled else "") + (", features" if public else "")
-        return Rung(
-            kind=name,
-            step=3,
-            strength=strength,
-            fit=lambda rows: self._shared(rows, ridge, strength, scaled=scaled, public=public),
-        )
+    @property
+    def _ridges(self) -> tuple[float, ...]:
+        return RIDGES if self.rows.shape[1] <= SHORT else RIDGES[2:]
+
+    def _shared(self, strength: float, *, scaled: bool = False, features: Features | None = None) -> Family:
+        assert self.others is not None
+        name = "shared taste" + (", own use" if scaled else "") + ("" if features is None else ", features")
+        people = (self.amount.people if self.amount.shared else 1.0) if scaled else None
+        fit = partial(shared_taste, others=self.others, strength=strength, people=people, features=features)
+        return Family(kind=name, step=3, ridges=self._ridges, strength=strength, fit=fit)
 
     @cached_property
     def _strengths(self) -> tuple[float, float]:
@@ -242,47 +255,11 @@ class _Climb:
         few = float(np.clip(TASTE_PER_USE * people, FEWEST, MOST))
         return min(few, self.others.users), min(MORE * few, MOST, self.others.users)
 
-    def _sparse(self, rows: sparse.csr_array) -> Scorer:
-        return SparseItemFit(rows, threads=self.settings.threads).scorer()
+    def _sparse(self, side: Side) -> Scorer:
+        return SparseItemFit(side.rows, threads=self.settings.threads).scorer()
 
-    def _ials(self, rows: sparse.csr_array) -> Scorer:
-        return IalsFit(rows, seed=self.settings.seed, threads=self.settings.threads).scorer()
-
-    def _own_alone(self, rows: sparse.csr_array, ridge: float) -> Scorer:
-        values = damped_rows(rows, POWER["counts"])
-        square = float(np.mean(values.data.astype(np.float64) ** 2)) if values.nnz else 1.0
-        return _scorer(_weights(values, None, ridge * max(square, 1e-6)))
-
-    def _unit_alone(self, rows: sparse.csr_array, ridge: float) -> Scorer:
-        users, items = rows.shape
-        return _scorer(_weights(unit_rows(rows), None, ridge * (1.0 + 2.0 * users / items)))
-
-    def _featured(self, rows: sparse.csr_array, ridge: float) -> Scorer:
-        users, items = rows.shape
-        values = unit_rows(rows)
-        return _scorer(_weights(values, self._public(values), ridge * (1.0 + 2.0 * users / items)))
-
-    def _public(self, values: sparse.csr_array) -> Wide:
-        assert self.settings.features is not None
-        known, rest = feature_prior(values, self.settings.features.matrix)
-        return np.asarray(FEATURE_USERS * (known.T @ known + np.diag(rest)))
-
-    def _shared(self, rows: sparse.csr_array, ridge: float, strength: float, *, scaled: bool, public: bool) -> Scorer:
-        """Own sums plus the others', which count as `strength` people."""
-        others, (users, items) = self.others, rows.shape
-        assert others is not None
-        assert others.gram is not None
-        share, values = strength / others.users, unit_rows(rows)
-        added = share * others.gram
-        if scaled:
-            people = self.amount.people if self.amount.shared else 1.0
-            own = np.asarray(values.sum(axis=0)).ravel() + people * others.shares
-            scale = np.sqrt(own / (users + people) / others.shares)
-            added = added * scale[:, None] * scale
-        if public:
-            added = added + self._public(values)
-        size = 2.0 * (users + strength) / items + NOISE_RIDGE * share * others.noise * math.sqrt(items)
-        return _scorer(_weights(values, added, ridge * size))
+    def _ials(self, side: Side) -> Scorer:
+        return IalsFit(side.rows, seed=self.settings.seed, threads=self.settings.threads).scorer()
 
     # The climb
 
@@ -327,36 +304,67 @@ class _Climb:
         return tried
 
     def _judged(self) -> Iterator[_Tried]:
-        train, _, asked = self._split
-        history, hidden = train[asked], self._hidden
-        use = np.log(self._use(unit_rows(train)))[self._columns]
-        yield self._tried(Rung(kind="use", step=0), [use], hidden, centre=CENTRE[1:], taste=None)
-        for rung in self._rungs():
-            assert rung.fit is not None
-            try:
-                known = sound(lambda: self._tastes(rung, train, history))  # noqa: B023
-                yield self._tried(rung, [use, known], hidden, centre=CENTRE, taste=known)
-            except BadNumber:
-                yield _never(rung)
+        """Use; then of every group of families the best at the usual ridge, up and down its ridges while that helps."""
+        yield self._tried(Rung(kind="use", step=0))
+        start = np.asarray(CENTRE)
+        for group in self._families():
+            first = [self._tried(one.rung(one.usual), start) for one in group]
+            yield from first
+            best = max(range(len(group)), key=lambda at: first[at].weighed.worth)
+            family, here = group[best], first[best]
+            for way in (-1, 1):
+                at, found = family.usual, here
+                while 0 <= (at := at + way) < len(family.ridges):
+                    found = self._tried(family.rung(at), here.weighed.weights)
+                    yield found
+                    if found.weighed.worth <= here.weighed.worth:
+                        break
+                    here = found
+                if here is not first[best]:
+                    break
+            start = here.weighed.weights if math.isfinite(here.weighed.worth) else np.asarray(CENTRE)
 
-    def _tastes(self, rung: Rung, train: sparse.csr_array, history: sparse.csr_array) -> Wide:
+    def _tried(self, rung: Rung, start: Wide | None = None) -> _Tried:
+        if rung.fit is None:
+            return self._weighed(rung, [self._known], centre=CENTRE[1:])
+        try:
+            told = sound(lambda: self._tastes(rung))
+            return self._weighed(rung, [self._known, told], centre=CENTRE, start=start)
+        except BadNumber:
+            return _never(rung)
+
+    @cached_property
+    def _train(self) -> Side:
+        return Side(self._split[0])
+
+    @cached_property
+    def _known(self) -> Wide:
+        """Use without what is hidden, in the logarithm."""
+        return np.asarray(np.log(self._use(self._train))[self._columns])
+
+    @cached_property
+    def _histories(self) -> list[sparse.csr_array]:
+        """Histories of those who are asked, in blocks."""
+        train, _, asked = self._split
+        history, size = train[asked], max(_BLOCK, _AT_ONCE // max(train.shape[1], 1))
+        return [history[start : start + size] for start in range(0, history.shape[0], size)]
+
+    def _tastes(self, rung: Rung) -> Wide:
         assert rung.fit is not None
-        scorer = rung.fit(train)
-        parts = [
-            taste(scorer.scores(history[start : start + _BLOCK]))[:, self._columns]
-            for start in range(0, history.shape[0], _BLOCK)
-        ]
-        found = np.concatenate(parts)
+        scorer, short = rung.fit(self._train), self._columns.size < self.rows.shape[1]
+        parts = [taste(scorer.scores(block)) for block in self._histories]
+        found = np.concatenate([part[:, self._columns] for part in parts] if short else parts)
         if not np.isfinite(found).all():
             raise BadNumber("a score is NaN or infinite.")
         return found
 
-    def _tried(
-        self, rung: Rung, parts: list[Wide], hidden: Hidden, *, centre: tuple[float, ...], taste: Wide | None
+    def _weighed(
+        self, rung: Rung, parts: list[Wide], *, centre: tuple[float, ...], start: Wide | None = None
     ) -> _Tried:
-        weighed = weigh(parts, hidden, centre=centre)
+        weighed = weigh(parts, self._hidden, centre=centre, start=start)
         scores = sum(weight * part for weight, part in zip(weighed.weights, parts, strict=True))
-        return _Tried(rung=rung, weighed=weighed, losses=self._losses(np.asarray(scores)), taste=taste)
+        told = parts[1] if len(parts) > 1 else None
+        return _Tried(rung=rung, weighed=weighed, losses=self._losses(np.asarray(scores)), taste=told)
 
     def _losses(self, scores: Wide) -> Losses:
         hidden = self._hidden
@@ -366,16 +374,15 @@ class _Climb:
 
     def _final(self, best: _Tried) -> tuple[StackScorer, tuple[float, float]]:
         """Fit to everything; less weight of use where that gives better lists."""
-        use = np.log(self._use(self.unit))
-        fit, told = best.rung.fit, best.taste
-        if fit is None or told is None:
+        use = np.log(self._use(self.whole))
+        fit = best.rung.fit
+        if fit is None:
             return StackScorer(use, inner=None, weights=(1.0, 0.0)), (1.0, 0.0)
-        train, _, _ = self._split
-        known = np.log(self._use(unit_rows(train)))[self._columns]
+        told = sound(lambda: self._tastes(best.rung)) if best.taste is None else best.taste
         first, second = (float(one) for one in best.weighed.weights)
-        lists = [self._losses(part * first * known + second * told) for part in LESS_USE]
+        lists = [self._losses(part * first * self._known + second * told) for part in LESS_USE]
         weights = (LESS_USE[int(np.argmin([one.mean for one in lists]))] * first, second)
-        inner = sound(lambda: fit(self.rows))
+        inner = sound(lambda: fit(self.whole))
         scorer = StackScorer(use, inner=inner, weights=weights)
         if not np.isfinite(scorer.scores(self.rows[:_BLOCK])).all():
             raise BadNumber("a score is NaN or infinite.")
@@ -383,13 +390,16 @@ class _Climb:
 
     def _unasked(self) -> Adapted:
         """Nothing can be hidden: the shared model as it came, else use."""
-        use = np.log(self._use(self.unit))
+        use = np.log(self._use(self.whole))
         inner, kind, strength = None, "use", 0.0
         if self.others is not None:
             strength = self.others.users
             if self.others.gram is not None:
-                rung = self._shared_rung(1.0, self.others.users)
-                inner, kind = sound(lambda: rung.fit(self.rows)), rung.kind  # type: ignore[misc]
+                family = self._shared(self.others.users)
+                try:
+                    inner, kind = sound(lambda: family.fit(self.whole, 1.0)), family.kind
+                except BadNumber:
+                    self.failed = "; the others' taste was left out: fitting overflowed"
         note = (
             "nobody here has two entries to judge by: the shared model as it came"
             if self.others is not None
@@ -508,24 +518,6 @@ def _apart(one: Losses, other: Losses) -> tuple[float, float]:
     if not gaps.size:
         return 0.0, 0.0
     return float(gaps.mean()), Losses(values=gaps, owners=one.owners).error
-
-
-def _fixed(fit: Callable[[sparse.csr_array, float], Scorer], ridge: float) -> Callable[[sparse.csr_array], Scorer]:
-    return lambda rows: fit(rows, ridge)
-
-
-def _weights(values: sparse.csr_array, added: Wide | None, ridge: float) -> Weights:
-    """Item-item weights of rows and of what is added to their Gram matrix; few rows need no matrix of all items."""
-    users, items = values.shape
-    if added is None and users < items // 2:
-        return weights_from_rows(values.toarray().astype(np.float64), np.full(items, ridge))
-    gram = (values.T @ values).toarray().astype(np.float64)
-    return weights_from_gram(gram if added is None else gram + added, np.full(items, ridge))
-
-
-def _scorer(weights: Weights) -> ItemItemScorer:
-    items = next(iter(weights.arrays().values())).shape[-1]
-    return ItemItemScorer(weights, means=np.zeros(items), feedback="counts", power=POWER["counts"])
 
 
 def _picked(rows: sparse.csr_array, columns: NDArray[np.intp]) -> sparse.csr_array:

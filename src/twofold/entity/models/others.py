@@ -24,6 +24,7 @@ The diagonal comes from the sums, whose noise is smaller.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -171,34 +172,31 @@ def denoised(gram: Wide, sums: Wide, noise: float) -> Wide:
     >>> bool(np.abs(found - truth).mean() < 0.3 * np.abs(noise + noise.T).mean())
     True
     """
-    size = START * float(sums.mean())
-    for last in (False, True):
-        share = sums / (sums + size) if noise > 0 else np.ones_like(sums)
-        root = np.sqrt(share)
-        values, axes = np.linalg.eigh(gram * root[:, None] * root)
-        sizes = _shrunk(values, axes, share, noise)
-        if last or noise <= 0:
-            break
-        edge = noise * np.sqrt(share.sum())
-        second = float(np.partition(sizes, -2)[-2]) if sizes.size > 1 else 0.0
-        size = min(noise**2 * float(sums.sum()) / max(second, edge) ** 2, MOST * float(sums.mean()))
+    share = sums / (sums + _weak_use(gram, sums, noise)) if noise > 0 else np.ones_like(sums)
+    root = np.sqrt(share)
+    values, axes = np.linalg.eigh(gram * root[:, None] * root)
+    part = share @ axes**2
+    sizes = _shrunk(values, part, noise)
     kept = sizes > 0
     sides = root[:, None] * axes[:, kept]
-    return _to_size((sides * sizes[kept]) @ sides.T, gram)
+    # Weights before and after take the square of its part from a direction: the strongest, use itself, keeps its size.
+    return np.asarray((sides * sizes[kept]) @ sides.T / max(float(part[-1]), 0.5) ** 2)
 
 
-def _shrunk(values: Wide, axes: Wide, share: Wide, noise: float) -> Wide:
+def _weak_use(gram: Wide, sums: Wide, noise: float) -> float:
+    """Use below which an item is mostly noise, by the size of the second strongest direction."""
+    share = sums / (sums + START * float(sums.mean()))
+    root = np.sqrt(share)
+    values = np.asarray(np.linalg.eigvalsh(gram * root[:, None] * root), np.float64)
+    sizes = np.sort(_shrunk(values, np.full(sums.size, share.mean()), noise))
+    second = float(sizes[-2]) if sizes.size > 1 else 0.0
+    least = noise * math.sqrt(float(share.sum()))
+    return min(noise**2 * float(sums.sum()) / max(second, least) ** 2, MOST * float(sums.mean()))
+
+
+def _shrunk(values: Wide, part: Wide, noise: float) -> Wide:
     if noise <= 0:
         return np.maximum(values, 0.0)
-    part = share @ axes**2
     apart = values[:, None] - values
     pull = (apart / (apart**2 + noise**2 * np.outer(part, part))) @ part
     return np.asarray(np.clip(values - 2 * noise**2 * part * pull, 0.0, np.maximum(values, 0.0)))
-
-
-def _to_size(found: Wide, gram: Wide) -> Wide:
-    """Scale by least squares beside the diagonal: weights make everything a little too small."""
-    own = np.diag(found)
-    square = float((found**2).sum() - (own**2).sum())
-    product = float((found * gram).sum() - own @ np.diag(gram))
-    return found * max(product / square, 0.0) if square > 0 else found

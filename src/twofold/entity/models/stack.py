@@ -81,7 +81,14 @@ class Weighed:
     worth: float
 
 
-def weigh(parts: Sequence[Wide], hidden: Hidden, *, centre: Sequence[float], spread: float = 1.0) -> Weighed:
+def weigh(
+    parts: Sequence[Wide],
+    hidden: Hidden,
+    *,
+    centre: Sequence[float],
+    spread: float = 1.0,
+    start: Wide | None = None,
+) -> Weighed:
     """Find the weights of a softmax over what a person does not have yet.
 
     Parameters
@@ -92,6 +99,8 @@ def weigh(parts: Sequence[Wide], hidden: Hidden, *, centre: Sequence[float], spr
         What the softmax has to tell.
     centre, spread
         Mean and standard deviation of the normal prior of each weight.
+    start : array, optional
+        Where to begin; the result does not depend on it beyond rounding.
 
     Examples
     --------
@@ -104,54 +113,86 @@ def weigh(parts: Sequence[Wide], hidden: Hidden, *, centre: Sequence[float], spr
     middle = np.asarray(centre, np.float64)
     if not users:
         return Weighed(weights=middle, likelihood=0.0, worth=0.0)
-    sides = np.stack([np.broadcast_to(part, (users, items)) for part in parts])
-    closed = np.zeros((users, items), np.bool_)
-    closed[_owners(hidden.history), hidden.history.indices] = True
+    closed = _owners(hidden.history) * items + hidden.history.indices
     owners, wanted = _owners(hidden.held), hidden.held.indices
     number = np.bincount(owners, minlength=users).astype(np.float64)
-    target = sides[:, owners, wanted].sum(axis=1)
-
-    def value(weights: Wide) -> tuple[float, float, Wide]:
-        z = np.tensordot(weights, sides, 1)
-        z[closed] = -np.inf
-        top = z.max(axis=1, keepdims=True)
-        chance = np.exp(z - top)
-        total = chance.sum(axis=1, keepdims=True)
-        chance /= total
-        likelihood = float(target @ weights - number @ (np.log(total) + top)[:, 0])
-        return likelihood, likelihood - 0.5 * float((((weights - middle) / spread) ** 2).sum()), chance
-
-    weights = middle.copy()
-    likelihood, worth, chance = value(weights)
+    target = np.array([float((part[wanted] if part.ndim == 1 else part[owners, wanted]).sum()) for part in parts])
+    here = _Point.at(middle if start is None else start, parts, closed, number, target, middle, spread)
     for _ in range(_STEPS):
-        step = _newton(sides, chance, number, target, weights, middle, spread)
-        size = 1.0
+        step, size = here.step(spread), 1.0
+        there = here
         while size > 1e-3:
-            there = np.maximum(weights + size * step, 0.0)
-            found = value(there)
-            if found[1] >= worth:
+            there = _Point.at(
+                np.maximum(here.weights + size * step, 0.0), parts, closed, number, target, middle, spread
+            )
+            if there.worth >= here.worth:
                 break
             size /= 2
         else:
             break
-        gained, weights = found[1] - worth, there
-        likelihood, worth, chance = found
-        if gained < 1e-6 * (1.0 + abs(worth)):
+        gained, here = there.worth - here.worth, there
+        if gained < 1e-6 * (1.0 + abs(here.worth)):
             break
-    return Weighed(weights=weights, likelihood=likelihood, worth=worth)
+    return Weighed(weights=here.weights, likelihood=here.likelihood, worth=here.worth)
 
 
-def _newton(sides: Wide, chance: Wide, number: Wide, target: Wide, weights: Wide, middle: Wide, spread: float) -> Wide:
-    """One step of Newton; a weight held at 0 that wants to fall stays there."""
-    means = np.einsum("kui,ui->ku", sides, chance)
-    slope = target - means @ number - (weights - middle) / spread**2
-    square = np.einsum("kui,lui,ui,u->kl", sides, sides, chance, number, optimize=True) - (means * number) @ means.T
-    square[np.diag_indices_from(square)] += 1.0 / spread**2
-    free = (weights > 0) | (slope > 0)
-    step = np.zeros_like(weights)
-    if free.any():
-        step[free] = np.linalg.solve(square[np.ix_(free, free)], slope[free])
-    return step
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Point:
+    """Weights, their worth, and the slope and curvature of it."""
+
+    weights: Wide
+    likelihood: float
+    worth: float
+    slope: Wide
+    square: Wide
+
+    @classmethod
+    def at(
+        cls,
+        weights: Wide,
+        parts: Sequence[Wide],
+        closed: NDArray[Any],
+        number: Wide,
+        target: Wide,
+        middle: Wide,
+        spread: float,
+    ) -> _Point:
+        z = sum(weight * part for weight, part in zip(weights, parts, strict=True))
+        chance = np.array(np.broadcast_to(z, (number.size, parts[0].shape[-1])), order="C")
+        chance.reshape(-1)[closed] = -np.inf
+        top = chance.max(axis=1, keepdims=True)
+        chance -= top
+        np.exp(chance, out=chance)
+        total = chance.sum(axis=1)
+        share = number / total  # so that a person counts as often as they have hidden entries
+        means = np.empty((len(parts), number.size))
+        square = np.empty((len(parts), len(parts)))
+        for k, part in enumerate(parts):
+            told = chance * part
+            means[k] = told.sum(axis=1) / total
+            for at in range(k + 1):
+                other = parts[at]
+                products = told @ other if other.ndim == 1 else np.einsum("ui,ui->u", told, other)
+                square[k, at] = square[at, k] = float(share @ products)
+        apart = (weights - middle) / spread
+        likelihood = float(target @ weights - number @ (np.log(total) + top[:, 0]))
+        return cls(
+            weights=weights,
+            likelihood=likelihood,
+            worth=likelihood - 0.5 * float(apart @ apart),
+            slope=target - means @ number - apart / spread,
+            square=square - (means * number) @ means.T,
+        )
+
+    def step(self, spread: float) -> Wide:
+        """One step of Newton; a weight held at 0 that wants to fall stays there."""
+        square = self.square.copy()
+        square[np.diag_indices_from(square)] += 1.0 / spread**2
+        free = (self.weights > 0) | (self.slope > 0)
+        step = np.zeros_like(self.weights)
+        if free.any():
+            step[free] = np.linalg.solve(square[np.ix_(free, free)], self.slope[free])
+        return step
 
 
 def _owners(rows: sparse.csr_array) -> NDArray[np.intp]:
@@ -201,7 +242,9 @@ class StackScorer:
         base = np.broadcast_to(self._base, (rows.shape[0], self.n_items))
         if self.inner is None:
             return np.array(base, dtype=np.float32)
-        return np.asarray(base + self.weights[1] * taste(self.inner.scores(rows)), dtype=np.float32)
+        scores = np.asarray(base + self.weights[1] * taste(self.inner.scores(rows)), dtype=np.float32)
+        scores[np.diff(rows.indptr) == 0] = self.use  # a person without a history has no taste yet
+        return scores
 
     def one(self, columns: Columns, values: Floats) -> NDArray[np.float32]:
         """Score every item for one history; see `Scorer`."""
