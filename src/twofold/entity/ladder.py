@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -54,8 +54,8 @@ MOST_ASKED: Final = 500
 CENTRE: Final = (0.5, 1.0)
 #: People's worth of the others' use that is tried.
 AMOUNTS: Final = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1_000.0, 3_000.0)
-#: Ridges that are tried, in multiples of the default; the first is left out in a catalog of more than `SHORT` items.
-RIDGES: Final = (0.25, 1.0, 4.0)
+#: Ridges that are tried, in multiples of the default; only the last two in a catalog of more than `SHORT` items.
+RIDGES: Final = (0.06, 0.25, 1.0, 4.0)
 SHORT: Final = 1_500
 #: Ridges of own rows as they are, in entries of average size: the more people, the larger those that are worth trying.
 OWN_RIDGES: Final = (10.0, 30.0, 100.0, 300.0, 1_000.0)
@@ -202,7 +202,7 @@ class _Climb:
         if items > MAX_ITEMS:
             yield Rung(kind="sparse-item-item", step=1, fit=self._sparse)
         else:
-            ridges = RIDGES if items <= SHORT else RIDGES[1:]
+            ridges = RIDGES if items <= SHORT else RIDGES[2:]
             for ridge in ridges:
                 yield Rung(kind="item-item, unit rows", step=1, fit=_fixed(self._unit_alone, ridge))
             own = OWN_RIDGES[1:] if users >= MANY else OWN_RIDGES[:-1]
@@ -214,7 +214,7 @@ class _Climb:
             return
         public = self.settings.features is not None
         if public:
-            for ridge in RIDGES[1:]:
+            for ridge in RIDGES[2:]:
                 yield Rung(kind="features", step=2, fit=_fixed(self._featured, ridge))
         if self.others is not None and self.others.gram is not None:
             few, many = self._strengths
@@ -222,7 +222,7 @@ class _Climb:
                 for ridge in ridges:
                     yield self._shared_rung(ridge, strength, scaled=scaled)
             if public:
-                for ridge in RIDGES[1:]:
+                for ridge in RIDGES[2:]:
                     yield self._shared_rung(ridge, many, scaled=True, public=True)
 
     def _shared_rung(self, ridge: float, strength: float, *, scaled: bool = False, public: bool = False) -> Rung:
@@ -290,13 +290,16 @@ class _Climb:
         asked = self._split[2]
         if not asked.size:
             return self._unasked()
-        tried = list(self._judged())
-        best = alone = tried[0]
-        for step in (1, 2, 3):
-            best = self._further(best, [one for one in tried if one.rung.step == step])
-            if step == 1:
-                alone = best
-        scorer, weights = self._final(best)
+        tried = self._all_judged()
+        while True:
+            path = _path(tried)
+            try:
+                scorer, weights = self._final(path[-1])
+                break
+            except BadNumber:
+                tried = [_never(one.rung) if one is path[-1] else one for one in tried]
+        best = path[-1]
+        alone = next(one for one in reversed(path) if one.rung.step <= 1)
         gain, error = _apart(alone.losses, best.losses)
         return Adapted(
             scorer=scorer,
@@ -305,8 +308,23 @@ class _Climb:
             gain=gain,
             gain_error=error,
             table=tuple(self._line(one, taken=one is best) for one in tried),
-            note=self._note(best, tried, weights) + self.failed,
+            note=self._note(path, weights) + _left_out(tried) + self.failed,
         )
+
+    def _all_judged(self) -> list[_Tried]:
+        """Every rung; only the best of each step keeps what it said, which takes much memory."""
+        tried: list[_Tried] = []
+        for one in self._judged():
+            alike = [
+                at for at, other in enumerate(tried) if other.rung.step == one.rung.step and other.taste is not None
+            ]
+            for at in alike:
+                if tried[at].weighed.worth >= one.weighed.worth:
+                    one = replace(one, taste=None)
+                else:
+                    tried[at] = replace(tried[at], taste=None)
+            tried.append(one)
+        return tried
 
     def _judged(self) -> Iterator[_Tried]:
         train, _, asked = self._split
@@ -319,9 +337,7 @@ class _Climb:
                 known = sound(lambda: self._tastes(rung, train, history))  # noqa: B023
                 yield self._tried(rung, [use, known], hidden, centre=CENTRE, taste=known)
             except BadNumber:
-                nothing = Losses(values=np.zeros(0), owners=np.zeros(0, np.intp))
-                never = Weighed(weights=np.zeros(2), likelihood=-math.inf, worth=-math.inf)
-                yield _Tried(rung=rung, losses=nothing, weighed=never)
+                yield _never(rung)
 
     def _tastes(self, rung: Rung, train: sparse.csr_array, history: sparse.csr_array) -> Wide:
         assert rung.fit is not None
@@ -348,12 +364,6 @@ class _Climb:
         values = 1.0 - user_ndcg(wide, hidden.held, seen=hidden.history, n=TOP)
         return Losses(values=values, owners=np.arange(values.size))
 
-    def _further(self, held: _Tried, others: list[_Tried]) -> _Tried:
-        best = max(others, key=lambda one: one.weighed.worth, default=None)
-        if best is None or best.weighed.worth <= held.weighed.worth + CAUTION:
-            return held
-        return best
-
     def _final(self, best: _Tried) -> tuple[StackScorer, tuple[float, float]]:
         """Fit to everything; less weight of use where that gives better lists."""
         use = np.log(self._use(self.unit))
@@ -378,7 +388,7 @@ class _Climb:
         if self.others is not None:
             strength = self.others.users
             if self.others.gram is not None:
-                rung = self._shared_rung(RIDGES[1], self.others.users)
+                rung = self._shared_rung(1.0, self.others.users)
                 inner, kind = sound(lambda: rung.fit(self.rows)), rung.kind  # type: ignore[misc]
         note = (
             "nobody here has two entries to judge by: the shared model as it came"
@@ -414,22 +424,46 @@ class _Climb:
             line |= {"nats": -math.inf, "remark": "not finite: fitting overflowed"}
         return line | ({"taken": True} if taken else {})
 
-    def _note(self, best: _Tried, tried: list[_Tried], weights: tuple[float, float]) -> str:
+    def _note(self, path: list[_Tried], weights: tuple[float, float]) -> str:
         use = (
             f"use of {self.amount.people:g} people of the others counts with the own"
             if self.amount.shared
             else "use is the own" + ("" if self.others is None else ": the others' does not tell it better")
         )
-        safer = [one for one in tried if one.rung.step < best.rung.step]
-        safe = max(safer, key=lambda one: one.weighed.worth, default=None)
-        if safe is None:
+        best = path[-1]
+        if len(path) == 1:
             return f"the most used items first; {use}; nothing bolder told hidden entries better by {CAUTION:g} nats"
-        gained = best.weighed.worth - safe.weighed.worth
+        gained = best.weighed.worth - path[-2].weighed.worth
         people = f", worth {best.rung.strength:g} own people" if best.rung.step == 3 else ""
         return (
             f"{best.rung.kind}{people}, weight {weights[1]:.2f}, with use, weight {weights[0]:.2f}; {use}; "
-            f"hidden entries are told better than by {safe.rung.kind} by {gained:.1f} nats"
+            f"hidden entries are told better than by {path[-2].rung.kind} by {gained:.1f} nats"
         )
+
+
+def _path(tried: list[_Tried]) -> list[_Tried]:
+    """The rungs that are climbed, the last of which is taken."""
+    path = [tried[0]]
+    for step in (1, 2, 3):
+        best = max((one for one in tried if one.rung.step == step), key=lambda one: one.weighed.worth, default=None)
+        if best is not None and best.weighed.worth > path[-1].weighed.worth + CAUTION:
+            path.append(best)
+    return path
+
+
+def _never(rung: Rung) -> _Tried:
+    """A rung whose numbers failed: shared factors may hold anything a server wrote."""
+    nothing = Losses(values=np.zeros(0), owners=np.zeros(0, np.intp))
+    return _Tried(
+        rung=rung,
+        losses=nothing,
+        weighed=Weighed(weights=np.zeros(2), likelihood=-math.inf, worth=-math.inf),
+    )
+
+
+def _left_out(tried: list[_Tried]) -> str:
+    number = sum(not math.isfinite(one.weighed.worth) for one in tried)
+    return f"; {number} of {len(tried)} models left out: fitting overflowed" if number else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -446,20 +480,20 @@ def _amount(unit: sparse.csr_array, others: Others | None) -> Amount:
     flat = _best_amount(unit, np.full(items, 1.0 / max(items, 1)))
     if others is None:
         return Amount(people=flat[1], shared=False)
-    theirs = _best_amount(unit, others.shares)
+    theirs = _best_amount(unit, others.shares, most=others.users)
     if unit.nnz and theirs[0] <= flat[0] + CAUTION:
         return Amount(people=flat[1], shared=False)
     return Amount(people=theirs[1] if unit.nnz else others.users, shared=True)
 
 
-def _best_amount(unit: sparse.csr_array, shares: Wide) -> tuple[float, float]:
+def _best_amount(unit: sparse.csr_array, shares: Wide, *, most: float = math.inf) -> tuple[float, float]:
     total = np.asarray(unit.sum(axis=0)).ravel()
     lengths = np.asarray(unit.sum(axis=1)).ravel()
     owners = np.repeat(np.arange(unit.shape[0]), np.diff(unit.indptr))
     # Rows of norm 1 count for as many entries as they have.
     entries = np.diff(unit.indptr) / np.maximum(lengths, 1e-300)
     best = (-math.inf, AMOUNTS[0])
-    for people in AMOUNTS:
+    for people in [one for one in AMOUNTS if one <= most] or [most]:
         told = total[unit.indices] - unit.data + people * shares[unit.indices]
         rest = total.sum() - lengths + people * shares.sum()
         chance = np.log(np.maximum(told, _NOBODY) / np.maximum(rest[owners], _NOBODY))

@@ -177,6 +177,8 @@ def _held_totals(totals: Moments, items: int) -> Moments:
         upper = _upper(totals.pairs).astype(np.float32)
     if not all(np.isfinite(part).all() for part in (_numbers(totals), totals.sums, upper)):
         raise BadNumber("the totals of the item factors hold NaN or infinity.", expected="finite numbers")
+    if min(totals.users_noise, totals.sums_noise, totals.pairs_noise, totals.weight_per_user) < 0:
+        raise BadNumber("a noise or a weight of the totals is below 0.", parameter="totals")
     held = replace(totals, sums=np.array(totals.sums, dtype=np.float64), pairs=symmetric(upper, items))
     held.sums.flags.writeable = held.pairs.flags.writeable = False
     return held
