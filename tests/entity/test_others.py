@@ -167,8 +167,13 @@ def test_a_catalog_of_one_or_two_items(items):
 def second_moments(rows: sparse.csr_array) -> dict[str, Any]:
     held = unit_rows(rows)
     values, axes = np.linalg.eigh((held.T @ held).toarray() / rows.shape[0])
-    return {"patterns": axes.astype(np.float32), "strengths": np.maximum(values, 0.0), "users": float(rows.shape[0]),
-            "squares": np.asarray((held.toarray() ** 2).mean(axis=0)), "means": rows.toarray().mean(axis=0)}  # fmt: skip
+    return {
+        "patterns": axes.astype(np.float32),
+        "strengths": np.maximum(values, 0.0),
+        "users": float(rows.shape[0]),
+        "squares": np.asarray((held.toarray() ** 2).mean(axis=0)),
+        "means": rows.toarray().mean(axis=0),
+    }
 
 
 def test_the_own_part_is_taken_out_of_patterns():

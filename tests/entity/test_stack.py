@@ -162,26 +162,31 @@ def test_it_comes_back_from_its_parts(stack):
     np.testing.assert_array_equal(same.scores(rows()), stack.scores(rows()))
 
 
-HOSTILE = {
-    "no weights": lambda arrays, settings: settings.pop("weights"),
-    "three weights": lambda arrays, settings: settings.update(weights=[1.0, 1.0, 1.0]),
-    "a negative weight": lambda arrays, settings: settings.update(weights=[-1.0, 1.0]),
-    "a weight of infinity": lambda arrays, settings: settings.update(weights=[1.0, float("inf")]),
-    "no use": lambda arrays, settings: arrays.pop("use"),
-    "use of other items": lambda arrays, settings: arrays.update(use=np.zeros(ITEMS + 1)),
-    "use in two dimensions": lambda arrays, settings: arrays.update(use=np.zeros((ITEMS, 1))),
-    "an unknown model inside": lambda arrays, settings: settings.update(inner="trees"),
-    "a number inside": lambda arrays, settings: settings.update(inner=5),
-    "no settings inside": lambda arrays, settings: settings.pop("inner_settings"),
-    "nothing inside": lambda arrays, settings: [arrays.pop(name) for name in list(arrays) if name != "use"],
+SETTINGS = {
+    "no weights": lambda settings: settings.pop("weights"),
+    "three weights": lambda settings: settings.update(weights=[1.0, 1.0, 1.0]),
+    "a negative weight": lambda settings: settings.update(weights=[-1.0, 1.0]),
+    "a weight of infinity": lambda settings: settings.update(weights=[1.0, float("inf")]),
+    "an unknown model inside": lambda settings: settings.update(inner="trees"),
+    "a number inside": lambda settings: settings.update(inner=5),
+    "no settings inside": lambda settings: settings.pop("inner_settings"),
+}
+ARRAYS = {
+    "no use": lambda arrays: arrays.pop("use"),
+    "use of other items": lambda arrays: arrays.update(use=np.zeros(ITEMS + 1)),
+    "use in two dimensions": lambda arrays: arrays.update(use=np.zeros((ITEMS, 1))),
+    "nothing inside": lambda arrays: [arrays.pop(name) for name in list(arrays) if name != "use"],
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", [*SETTINGS, *ARRAYS])
 def test_broken_parts_are_refused(name):
     made = StackScorer(USE, inner=item_item(), weights=(0.5, 1.25))
     arrays, settings = made.arrays(), made.settings()
-    HOSTILE[name](arrays, settings)
+    if name in SETTINGS:
+        SETTINGS[name](settings)
+    else:
+        ARRAYS[name](arrays)
     with pytest.raises(TwofoldError):
         rebuilt("stack", arrays, settings)
 
