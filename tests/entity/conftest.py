@@ -18,10 +18,11 @@ from twofold.entity.models.ials import IalsFit
 from twofold.entity.models.item_item import ItemItemScorer
 from twofold.entity.models.ridge import weights_from_gram, weights_from_rows
 from twofold.entity.models.sparse_items import SparseItemFit
+from twofold.entity.models.stack import StackScorer
 from twofold.federation.plan import Plan
 
 N_USERS, N_ITEMS, RANK = 40, 30, 4
-KINDS = ("factors", "item-item", "item-item of few rows", "ials", "sparse-item-item")
+KINDS = ("factors", "item-item", "item-item of few rows", "ials", "sparse-item-item", "stack", "popularity")
 MakeModel = Callable[..., Model]
 
 
@@ -42,6 +43,9 @@ def _scorer(kind: str, rows: np.ndarray, feedback: str) -> Scorer:
         return IalsFit(sparse.csr_array(rows), threads=1).scorer(rank=RANK)
     if kind == "sparse-item-item":
         return SparseItemFit(sparse.csr_array(rows), threads=1).scorer(ridge=1.0, neighbours=8)
+    if kind in ("stack", "popularity"):
+        inner = _scorer("item-item", rows, feedback) if kind == "stack" else None
+        return StackScorer(np.log(rows.mean(axis=0) + 0.01), inner=inner, weights=(0.5, 1.0))
     ridge = np.full(N_ITEMS, 2.0)
     made = weights_from_gram(rows.T @ rows, ridge) if kind == "item-item" else weights_from_rows(rows[:12], ridge)
     return ItemItemScorer(made, means=rows.mean(axis=0), feedback=feedback, shrinkage=1.0)

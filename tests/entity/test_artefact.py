@@ -19,6 +19,7 @@ from tests.refused import refused
 from twofold.data.catalog import Catalog
 from twofold.entity.artefact import SCHEMA, decode_model, encode_model
 from twofold.entity.model import Model
+from twofold.entity.models.stack import StackScorer
 from twofold.errors import BadIdentifier, BadModel, TransportError
 from twofold.storage.container import BLANK, open_container, pack, pack_sealed
 
@@ -253,6 +254,13 @@ def test_wrong_arrays_with_a_right_checksum_are_refused(name: str, make_model: M
 
     with pytest.raises(BadModel):
         decode_model(rewritten(encode_model(make_model()), change))
+
+
+def test_a_stack_in_a_stack_is_refused(make_model: MakeModel) -> None:
+    inner = make_model("stack").scorer
+    nested = StackScorer(inner.arrays()["use"], inner=inner, weights=(1.0, 1.0))
+    with pytest.raises(BadModel):
+        decode_model(encode_model(make_model("stack", scorer=nested)))
 
 
 def test_arrays_mutated_at_random_and_sealed_give_our_error_or_a_model(kind: str, make_model: MakeModel) -> None:

@@ -13,6 +13,7 @@ from tests.refused import refused
 from twofold.data.catalog import Catalog, Identifiers
 from twofold.entity.export import id_array
 from twofold.entity.model import Model
+from twofold.entity.models.stack import taste
 from twofold.errors import BadIdentifier, BadParameter
 
 MakeModel = Callable[..., Model]
@@ -39,6 +40,17 @@ def test_npz_holds_weights_that_give_the_scores(make_model: MakeModel, tmp_path:
         assert {f"item-{at}": score for at, score in enumerate(scores)} == pytest.approx(expected, abs=1e-4)
 
 
+def test_npz_holds_parts_of_a_stack_that_give_the_scores(make_model: MakeModel, tmp_path: Path) -> None:
+    model = make_model("stack")
+    with np.load(model.export(tmp_path / "items.npz")) as found:
+        parts = dict(found)
+    row = np.clip(model.history.matrix.toarray()[3], 0, 5)
+    inner = parts["means"] + (row - parts["means"]) @ parts["weights"]
+    scores = parts["use_weight"] * parts["use"] + parts["taste_weight"] * taste(inner[None])[0]
+    expected = dict(model.recommend("user-3", n=30, exclude_seen=False))
+    assert {f"item-{at}": score for at, score in enumerate(scores)} == pytest.approx(expected, abs=1e-4)
+
+
 def test_parquet_holds_the_same_as_a_table(kind: str, make_model: MakeModel, tmp_path: Path) -> None:
     model = make_model(kind, catalog=Catalog(range(100, 130)))
     frame = pl.read_parquet(model.export(tmp_path / "items.parquet"))
@@ -49,9 +61,15 @@ def test_parquet_holds_the_same_as_a_table(kind: str, make_model: MakeModel, tmp
         assert frame["weight"].explode().drop_nulls().to_list() == arrays["weights"].tolist()
         assert frame["source"].list.len().cum_sum().to_list() == arrays["ends"].tolist()
         return
+    if kind in ("stack", "popularity"):
+        assert frame["use"].to_list() == arrays["use"].tolist()
+        assert set(frame["use_weight"]) == {arrays["use_weight"].item()} == {0.5}
+    if kind == "popularity":
+        assert frame.columns == ["item", "use", "use_weight"]
+        return
     name, key = ("item_factors", "factor_2") if kind in ("factors", "ials") else ("weights", "weight_to_2")
     assert frame[key].to_list() == arrays[name][:, 1].tolist()
-    assert frame.width == arrays[name].shape[1] + 2
+    assert frame.width == arrays[name].shape[1] + (5 if kind == "stack" else 2)
 
 
 def test_users_are_written_only_when_asked_for(make_model: MakeModel, tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def starred(text: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def adapted() -> tuple[Adapted, sparse.csr_array]:
-    """One real adaptation with item-item weights, features, both mixed, and factors."""
+    """One real adaptation with every step of the ladder."""
     rows = people(30, 1)
     options: dict[str, Any] = {"feedback": "counts", "lower": 0, "bound": 5, "rank": 2, "threads": 1}
     return adapt(rows, shared(), features=TABLE, **options), rows
@@ -73,12 +73,33 @@ def adapted() -> tuple[Adapted, sparse.csr_array]:
 def test_the_star_of_a_real_adaptation_is_at_what_was_taken(adapted: tuple[Adapted, sparse.csr_array]) -> None:
     made, rows = adapted
     model = model_of(made, rows, "counts")
-    assert {row["kind"] for row in made.table} == {"item-item", "features", "mixed", "factors"}
+    assert {row["kind"] for row in made.table} >= {"use", "item-item", "features", "shared taste"}
     assert chosen_kind(model) == made.kind
     (line,) = starred(model.summary())
-    assert line.split()[1] == made.kind
-    (row,) = [row for row in made.table if (row["kind"], row["strength"]) == (made.kind, made.strength)]
-    assert f"loss {row['loss']:.4g} ± {row['error']:.4g}" in line
+    assert line.lstrip(" *").startswith(f"{made.kind} ")
+    (row,) = [row for row in made.table if row.get("taken")]
+    assert f"loss {row['loss']:.4g} ± {row['error']:.4g}, nats {row['nats']:.4g}" in line
+
+
+STACKED = {
+    "item-item": ("own data only", "taste: item-item"),
+    "features": ("own data and public features", "pulled to public features"),
+    "shared taste": ("shared model as 300 own users", "pulled to the others' taste"),
+    "shared taste, own use": ("shared model as 300 own users", "at the own use of each item"),
+    "shared taste, own use, features": ("public features, and shared model", "each item and to public features"),
+}
+
+
+@pytest.mark.parametrize("kind", STACKED)
+def test_a_stack_says_what_its_taste_knows(make_model: MakeModel, kind: str) -> None:
+    strength = 300.0 if "shared" in kind else 0.0
+    line = {"kind": kind, "strength": strength, "loss": 0.5, "error": 0.25, "nats": -12.0, "taken": True}
+    text = make_model("stack", strength=strength, validation=(line,)).summary()
+    drawn_to, known = STACKED[kind]
+    assert drawn_to in starred(text)[0]
+    assert known in text
+    assert "nats say how well" in text
+    assert "It does not decide" not in text
 
 
 KINDS = {"counts": ("item-item", "factors", "features"), "ratings": ("item-item", "factors", "patterns", "features")}

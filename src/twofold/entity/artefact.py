@@ -302,8 +302,11 @@ def _scorer(record: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Scorer:
     # Scores need a table of rank by rank, which a file of one wide row would make as large as it likes.
     if any(arrays[name].shape[-1] > MOST_RANK for name in _WIDE if name in arrays):
         raise _bad("the model has too many factors.", None, f"a rank of at most {MOST_RANK:,}")
+    settings = record["settings"]
+    if isinstance(settings, dict) and settings.get("inner") in ("stack", "popularity"):
+        raise _bad("the model is a stack in a stack.", None, "a stack of use and one other model")
     with np.errstate(all="ignore"):
-        scorer = rebuilt(kind, arrays, record["settings"])
+        scorer = rebuilt(kind, arrays, settings)
         scores = scorer.one(np.zeros(0, np.int64), np.zeros(0, np.float32))
         if scores.shape != (scorer.n_items,) or not np.isfinite(scores).all():
             raise _bad("the scores of the model are not finite.", None, "one finite score per item")

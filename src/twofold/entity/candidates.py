@@ -46,12 +46,12 @@ __all__ = [
     "unusable",
 ]
 
-#: Strengths that are tried, in users: of every kind for both kinds of feedback.
+#: Strengths that are tried, in users: of every kind for both kinds of feedback. For counts, of a kind that was asked
+#: for: where nothing is asked for, `twofold.entity.ladder` chooses.
 LADDER: dict[str, dict[str, tuple[float, ...]]] = {
     "counts": {
         "item-item": (0.0, 30.0, 100.0, 300.0, 1_000.0),
         "features": (0.0,),
-        "mixed": (100.0, 300.0, 1_000.0),
         "factors": (0.0, 100.0, math.inf),
     },
     "ratings": {
@@ -178,13 +178,10 @@ def candidates(
 
     Examples
     --------
-    >>> [one.kind for one in candidates(None, "counts", (50, 100), "auto", None)]
-    ['item-item', 'factors']
-    >>> [one.kind for one in candidates(None, "counts", (50, 100_000), "auto", None)]
-    ['factors']
-    >>> table = Features(matrix=np.ones((100, 1), np.int64), names=("lab",))
-    >>> [one.kind for one in candidates(None, "counts", (50, 100), "auto", None, table)]
-    ['item-item', 'features', 'factors']
+    >>> [one.strength for one in candidates(None, "counts", (50, 100), "item-item", None)]
+    [0.0]
+    >>> [one.kind for one in candidates(None, "ratings", (50, 100), "auto", None)]
+    ['patterns', 'item-item', 'factors']
     >>> [one.kind for one in candidates(None, "ratings", (50, 100_000), "auto", None)]
     ['patterns', 'factors']
     """
@@ -201,7 +198,7 @@ def candidates(
     tried = [
         Candidate(kind=kind, strength=step)
         for kind in kinds
-        for step in (_ladder(kind, feedback, shared, local) if strength is None else (strength,))
+        for step in (_ladder(kind, feedback, shared) if strength is None else (strength,))
         if not (few and kind == "factors" and not math.isinf(step)) and _can(kind, step, shared, feedback, local)
     ]
     if not tried:
@@ -213,17 +210,15 @@ def candidates(
     return tried
 
 
-def _ladder(kind: str, feedback: str, shared: ItemFactors | None, local: str) -> tuple[float, ...]:
-    """Strengths of one kind; factors pulled towards shared ones rarely beat what second moments give."""
-    if feedback == "ratings" or shared is None or shared.patterns is None:
-        return LADDER[feedback][kind]
-    if kind == "item-item":
+def _ladder(kind: str, feedback: str, shared: ItemFactors | None) -> tuple[float, ...]:
+    """Strengths of one kind."""
+    if kind == "item-item" and feedback == "counts" and shared is not None and shared.patterns is not None:
         return SECOND_LADDER
-    return (0.0,) if kind == "factors" and local == "auto" else LADDER[feedback][kind]
+    return LADDER[feedback][kind]
 
 
 def _kinds(shared: ItemFactors | None, feedback: str, n_items: int, features: Features | None) -> list[str]:
-    """Kinds that are tried.
+    """Kinds that are tried; for counts, at the strength that was asked for.
 
     If patterns of ratings were sent, other kinds are tried only as models alone, and only in short catalogs: in long
     ones they take most of the time, and no entity of MovieLens chose one.
@@ -231,8 +226,8 @@ def _kinds(shared: ItemFactors | None, feedback: str, n_items: int, features: Fe
     small = ["item-item"] if n_items <= MAX_ITEMS else []
     public = ["features"] if features is not None else []
     if feedback == "counts":
-        mixed = ["mixed"] if shared is not None and shared.patterns is not None else []
-        return [*small, *([*public, *mixed] if small and public else ()), "factors"]
+        mixed = ["mixed"] if small and public and shared is not None and shared.patterns is not None else []
+        return [*small, *mixed, "factors"]
     if shared is not None and shared.patterns is not None:
         return ["patterns", *public, *(small if n_items <= SHORT else [])]
     return ["patterns", *public, *small, "factors"]

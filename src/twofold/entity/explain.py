@@ -21,6 +21,9 @@ KINDS = {
     "item-item": "item-item: a score is a weighted sum of what the person had",
     "patterns": "patterns: an item's mean, the person's own offset, and the person's place along common patterns",
     "features": "patterns, pulled to public features of the items: mean, the person's own offset, and their place",
+    "popularity": "use: how often an item is had, the same for everyone",
+    "ials": "implicit ALS: an item and a person are a few numbers each, and a score is the product of the two",
+    "sparse-item-item": "sparse item-item: a score is a weighted sum of what the person had, few weights per item",
 }
 #: Item-item weights for counts with a pull beyond the entity's own data.
 DRAWN = {
@@ -31,6 +34,9 @@ _STAYS = "This model holds its users' histories as they are: keep it where the d
 _ERROR = (
     "  (± is the standard error of that one loss. It does not decide: the choice uses the error of the difference",
     "  between two models on the same entries, which is usually smaller.)",
+)
+_NATS = (
+    "  (nats say how well hidden entries are told, and decide; the loss is of a list of 10, ± its standard error.)",
 )
 
 
@@ -139,8 +145,10 @@ def summary_text(model: Model) -> str:
     compared = [row for row in model.validation if not math.isnan(float(row.get("loss") or 0))]
     if compared:
         lines.append("Compared on held-out entries of its own users (smaller loss is better; * marks the choice):")
-        lines += map(_line, compared)
-        lines += _ERROR if any("error" in row for row in compared) else ()
+        width = max(9, *(len(str(row.get("kind", ""))) for row in compared))
+        lines += (_line(row, width) for row in compared)
+        if any("error" in row for row in compared):
+            lines += _NATS if any("nats" in row for row in compared) else _ERROR
     return "\n".join(lines)
 
 
@@ -167,34 +175,49 @@ def _privacy(model: Model) -> tuple[str, ...]:
 def chosen_kind(model: Model) -> str:
     """The kind of the chosen candidate, from the table of candidates; without a table, the scorer's kind.
 
-    Item-item weights of counts have one scorer, whether they are pulled to nothing, public features or both, so
-    the scorer does not tell these apart.
+    A scorer does not tell what its weights were pulled to: nothing, public features, the others' taste, or both.
     """
     return next((str(row.get("kind")) for row in model.validation if row.get("taken")), model.scorer.kind)
 
 
 def _kind_text(model: Model) -> str:
-    kind = model.scorer.kind
-    return DRAWN.get(chosen_kind(model), KINDS[kind]) if kind == "item-item" else KINDS.get(kind, kind)
+    kind, chosen = model.scorer.kind, chosen_kind(model)
+    if kind == "item-item":
+        return DRAWN.get(chosen, KINDS[kind])
+    if kind != "stack":
+        return KINDS.get(kind, kind)
+    inner = str(model.scorer.settings()["inner"])
+    known = []
+    if chosen.startswith("shared taste"):
+        known.append("the others' taste" + (" at the own use of each item" if "own use" in chosen else ""))
+    if _public(chosen):
+        known.append("public features of the items")
+    more = f", the weights pulled to {' and to '.join(known)}" if known else ""
+    return f"use and taste together, added in the logarithm; use: how often an item is had; taste: {KINDS[inner]}{more}"
 
 
 def _shared_text(model: Model) -> str:
-    public = chosen_kind(model) == "features" and model.strength == 0
+    public = _public(chosen_kind(model)) and model.strength == 0
     own = "own data and public features" if public else "own data alone"
     if model.alone:
         return own
     return f"not used, {own}" if model.strength == 0 else strength_text(model.strength)
 
 
-def _line(row: dict[str, Any]) -> str:
+def _public(kind: str) -> bool:
+    return kind.endswith("features") or kind == "mixed"
+
+
+def _line(row: dict[str, Any], width: int) -> str:
     """One candidate; a star marks the choice."""
     rest = dict(row)
     parts = []
     if "strength" in rest:
         kind, strength = str(rest.pop("kind", "")), float(rest.pop("strength"))
-        parts = ["*" if rest.pop("taken", False) else " ", f"{kind:<9}", f"{_drawn_to(kind, strength):<51}"]
+        parts = ["*" if rest.pop("taken", False) else " ", f"{kind:<{width}}", f"{_drawn_to(kind, strength):<51}"]
     if "loss" in rest and "error" in rest:
-        parts.append(f"loss {rest.pop('loss'):.4g} ± {rest.pop('error'):.4g}")
+        loss = f"loss {rest.pop('loss'):.4g} ± {rest.pop('error'):.4g}"
+        parts.append(f"{loss}, nats {rest.pop('nats'):.4g}" if "nats" in rest else loss)
     figures = (f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}" for key, value in rest.items())
     return "  " + " ".join([*parts, ", ".join(figures)]).rstrip()
 
@@ -202,8 +225,8 @@ def _line(row: dict[str, Any]) -> str:
 def _drawn_to(kind: str, strength: float) -> str:
     """Describe what a candidate uses."""
     if strength == 0:
-        return "own data and public features" if kind == "features" else "own data only"
+        return "own data and public features" if _public(kind) else "own data only"
     if math.isinf(strength):
         return "shared model as it came"
-    public = "public features, and " if kind == "mixed" else ""
+    public = "public features, and " if _public(kind) else ""
     return f"{public}shared model as {strength:g} own users"

@@ -24,6 +24,7 @@ from twofold.data.catalog import Identifiers
 from twofold.entity.models.blend import Scorer
 from twofold.entity.models.factors import FactorScorer
 from twofold.entity.models.item_item import ItemItemScorer
+from twofold.entity.models.stack import StackScorer
 from twofold.errors import BadIdentifier, BadParameter, TransportError
 from twofold.storage.files import write_whole
 
@@ -244,6 +245,7 @@ def export_model(model: Model, path: str | PathLike[str], *, what: Literal["item
         adds to item i) and ``means``; or ``users`` with ``user_factors``. Ends in .parquet: the same as a table, a row
         per item or user, columns ``factor_1`` ... or ``weight_to_1`` ... in the order of the catalog. Sparse weights
         are those into an item, with the positions of their ``sources``: a list per item, or arrays and their ``ends``.
+        A stack adds ``use`` (its logarithm), ``use_weight`` and ``taste_weight`` to what its other model has.
     what : {"items", "users"}
         Which side. Users are written only on request.
 
@@ -262,18 +264,20 @@ def export_model(model: Model, path: str | PathLike[str], *, what: Literal["item
             fix="model.save(path) keeps the whole model",
             parameter="path",
         )
-    ids, arrays = _items(model) if what == "items" else _users(model)
+    ids, arrays = (model.catalog.items, _items(model.scorer)) if what == "items" else _users(model)
     write_whole(target, writers[target.suffix](ids, what, arrays), mode=0o600)
     return target
 
 
-def _items(model: Model) -> tuple[Identifiers, dict[str, NDArray[Any]]]:
-    if isinstance(model.scorer, ItemItemScorer):
-        whole = model.scorer.weights.apply(np.eye(model.scorer.n_items, dtype=np.float32))
-        return model.catalog.items, {"weights": whole, "means": model.scorer.means}
+def _items(scorer: Scorer) -> dict[str, NDArray[Any]]:
+    if isinstance(scorer, StackScorer):
+        use, taste = scorer.weights
+        inner = {} if scorer.inner is None else {"taste_weight": np.array(taste), **_items(scorer.inner)}
+        return {"use": scorer.use, "use_weight": np.array(use), **inner}
+    if isinstance(scorer, ItemItemScorer):
+        return {"weights": scorer.weights.apply(np.eye(scorer.n_items, dtype=np.float32)), "means": scorer.means}
     names = {"factors": "item_factors"}
-    arrays = {names.get(name, name): part for name, part in model.scorer.arrays().items()}
-    return model.catalog.items, arrays
+    return {names.get(name, name): part for name, part in scorer.arrays().items()}
 
 
 def _users(model: Model) -> tuple[Identifiers, dict[str, NDArray[Any]]]:
@@ -296,6 +300,8 @@ def _parquet(ids: Identifiers, name: str, arrays: dict[str, NDArray[Any]]) -> by
             columns.append(pl.Series(part.removesuffix("s"), lists, dtype=kind))
         elif part == "ends":
             continue
+        elif values.ndim == 0:  # the same for every item
+            columns.append(pl.Series(part, np.full(len(ids), values)))
         elif values.ndim == 1:
             columns.append(pl.Series(part.removesuffix("s"), values))
         else:

@@ -82,7 +82,7 @@ def fit_alone(
     >>> ratings = read_ratings(table, catalog, user="user", item="item", value="value", feedback="counts")
     >>> model = fit_alone(ratings)
     >>> model, [one.item for one in model.recommend({"heparin": 2}, n=1)]
-    (Model('alone', 3 items, item-item, alone), ['lactate'])
+    (Model('alone', 3 items, popularity, alone), ['lactate'])
     """
     values, counts = ratings.matrix.data, ratings.feedback == "counts"
     least = float(0.0 if counts or not values.size else values.min()) if lower is None else lower
@@ -193,7 +193,7 @@ def _fitted(
     local: Local,
     strength: Strength = "auto",
 ) -> Model:
-    if history.n_entries == 0 and (local, strength) == ("auto", "auto"):
+    if history.n_entries == 0 and settings.feedback == "ratings" and (local, strength) == ("auto", "auto"):
         found = _unjudged(history, shared, settings)
     else:
         found = adapted(history.matrix, shared, settings, local=local, strength=strength)
@@ -214,7 +214,7 @@ def _fitted(
 
 
 def _unjudged(history: Ratings, shared: ItemFactors | None, settings: FitSettings) -> Adapted:
-    """Take the shared model where there is nothing to hold out; for the entity only."""
+    """Take the shared model where there is no rating to hold out; for the entity only."""
     if shared is None:
         note = "this entity has no entries and nothing was shared: every item scores the same."
         return replace(adapted(history.matrix, None, settings), table=(), note=note)
