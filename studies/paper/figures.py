@@ -233,7 +233,7 @@ def _figures(family: str) -> Iterator[Figure]:
     settings = read_settings(family)
     lines = {line.name: line for table in settings["line"] for line in _lines(table)}
     for name, table in settings["figure"].items():
-        chosen = [lines[one] for one in table.get("lines", lines)]
+        chosen = [lines[one] for one in table.get("lines", lines) if one not in table.get("without", ())]
         yield Figure(
             name=name,
             family=family,

@@ -34,6 +34,8 @@ Row = tuple[str, str, float, float | None, float | None]
 Floats = NDArray[np.float64]
 _CELLS: Final = 4_000_000  # scores at once: 16 MB
 _RESAMPLES: Final = 200
+_RANKING: Final = ("ladder-secure",)
+_RANKS: Final = ("mean_rank", "mean_rank_unseen", "ndcg")
 _PER_ENTITY: Final = ("mean_rank", "rmse_pooled")
 
 
@@ -105,14 +107,16 @@ def _rows(cell: Cell, case: Case, fitted: Fitted) -> Iterator[Row]:
 
 
 def _predicts(cell: Cell) -> bool:
-    """Exclude the RMSE of implicit models of other libraries: preferences near 0 and 1 make it meaningless."""
+    """Exclude the RMSE of models that only rank: preferences near 0 and 1 of other libraries, and logarithms."""
+    if cell.system in _RANKING:
+        return False
     return cell.system not in PEERS or (cell.feedback == "ratings" and cell.system != "implicit")
 
 
 def _held_out(cell: Cell, case: Case, fitted: Fitted) -> Iterator[Row]:
     if case.test is None:
         raise BadParameter("this data set holds nothing out.")
-    metrics = ("rmse", "mean_rank", "mean_rank_unseen", "ndcg") if _predicts(cell) else ("mean_rank", "ndcg")
+    metrics = ("rmse", "mean_rank", "mean_rank_unseen", "ndcg") if _predicts(cell) else _RANKS
     measured = {
         label: measure(
             lambda rows, label=label: fitted.scores(label, rows),  # type: ignore[misc]

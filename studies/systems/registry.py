@@ -20,6 +20,7 @@ _HOMES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "individual": ("not_federated:IndividualMF", {}),
     **{f"prototypes-{name}": ("prototypes:PrototypesMF", {"mechanism": name}) for name in _PROTOTYPES},
     **{f"adapted-{name}": ("prototypes:Adapted", {"mechanism": name}) for name in _PROTOTYPES},
+    "ladder-secure": ("secure_ladder:SecureLadder", {}),
     "as-published": ("as_recorded:AsPublishedMF", {}),
     "notebook": ("as_recorded:NotebookMF", {"prototypes": "published"}),
     "notebook-noise": ("as_recorded:NotebookMF", {"prototypes": "noise"}),

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+import math
 from html import unescape
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from tests.refused import refused
 from twofold.cli import app, demo
+from twofold.cli.demo_run import best
 from twofold.errors import BadParameter, BudgetExceeded
 from twofold.privacy.ledger import Ledger
+from twofold.release.content import Moments
+from twofold.report.federation import System
 
 SMALL = ["demo", "--patients", "400", "--hospitals", "5", "--seed", "3"]
 KEYS = ["popularity", "shared_popularity", "alone", "private", "non_private", "pooled"]
@@ -47,7 +53,29 @@ def test_every_system_is_measured_everywhere(done: tuple[dict[str, Any], Path]) 
         assert 0 < system["mean_rank"]["all"]["mean"] < 0.25  # chance is 0.5
     means = {key: system["ndcg"]["all"]["mean"] for key, system in by_key(found).items()}
     assert means["alone"] > means["popularity"]
+    assert means["pooled"] >= max(means["non_private"], means["popularity"])
     assert (found["patients"], found["hospitals"]) == (400, 5)
+
+
+def test_the_pooled_row_is_the_best_of_its_kinds_and_tells_the_others() -> None:
+    nothing = (float("nan"), float("nan"))
+    kinds = [
+        System(key=key, name=key, about="", leaves="", ndcg=ndcg, mean_rank=nothing)
+        for key, ndcg in (("list", (0.1, 0.3)), ("model", (0.5, 0.4)), ("empty", nothing))
+    ]
+    found = best(kinds)
+    assert (found.key, found.name, found.ndcg) == ("pooled", "Pooled, model", (0.5, 0.4))
+    assert "list 0.200" in found.about
+
+
+def test_squares_are_compared_with_the_noise_they_have() -> None:
+    """The diagonal of a Gram matrix is released smaller, so its noise is larger than that of a pair."""
+    exact = {"users_noise": 0.0, "sums_noise": 0.0, "cap": 1.0, "entities": 2, "seeded": False}
+    totals = Moments(kind="gram", users=10.0, sums=np.ones(2), pairs=np.eye(2), pairs_noise=70.0, **exact)  # type: ignore[arg-type]
+    factors = SimpleNamespace(totals=totals, squares=np.array([0.3, 0.4]), users=10.0)
+    noise, signal = demo.added_up(SimpleNamespace(factors=factors))  # type: ignore[arg-type]
+    assert noise == pytest.approx(99.0)
+    assert signal == pytest.approx(math.sqrt(12.5))
 
 
 def test_the_federation_is_a_real_one(done: tuple[dict[str, Any], Path]) -> None:

@@ -24,7 +24,6 @@ from twofold.entity.model import Model
 from twofold.errors import BadParameter, TransportError
 from twofold.privacy.card import brief
 from twofold.privacy.ledger import Ledger
-from twofold.release.bilinear.layout import BilinearLayout
 from twofold.report.federation import EntityLine, Example, Nouns
 from twofold.simulation import Simulated
 
@@ -221,12 +220,10 @@ def entity_lines(federation: Federation, done: Simulated, ledgers: Path) -> tupl
 
 def added_up(done: Simulated) -> tuple[float, float]:
     """Noise in a number of the sum of all messages, and the sum of one item's squares beneath it (root mean square)."""
-    plan, factors = done.plan, done.factors
-    layout = BilinearLayout.of(plan.parameters, "gram")
-    assert plan.spec.sum is not None  # the demonstration sums a Gram matrix
-    noise = plan.spec.sum.total_deviation(factors.entities) * layout.pairs_unit
-    squares = np.zeros(plan.n_items) if factors.squares is None else factors.squares
-    return noise, float(np.sqrt(np.mean((factors.users * squares) ** 2)))
+    factors = done.factors
+    assert factors.totals is not None  # the demonstration sums a Gram matrix of counts
+    assert factors.squares is not None
+    return factors.totals.diagonal_noise, float(np.sqrt(np.mean((factors.users * factors.squares) ** 2)))
 
 
 def _strength(strength: float) -> str:

@@ -36,9 +36,17 @@ def test_an_unknown_figure_names_the_known_ones() -> None:
 def test_panels_of_one_experiment_share_their_runs() -> None:
     for data in ("movielens", "eicu"):
         keys = [{cell.key for cell in figure(f"{data}-{what}").cells("paper")} for what in ("rmse", "train", "rank")]
-        assert keys[0] == keys[1] == keys[2]
+        assert keys[0] == keys[1] < keys[2]  # the best private model has ranks only
     a, b = ({cell.key for cell in figure(name).cells("quick")} for name in ("fig1a", "fig1b"))
     assert a & b
+
+
+def test_ranking_panels_show_the_best_private_model_at_the_papers_epsilon() -> None:
+    for data in ("movielens", "eicu"):
+        one = figure(f"{data}-rank")
+        assert "best private model, ε = 0.1" in one.drawn
+        asked = [cell for cell in one.cells("quick") if cell.system == "ladder-secure"]
+        assert sorted(cell.options["epsilon"] for cell in asked) == [0.1, 1]  # once, whatever the rank
 
 
 def test_every_system_takes_its_options() -> None:

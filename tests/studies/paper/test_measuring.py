@@ -87,3 +87,11 @@ def test_pure_noise_ranks_like_chance(data_folder: Path) -> None:
     options = {"regularization": 0.1, "count_scaling": 0.0, "zero_weight": 1.0, "rank": 10, "n_prototypes": 50}
     found = values(run_cell(Cell(data={"source": "movielens-recorded"}, system="pure-noise", options=options, seed=0)))
     assert found["mean_rank"] == pytest.approx(0.5, abs=0.02)
+
+
+def test_a_model_that_only_ranks_has_no_error() -> None:
+    data = {"source": "hospitals", "scale": 1.0, "n_patients": 300, "n_hospitals": 3}
+    found = values(run_cell(Cell(data=data, system="ladder-secure", options={"epsilon": 1}, seed=0)))
+    assert not any(metric.startswith("rmse") for metric in found)
+    assert 0 < found["mean_rank_unseen"] < 0.5  # chance
+    assert found["epsilon_paid"] == 1

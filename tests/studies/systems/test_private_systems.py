@@ -44,6 +44,12 @@ def test_with_a_delta_the_gaussian_events_stay_within_epsilon(name: str, federat
     assert 1.9 < spent(fitted.event, delta=1e-6, as_if_private=True).epsilon <= 2
 
 
+def test_the_ladder_under_a_secure_sum_costs_what_it_says(federation: Federation) -> None:
+    fitted = fit("ladder-secure", federation, epsilon=2)
+    assert 1.9 < spent(fitted.event, delta=fitted.delta, as_if_private=True).epsilon <= 2
+    assert isinstance(price(fitted.event), NotPrivate)
+
+
 def test_what_is_called_private_is_exactly_what_has_a_price() -> None:
     private = {name for name in NAMES if system(name).private}
     made = {
@@ -51,7 +57,7 @@ def test_what_is_called_private_is_exactly_what_has_a_price() -> None:
         for kind in ("prototypes", "adapted")
         for name in ("auto", "balcan", "sulq", "buckets", "popularity")
     }
-    assert private == made | {"popularity-private", "mcsherry-mironov"}
+    assert private == made | {"popularity-private", "mcsherry-mironov", "ladder-secure"}
     assert not system("mcsherry-mironov", curator=True).private
 
 

@@ -21,6 +21,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "popularity-own": {},
     "popularity-pooled": {},
     "popularity-private": {},
+    "ladder-secure": {},
     "federated-als": {"rank": RANK, "iterations": 4},
     "fedavg": {"rank": RANK, "iterations": 3},
     "mcsherry-mironov": {"rank": RANK, "items": 12},
