@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from studies.frontier.settings import Target
-from studies.frontier.summary import GROUPS, Mean, Results
+from studies.frontier.summary import BASELINES, GROUPS, Mean, Results
 
 __all__ = [
     "NAMES",
@@ -64,21 +64,28 @@ def all_sheets(results: Results) -> list[Sheet]:
 
 
 def control_sheet(results: Results) -> Sheet:
-    """The test metric of every group without privacy, and with noise alone."""
-    lines = [
-        ("own popularity", ("own popularity",)),
-        ("alone", ("alone",)),
+    """The test metric of every group without privacy, with shared popularity, and with noise alone."""
+    baselines = BASELINES[results.setting.feedback]
+    lines: list[tuple[str, tuple[Any, ...]]] = [
+        *((name, (name,)) for name in baselines["alone"]),
+        ("our model alone", ("alone",)),
         ("public features only", ("public features",)),
-        *((f"federated, no noise: {name}", (name,)) for name in _without_noise(results)),
         *((f"noise only in place of {cell[0]}", cell) for cell in results.noise_only),
-        ("pooled data", ("pooled",)),
+        *(
+            (f"{name}, ε = {epsilon:g}", (name, "secure", epsilon))
+            for name in baselines["shared"]
+            for epsilon in results.epsilons
+        ),
+        *((f"federated, no noise: {name}", (name,)) for name in _without_noise(results)),
+        *((name, (name,)) for name in baselines["pooled"]),
+        ("our model on pooled data", ("pooled",)),
     ]
     rows = [
         (title, *(_metric(results.figure(*cell, group=group), results.seeds) for group in GROUPS))
         for title, cell in lines
     ]
     kept = tuple(row for row in rows if set(row[1:]) != {"–"})
-    return Sheet(caption=f"Controls: {_metric_name(results)}", heads=("way", *GROUPS), rows=kept)
+    return Sheet(caption=f"Controls and pooled data: {_metric_name(results)}", heads=("way", *GROUPS), rows=kept)
 
 
 def share_sheet(results: Results, group: str) -> Sheet:
@@ -177,6 +184,11 @@ def _target(target: Target, results: Results) -> tuple[str, str, str]:
         found = results.share(*cell, group=target.group, way=target.way)
         text, reached = _percent(found, results.seeds), found.mean >= target.least
         where += f": at least {100 * target.least:.0f} % of the gap"
+    elif target.beside is not None:
+        found = results.gain(*cell, group=target.group, way=target.way)
+        below = -found.error if target.beside == "not below" and not math.isnan(found.error) else 0.0
+        text, reached = _signed(found), found.mean > below
+        where += f": {target.beside} the best control" + (" by more than an error" if below else "")
     else:
         assert target.most is not None
         found = results.figure(*cell, group=target.group, way=target.way)
