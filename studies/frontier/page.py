@@ -9,10 +9,15 @@ import polars as pl
 
 from studies.frontier.settings import Grid, Release
 from studies.frontier.summary import Key, Results
-from studies.frontier.tables import NAMES, all_sheets, target_sheet
+from studies.frontier.tables import NAMES, all_sheets, overview_sheet, promise_sheet, promises, target_sheet
 
 __all__ = [
+    "FIGURE",
+    "HEADLINE",
     "HOW",
+    "PROMISE",
+    "PROMISED",
+    "PROMISES",
     "READING",
     "advice",
     "all_results",
@@ -195,6 +200,17 @@ READING = (
 )
 
 
+#: The first figure and its file; predicted against measured and its file.
+FIGURE = "Share of the gap from the best way without others to pooled data, secure sum, smaller half of the entities"
+HEADLINE = "frontier.svg"
+PROMISED = "Share of the gap closed: predicted from public numbers, and measured"
+PROMISES = "frontier-promises.svg"
+PROMISE = (
+    "What `plan explain` predicts from the numbers of a plan, beside what was measured on the data sets of this page. "
+    "The prediction was set on other splits."
+)
+
+
 def all_results(frame: pl.DataFrame, grid: Grid) -> list[Results]:
     """One `Results` for every data set that has any cell, in the order of the settings."""
     there = set(frame["data"].unique().to_list())
@@ -226,14 +242,22 @@ def markdown(frame: pl.DataFrame, grid: Grid, pictures: Collection[str] = ()) ->
     # The frontier: when to federate, and when not
     """
     results = all_results(frame, grid)
+    promised = promises(results, grid.honest_share)
     parts = [
         "# The frontier: when to federate, and when not",
+        f"![{FIGURE}]({HEADLINE})" if HEADLINE in pictures else "",
+        _points(advice(results)),
         f"Printed by\n\n```\npython -m studies frontier --size {grid.size.name} -o DIR\n```\n",
         "as `frontier.md` in DIR. `frontier.html` beside it has more plots, `frontier.parquet` has every number.",
-        "## Summary",
-        _points([*advice(results), *map(verdict, results)]),
         "## Targets",
         target_sheet(grid.targets, {one.setting.name: one for one in results}).markdown() if grid.targets else "None.",
+        "## Every data set in one row",
+        overview_sheet(results).caption + ".",
+        overview_sheet(results).markdown(),
+        *(("## Predicted and measured", PROMISE, promise_sheet(promised).markdown()) if promised else ()),
+        f"![{PROMISED}]({PROMISES})" if PROMISES in pictures else "",
+        "## Data set by data set",
+        _points([verdict(one) for one in results]),
         "## How it was measured",
         HOW,
         READING,
@@ -245,7 +269,7 @@ def markdown(frame: pl.DataFrame, grid: Grid, pictures: Collection[str] = ()) ->
 
 def _data(results: Results, pictures: Collection[str]) -> list[str]:
     setting = results.setting
-    delta = f"δ = {setting.delta:g}, {results.seeds} seeds"
+    delta = f"δ = {setting.delta:g}, {results.seeds} seed{'s' if results.seeds > 1 else ''}"
     parts = [f"## {setting.title[0].upper()}{setting.title[1:]}", f"{delta}."]
     if picture_name(results) in pictures:
         parts.append(f"![Share of the gap closed, smaller half of the entities]({picture_name(results)})")

@@ -26,6 +26,7 @@ from studies.frontier.page import all_results, markdown
 from studies.frontier.release import Sums, prototype_factors, statistic_factors
 from studies.frontier.settings import SIZES, DataSetting, Grid, Release, read_frontier
 from studies.frontier.summary import BASELINES, SCHEMA
+from studies.frontier.tables import promises
 from studies.runner import Tell, progress, run_cells
 from studies.store import Cell, Found, Store
 from twofold.algorithms._jit import at_most_threads, one_blas_thread
@@ -233,7 +234,7 @@ def write(frame: pl.DataFrame, grid: Grid, folder: Path) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     frame.write_parquet(folder / "frontier.parquet")
     results = all_results(frame, grid)
-    drawn = pictures(results)
+    drawn = pictures(results, promises(results, grid.honest_share))
     for name, picture in drawn.items():
         write_whole(folder / name, picture.encode())
     text = markdown(frame, grid, drawn)

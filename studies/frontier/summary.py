@@ -238,6 +238,15 @@ class Results:
         )
 
     @property
+    def public(self) -> dict[str, Any]:
+        """Size of the federation, and directions above the noise by cell: medians over splits."""
+        names = ["all_users", "items", "entities", "small_users"]
+        sizes = self.frame.select(pl.median(*names)).row(0, named=True)
+        counted = self.frame.filter(pl.col("directions").is_not_null()).group_by(_KEY[:3]).agg(pl.median("directions"))
+        directions = {tuple(row[:3]): int(row[3]) for row in counted.rows()}
+        return {**{name: int(sizes[name] or 0) for name in names}, "directions": directions}
+
+    @property
     def entity_users(self) -> dict[str, int]:
         """Users of every measured entity; of the first split where splits differ."""
         return dict(self.frame.unique("entity", keep="first", maintain_order=True).select("entity", "users").rows())

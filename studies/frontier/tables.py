@@ -9,15 +9,22 @@ from typing import Any
 
 from studies.frontier.settings import Target
 from studies.frontier.summary import BASELINES, GROUPS, Mean, Results
+from twofold.release import usefulness
+from twofold.release.bilinear.mechanism import Gram
+from twofold.release.contract import ReleaseParameters
 
 __all__ = [
     "NAMES",
+    "Promise",
     "Sheet",
     "all_sheets",
     "control_sheet",
     "entity_sheet",
     "harm_sheet",
     "metric_sheet",
+    "overview_sheet",
+    "promise_sheet",
+    "promises",
     "share_sheet",
     "target_sheet",
 ]
@@ -49,6 +56,101 @@ class Sheet:
         """Render as a GitHub table."""
         lines = ["| " + " | ".join(row) + " |" for row in (self.heads, *self.rows)]
         return "\n".join([lines[0], "|" + "---|" * len(self.heads), *lines[1:]])
+
+
+def overview_sheet(results: Sequence[Results], group: str = "smaller half") -> Sheet:
+    """Every data set in one row: without others, pooled, and the share of the gap closed under a secure sum."""
+    epsilons = sorted({epsilon for one in results for epsilon in one.epsilons})
+    rows = []
+    for one in results:
+        cells = one.control(group=group), one.pooled(group)
+        figures = (f"{one.figure(*cell, group=group).mean:.3f}" if cell[0] else "–" for cell in cells)
+        rows.append((one.setting.title, *figures, *(_or_no_gap(one, epsilon, group) for epsilon in epsilons)))
+    heads = ("data", "without others", "pooled", *(f"ε = {one:g}" for one in epsilons))
+    caption = f"Share of the gap closed, secure sum, {_group(group)}; nDCG@10, RMSE for ratings"
+    return Sheet(caption=caption, heads=heads, rows=tuple(rows))
+
+
+def _or_no_gap(results: Results, epsilon: float, group: str) -> str:
+    headline = results.setting.headline
+    if not results.metric(headline, "secure", epsilon, group=group):
+        return "–"
+    if not results.gap(group, epsilon).clear:
+        return "no clear gap"
+    return _percent(results.share(headline, "secure", epsilon, group=group), results.seeds)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Promise:
+    """What public numbers predict for one cell, and what was measured."""
+
+    title: str
+    epsilon: float
+    directions: float
+    risen: int | None
+    share: float
+    measured: Mean
+
+
+def promises(results: Sequence[Results], honest_share: float) -> list[Promise]:
+    """Predicted and measured share of every cell of a secure sum of pairs; nothing while there is no prediction."""
+    predict = getattr(usefulness, "predict", None)
+    if predict is None:
+        return []
+    found = []
+    for one in results:
+        setting, headline = one.setting, one.setting.headline
+        if setting.feedback != "counts" or headline != "gram":
+            continue
+        for epsilon in one.epsilons:
+            measured = one.share(headline, "secure", epsilon, group="smaller half")
+            if math.isnan(measured.mean):
+                continue
+            public = _asked(one, epsilon, honest_share)
+            said = predict(public, Gram().usefulness(public), pairs=True)
+            risen = one.public["directions"].get((headline, "secure", epsilon))
+            found.append(
+                Promise(
+                    title=setting.title,
+                    epsilon=epsilon,
+                    directions=said.directions,
+                    risen=risen,
+                    share=said.share,
+                    measured=measured,
+                )
+            )
+    return found
+
+
+def _asked(results: Results, epsilon: float, honest_share: float) -> ReleaseParameters:
+    setting, entities = results.setting, results.public["entities"]
+    users = max(1, round(results.public["all_users"] / entities))
+    return ReleaseParameters(
+        n_items=results.public["items"],
+        n_users=users,
+        max_items=min(setting.max_items, results.public["items"]),
+        bound=setting.bound,
+        delta=setting.delta,
+        n_entities=entities,
+        epsilon=f"{epsilon:g}",
+        honest=max(1, math.floor(honest_share * entities)),
+    )
+
+
+def promise_sheet(found: Sequence[Promise]) -> Sheet:
+    """Predicted against measured."""
+    rows = tuple(
+        (
+            f"{one.title}, ε = {one.epsilon:g}",
+            f"{one.directions:.0f}",
+            "–" if one.risen is None else f"{one.risen}",
+            f"{100 * one.share:.0f} %",
+            _percent(one.measured),
+        )
+        for one in found
+    )
+    heads = ("release", "directions, predicted", "directions, measured", "share, predicted", "share, measured")
+    return Sheet(caption="Predicted from public numbers, and measured", heads=heads, rows=rows)
 
 
 def all_sheets(results: Results) -> list[Sheet]:
