@@ -90,14 +90,14 @@ def advice(all_results: Sequence[Results]) -> list[str]:
 
 
 def _who(run: Sequence[Results], gaps: Sequence[Results]) -> str:
-    names = "; ".join(one.setting.title for one in gaps)
+    names = "; ".join(one.setting.short for one in gaps)
     start = f"Pooling beats everything an entity can do without others on {len(gaps)} of {len(run)} data sets"
     return f"{start}: {names}. Small entities like these have a reason to federate." if gaps else f"{start}."
 
 
 def _from_where(gaps: Sequence[Results]) -> str:
     """The least ε of every data set under a secure sum, the smallest first."""
-    least = {one.setting.title: worth_from(one, one.setting.headline, "secure") for one in gaps}
+    least = {one.setting.short: worth_from(one, one.setting.headline, "secure") for one in gaps}
     known = sorted(((value, title) for title, value in least.items() if value is not None), key=lambda one: one[0])
     if not known:
         return "With a secure sum no data set gains clearly at any ε that was run." if gaps else ""
@@ -110,18 +110,18 @@ def _from_where(gaps: Sequence[Results]) -> str:
 
 def _plain(gaps: Sequence[Results]) -> str:
     """What the data set with the largest share at ε = 1 gains, in its own units."""
-    at = {one.setting.title: one.share(one.setting.headline, "secure", 1.0, group=GROUP).mean for one in gaps}
-    known = [one for one in gaps if not math.isnan(at[one.setting.title])]
+    at = {one.setting.short: one.share(one.setting.headline, "secure", 1.0, group=GROUP).mean for one in gaps}
+    known = [one for one in gaps if not math.isnan(at[one.setting.short])]
     if not known:
         return ""
-    best = max(known, key=lambda one: at[one.setting.title])
+    best = max(known, key=lambda one: at[one.setting.short])
     name = "nDCG@10" if best.setting.metric == "ndcg" else "RMSE"
     low = best.figure(*best.control(1.0, group=GROUP), group=GROUP).mean
     made = best.figure(best.setting.headline, "secure", 1.0, group=GROUP).mean
     high = best.figure(*best.pooled(GROUP), group=GROUP).mean
-    shares = ", ".join(f"{100 * at[one.setting.title]:.0f} % ({one.setting.title})" for one in known)
+    shares = ", ".join(f"{100 * at[one.setting.short]:.0f} % ({one.setting.short})" for one in known)
     return (
-        f"At ε = 1 the share of the gap closed is {shares}; for {best.setting.title}, {name} goes from {low:.3f} to "
+        f"At ε = 1 the share of the gap closed is {shares}; for {best.setting.short}, {name} goes from {low:.3f} to "
         f"{made:.3f}, where pooled data gives {high:.3f}."
     )
 
@@ -131,7 +131,7 @@ def _own_noise(gaps: Sequence[Results]) -> str:
     if not there:
         return ""
     good = [one for one in there if one.share(one.setting.headline, "own", 1.0, group=GROUP).clear]
-    names = f" ({'; '.join(one.setting.title for one in good)})" if good else ""
+    names = f" ({'; '.join(one.setting.short for one in good)})" if good else ""
     return (
         f"Without a secure sum, where every entity adds its own noise, ε = 1 gains clearly on {len(good)} of "
         f"{len(there)} data sets{names}: set up a secure sum first."
@@ -140,8 +140,8 @@ def _own_noise(gaps: Sequence[Results]) -> str:
 
 def _when_not(run: Sequence[Results], gaps: Sequence[Results]) -> str:
     """Data without a gap, and data whose gap no ε closes clearly."""
-    flat = [one.setting.title for one in run if one not in gaps]
-    none = [one.setting.title for one in gaps if worth_from(one, one.setting.headline, "secure") is None]
+    flat = [one.setting.short for one in run if one not in gaps]
+    none = [one.setting.short for one in gaps if worth_from(one, one.setting.headline, "secure") is None]
     parts = [f"pooling itself gains nothing clear ({'; '.join(flat)})"] if flat else []
     parts += [f"the noise hides what there is to gain ({'; '.join(none)})"] if none else []
     if not parts:

@@ -51,8 +51,8 @@ class DataSetting:
 
     Parameters
     ----------
-    name, title : str
-        As the command and as the page call it.
+    name, title, short : str
+        As the command, as the page, and as figures and sentences call it.
     source : str
         As for `studies.case.load_case`; `options` are of that source.
     feedback, lower, bound, max_items, n_users, delta, rank
@@ -75,6 +75,7 @@ class DataSetting:
 
     name: str
     title: str
+    short: str
     source: str
     feedback: Literal["counts", "ratings"]
     bound: float

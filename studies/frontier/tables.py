@@ -65,7 +65,13 @@ def overview_sheet(results: Sequence[Results], group: str = "smaller half") -> S
     for one in results:
         cells = one.control(group=group), one.pooled(group)
         figures = (f"{one.figure(*cell, group=group).mean:.3f}" if cell[0] else "–" for cell in cells)
-        rows.append((one.setting.title, *figures, *(_or_no_gap(one, epsilon, group) for epsilon in epsilons)))
+        rows.append(
+            (
+                f"{one.setting.title} ({one.setting.short})",
+                *figures,
+                *(_or_no_gap(one, epsilon, group) for epsilon in epsilons),
+            )
+        )
     heads = ("data", "without others", "pooled", *(f"ε = {one:g}" for one in epsilons))
     caption = f"Share of the gap closed, secure sum, {_group(group)}; nDCG@10, RMSE for ratings"
     return Sheet(caption=caption, heads=heads, rows=tuple(rows))
@@ -111,7 +117,7 @@ def promises(results: Sequence[Results], honest_share: float) -> list[Promise]:
             risen = one.public["directions"].get((headline, "secure", epsilon))
             found.append(
                 Promise(
-                    title=setting.title,
+                    title=setting.short,
                     epsilon=epsilon,
                     directions=said.directions,
                     risen=risen,

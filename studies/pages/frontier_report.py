@@ -100,7 +100,7 @@ def pictures(results: Sequence[Results], promised: Sequence[Promise] = ()) -> di
 def _headline(results: Sequence[Results]) -> Plot | None:
     """One line per data set: its headline mechanism under a secure sum."""
     drawn = [
-        replace(made, name=one.setting.title)
+        replace(made, name=one.setting.short)
         for place, one in enumerate(results)
         if (made := _series(one, one.setting.headline, "secure", "smaller half", place)) is not None
     ][:MOST_LINES]

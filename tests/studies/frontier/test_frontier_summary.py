@@ -161,7 +161,7 @@ def test_words_follow_the_numbers():
     lines = advice([hospitals((-0.2, 0.6, 0.9))])
     assert "1 of 1" in lines[0]
     assert "from ε = 1 for hospitals" in lines[1]
-    assert "60 % (hospitals, middle structure)" in lines[2]
+    assert "60 % (hospitals)" in lines[2]
     assert "to 0.522, where pooled data gives 0.536" in lines[2]
     assert "Do not federate" in advice([hospitals((0.0, 0.0, -0.2))])[-1]
 

@@ -47,7 +47,7 @@ def test_pictures_lie_beside_the_page():
     )
     drawn = pictures([Results(shown, SETTING)])
     assert list(drawn) == ["frontier.svg", "frontier-hospitals-middle.svg"]
-    assert SETTING.title in drawn["frontier.svg"]
+    assert SETTING.short in drawn["frontier.svg"]
     picture = drawn["frontier-hospitals-middle.svg"]
     for words in ("gram, secure sum", "gram, own noise", "buckets, own noise"):
         assert words in picture
