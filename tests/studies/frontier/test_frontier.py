@@ -31,6 +31,7 @@ def test_a_tiny_run_gives_every_cell_and_every_page(folder):
     assert "<script" not in page
 
 
+@pytest.mark.slow
 def test_the_quick_size_runs_and_prints_its_table(tmp_path, capsys):
     frontier.main(["--size", "quick", "-o", str(tmp_path), "--seeds", "1"])
     printed = capsys.readouterr().out
