@@ -19,6 +19,7 @@ from studies.data import assistments, complete_journey, jester, synthetic
 from studies.data.recorded_movielens import recorded_movielens
 from twofold.csr import keep_entries
 from twofold.data.bounds import Bounds
+from twofold.data.catalog import Catalog
 from twofold.data.federation import Federation
 from twofold.data.ratings import Ratings
 from twofold.data.sources import eicu, hospitals, movielens
@@ -119,15 +120,23 @@ def _movielens_recorded(_seed: int) -> Case:
 
 
 def _movielens(
-    seed: int, *, entity: movielens.Entity | Literal["one"] = "zip1", watched: bool = False, **split: Any
+    seed: int,
+    *,
+    entity: movielens.Entity | Literal["one"] = "zip1",
+    watched: bool = False,
+    most: int | None = None,
+    **split: Any,
 ) -> Case:
     """Stars from 1 to 5, or with `watched` a 1 for every rating; split as the paper says by default.
 
-    With ``entity="one"`` all users are one entity: the usual setting of a library.
+    With ``entity="one"`` all users are one entity: the usual setting of a library. `most` keeps the films that most
+    people rated, in place of a public list of well-known ones: a study's choice, not a release.
     """
     federation = movielens.load(entity="zip1" if entity == "one" else entity)
     if entity == "one":
         federation = Federation({"everybody": federation.pooled()})
+    if most is not None:
+        federation = _most_rated(federation, most)
     if watched:
         federation = Federation({label: _watched(one) for label, one in federation.items()})
     return _split(federation, seed, **({"lower": 1.0, "bound": 5.0} | split))
@@ -189,6 +198,22 @@ def _split(
     cut = Federation({label: limits.apply(one)[0] for label, one in federation.items()})
     split = HELD[held](cut, seed, **options)
     return Case(train=split.train, test=split.test, lower=lower, bound=bound)
+
+
+def _most_rated(federation: Federation, most: int) -> Federation:
+    """Only the items with the most entries; of equals, the first of the catalog."""
+    entries = np.bincount(
+        np.concatenate([one.matrix.indices for one in federation.values()]), minlength=len(federation.catalog)
+    )
+    kept = np.sort(np.argsort(-entries, kind="stable")[:most])
+    table = federation.catalog.features
+    catalog = Catalog(federation.catalog.items.take(kept), None if table is None else table[kept])
+    parts = {}
+    for label, one in federation.items():
+        matrix = sparse.csr_array(one.matrix[:, kept])
+        matrix.sum_duplicates()
+        parts[label] = Ratings(matrix, one.user_ids, catalog, one.feedback)
+    return Federation(parts)
 
 
 def _watched(ratings: Ratings) -> Ratings:

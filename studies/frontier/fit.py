@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from studies.adaptation import constant, popular
+from studies.baselines.base import Everyone, Setting, Tuned, tune
+from studies.baselines.registry import find_baseline
 from studies.case import Case
 from studies.frontier.release import plan_of
 from studies.frontier.settings import DataSetting, quarters, sampled
-from twofold.entity.adapt import Adapted, _best, adapt
+from twofold.entity.adapt import Adapted, _best, adapt, adapted
 from twofold.entity.candidates import Candidate, FitSettings, Judged, Losses, candidates, fitted, judge, paired
 from twofold.entity.models.blend import Scorer
 from twofold.evaluate.measure import user_ndcg
@@ -30,6 +32,9 @@ Score = Callable[[sparse.csr_array], Floats]
 Row = dict[str, Any]
 BLOCK = 256
 TOP = 10
+#: Above this number of items our own model of all users is one fit instead of a choice of many.
+LONG = 1_500
+_SMALLER = (0, 1)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -171,9 +176,9 @@ class Learnt:
 class Learner:
     """`twofold.entity.adapt.adapt` for one entity and many shared models; work without a shared model is done once.
 
-    An entity compares its own models with models pulled towards the shared one, on the same held-out entries. The first
-    do not depend on what the server sent, so their losses are kept from one cell to the next. Choice and model are
-    those of `adapt`; a test compares the two.
+    Counts call `adapt`, and the model alone is kept. An entity with ratings compares its own models with models pulled
+    towards the shared one, on the same held-out entries. The first do not depend on what the server sent, so their
+    losses are kept from one cell to the next. Choice and model are those of `adapt`; a test compares the two.
 
     Parameters
     ----------
@@ -200,16 +205,26 @@ class Learner:
     seed: int
     features: Features | None = None
     _kept: dict[Candidate, Learnt] = field(default_factory=dict, repr=False)
+    _alone: dict[bool, Learnt] = field(default_factory=dict, repr=False)
 
     def alone(self, *, features: bool = False) -> Learnt:
         """Fit the entity's model without the server, with public features if requested."""
-        return self._own(self._tried(None, features))
+        if features not in self._alone:
+            ratings = self.feedback == "ratings"
+            self._alone[features] = self._own(self._tried(None, features)) if ratings else self._climbed(None, features)
+        return self._alone[features]
+
+    def keeps(self, learnt: Learnt) -> bool:
+        """Whether a model stays the same for every server."""
+        return any(one is learnt for one in (*self._alone.values(), *self._kept.values()))
 
     def adapted(self, shared: ItemFactors, *, features: bool = False) -> tuple[Learnt, Learnt | None]:
         """Fit the entity's model with the server's factors, and give the best unchanged shared model.
 
-        The second is None where there is no such candidate.
+        The second is None where there is no such candidate, as for counts.
         """
+        if self.feedback == "counts":
+            return self._climbed(shared, features), None
         tried = self._tried(shared, features)
         drawn = [one for one in tried if one.strength != 0]
         judged = {one.candidate: one for one in self._judged(drawn, shared, features)}
@@ -223,6 +238,10 @@ class Learner:
     @cached_property
     def _judged_alone(self) -> list[Judged]:
         return judge(self.rows, None, self._tried(None, features=True), self._how(features=True))
+
+    def _climbed(self, shared: ItemFactors | None, features: bool) -> Learnt:
+        found = adapted(self.rows, shared, self._how(features=features))
+        return Learnt(candidate=Candidate(kind=found.kind, strength=found.strength), scorer=found.scorer)
 
     def _how(self, *, features: bool) -> FitSettings:
         return FitSettings(
@@ -287,7 +306,7 @@ class Bench:
         self.case, self.setting, self.plan = case, setting, plan_of(case, setting)
         self.quarter, self.measured = quarters(case.sizes), sampled(case.sizes, setting.sample)
         self._learners = {entity: self._learner(entity) for entity in self.measured}
-        self._own: dict[tuple[str, str], PerUser] = {}
+        self._own: dict[tuple[str, int], PerUser] = {}
 
     def weight(self, entity: str) -> float:
         """Number of entities of its quarter that a measured one represents.
@@ -302,7 +321,6 @@ class Bench:
         """Rows of one system that needs no mechanism."""
         ways = {
             "alone": lambda entity: self._learnt_row(entity, self._learners[entity].alone()),
-            "own popularity": self._popular_row,
             "public features": lambda entity: self._learnt_row(entity, self._learners[entity].alone(features=True)),
             "pooled": self._pooled_row,
         }
@@ -321,7 +339,7 @@ class Bench:
         rows = []
         for entity in self.measured:
             best, as_sent = self._learners[entity].adapted(shared, features=features)
-            rows.append(self._learnt_row(entity, best, note=shared.note))
+            rows.append(self._learnt_row(entity, best, note=shared.note) | {"directions": _directions(shared.note)})
             if as_sent is not None and self.setting.feedback == "ratings":
                 rows.append(self._learnt_row(entity, as_sent, way="shared only"))
         return rows
@@ -344,17 +362,63 @@ class Bench:
 
     def _figures(self, entity: str, learnt: Learnt) -> PerUser:
         """Measure a model; those of an entity alone are measured once."""
-        if learnt.candidate.strength != 0:
+        if not self._learners[entity].keeps(learnt):
             return self._measure(entity, learnt.scorer.scores)
-        key = entity, learnt.name
+        key = entity, id(learnt)
         if key not in self._own:
             self._own[key] = self._measure(entity, learnt.scorer.scores)
         return self._own[key]
 
-    def _popular_row(self, entity: str) -> Row:
-        counts, means = popular(self.case.rows[entity], self.setting.feedback)
-        found = self._measure(entity, constant(counts), predict=constant(means))
-        return self._row(entity, found, way="adapted", chosen="popularity")
+    def scored(self, tuned: Tuned, epsilon: float = math.inf) -> list[Row]:
+        """Rows of a baseline with the options that tuning took.
+
+        Parameters
+        ----------
+        tuned : Tuned
+            The baseline's name and options.
+        epsilon : float
+            Of a baseline that is private.
+        """
+        baseline, everyone = find_baseline(tuned.name, self.setting.feedback), self.everyone(epsilon)
+        rows = []
+        for entity in self.measured:
+            found = self._measure(entity, baseline.fit(everyone.site(entity), tuned.options))
+            rows.append(self._row(entity, found, way="adapted", chosen=tuned.words))
+        return rows
+
+    def tune(self, name: str, epsilon: float = math.inf) -> Tuned:
+        """Tune a baseline on this split: one choice for all measured entities of the smaller half."""
+        small = [entity for entity in self.measured if self.quarter[entity] in _SMALLER] or list(self.measured)
+        return tune(find_baseline(name, self.setting.feedback), self.everyone(epsilon), self._judged, small)
+
+    def everyone(self, epsilon: float = math.inf) -> Everyone:
+        """All rows as baselines take them."""
+        return Everyone(self.case.rows, replace(self._baseline_setting, epsilon=epsilon))
+
+    @cached_property
+    def _baseline_setting(self) -> Setting:
+        setting = self.setting
+        return Setting(
+            feedback=setting.feedback,
+            lower=setting.lower,
+            bound=setting.bound,
+            delta=setting.delta,
+            rank=setting.rank,
+            seed=self.case.seed,
+            features=self.plan.features_table,
+        )
+
+    def _judged(self, entity: str, score: Score) -> float:
+        """What an entity adds to the figure that tuning maximises."""
+        some, setting = slice(0, self.setting.users), self.setting
+        train, test = self.case.rows[entity][some], self.case.held[entity][some]
+        users = np.flatnonzero(np.diff(test.indptr))
+        scores, held = np.asarray(score(train[users])), test[users]
+        if setting.feedback == "ratings":
+            errors = squared_errors(scores, held, lower=setting.lower, bound=setting.bound)
+            return -self.weight(entity) * float(errors.sum())
+        found = user_ndcg(scores, held, seen=train[users], n=TOP)
+        return self.weight(entity) * self.case.rows[entity].shape[0] * float(found.mean() if users.size else 0.0)
 
     def _pooled_row(self, entity: str) -> Row:
         found = self._measure(entity, self._pooled.scorer.scores)
@@ -362,10 +426,12 @@ class Bench:
 
     @cached_property
     def _pooled(self) -> Adapted:
-        """Item-item weights of all users together: of all kinds the one that costs least."""
+        """Our own model of all users together; of a long catalog and of ratings the kind that costs least."""
         setting = self.setting
+        rows = sparse.csr_array(sparse.vstack(list(self.case.rows.values()), format="csr"))
+        cheap = setting.feedback == "ratings" or rows.shape[1] > LONG
         return adapt(
-            sparse.csr_array(sparse.vstack(list(self.case.rows.values()), format="csr")),
+            rows,
             None,
             feedback=setting.feedback,
             lower=setting.lower,
@@ -373,8 +439,21 @@ class Bench:
             rank=setting.rank,
             seed=self.case.seed,
             threads=1,
-            local="item-item",
+            local="item-item" if cheap else "auto",
         )
+
+    @cached_property
+    def _public(self) -> Row:
+        """Size of the federation: what a prediction from public numbers is made of."""
+        sizes = self.case.sizes
+        small = [sizes[one] for one, quarter in self.quarter.items() if quarter in _SMALLER]
+        return {
+            "all_users": sum(sizes.values()),
+            "items": len(self.case.train.catalog),
+            "entities": len(sizes),
+            "small_users": float(np.median(small)),
+            "directions": None,
+        }
 
     def _measure(self, entity: str, score: Score, *, predict: Score | None = None) -> PerUser:
         some, setting = slice(0, self.setting.users), self.setting
@@ -390,6 +469,7 @@ class Bench:
             "quarter": self.quarter[entity],
             "weight": self.weight(entity),
             "users": self.case.rows[entity].shape[0],
+            **self._public,
             "entries": int(self.case.held[entity].nnz),
             "measured": int(found.users.size),
             **found.figures,
@@ -398,3 +478,11 @@ class Bench:
             "chosen": chosen,
             "note": note,
         }
+
+
+def _directions(note: str) -> int | None:
+    """Directions above the noise, as the server's note counts them; None where it does not."""
+    first = note.split(" ", 1)[0]
+    if "rose above the noise" not in note:
+        return None
+    return int(first) if first.isdigit() else 0

@@ -18,7 +18,9 @@ import numpy as np
 import polars as pl
 
 from studies.case import Case
+from studies.data import complete_journey
 from studies.frontier.settings import DataSetting, Release
+from twofold.data.catalog import Catalog
 from twofold.features import Features
 from twofold.federation.factors import ItemFactors
 from twofold.federation.plan import Plan
@@ -53,9 +55,16 @@ def plan_of(case: Case, setting: DataSetting) -> Plan:
         n_entities=len(case.train),
         rank=setting.rank,
         delta=setting.delta,
-        features=item_features(catalog.features) if has and catalog.features is not None else None,
+        features=_features(catalog, setting) if has else None,
         simulation=True,
     )
+
+
+def _features(catalog: Catalog, setting: DataSetting) -> Features:
+    if setting.source == "complete-journey":
+        return complete_journey.features(catalog)
+    assert catalog.features is not None, "asked for where there are some"
+    return item_features(catalog.features)
 
 
 def item_features(table: pl.DataFrame) -> Features:

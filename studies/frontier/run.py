@@ -13,30 +13,32 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
 
+from studies.baselines.base import Tuned
 from studies.case import load_case
 from studies.frontier.fit import Bench, Row
 from studies.frontier.page import all_results, markdown
 from studies.frontier.release import Sums, prototype_factors, statistic_factors
 from studies.frontier.settings import SIZES, DataSetting, Grid, Release, read_frontier
-from studies.frontier.summary import SCHEMA
+from studies.frontier.summary import BASELINES, SCHEMA
+from studies.frontier.tables import promises
 from studies.runner import Tell, progress, run_cells
 from studies.store import Cell, Found, Store
 from twofold.algorithms._jit import at_most_threads, one_blas_thread
 from twofold.release.bilinear.layout import KINDS
 from twofold.storage.files import write_whole
 
-__all__ = ["CONTROLS", "EVERYTHING", "Part", "cells", "main", "run", "table", "write"]
+__all__ = ["EVERYTHING", "OURS", "Part", "cells", "main", "run", "table", "write"]
 
-#: Ways to do without anything shared, and all data in one place; not cells of a mechanism.
-CONTROLS: Final = ("alone", "own popularity", "public features", "pooled")
+#: Our own models that need no mechanism: the entity alone, with public features, and all data in one place.
+OURS: Final = ("alone", "public features", "pooled")
 #: What figures do not depend on.
-_WORDS: Final = ("title", "headline", "releases")
+_WORDS: Final = ("title", "short", "headline", "releases", "seeds")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,8 +72,14 @@ def cells(grid: Grid, setting: DataSetting, seed: int, part: Part = EVERYTHING) 
     >>> [(one.system, one.options["noise"]) for one in cells(grid, grid.data[0], 5000)][-3:]
     [('gram', 'secure'), ('gram', 'own'), ('popularity', 'own')]
     """
-    controls = [one for one in CONTROLS if setting.features or one != "public features"]
-    wanted = [_cell(grid, setting, seed, one, noise="none") for one in controls]
+    controls = [one for one in OURS if setting.features or one != "public features"]
+    tuned = [one for scope in ("alone", "pooled") for one in BASELINES[setting.feedback][scope]]
+    wanted = [_cell(grid, setting, seed, one, noise="none") for one in (*controls, *tuned)]
+    wanted += [
+        _cell(grid, setting, seed, one, noise="secure", epsilon=epsilon)
+        for one in BASELINES[setting.feedback]["shared"]
+        for epsilon in grid.size.epsilons
+    ]
     for release in setting.releases:
         wanted += [
             _cell(grid, setting, seed, release.name, noise=noise, epsilon=epsilon, release=asdict(release))
@@ -96,7 +104,9 @@ def _cell(grid: Grid, setting: DataSetting, seed: int, system: str, **options: A
 def _settings(grid: Grid, setting: DataSetting) -> dict[str, Any]:
     """The settings that figures depend on; other mechanisms do not matter."""
     record = {key: value for key, value in asdict(setting).items() if key not in _WORDS}
-    plain: dict[str, Any] = json.loads(json.dumps({**record, "honest_share": grid.honest_share}))
+    plain: dict[str, Any] = json.loads(
+        json.dumps({**record, "honest_share": grid.honest_share, "development": grid.development})
+    )
     return plain
 
 
@@ -105,7 +115,7 @@ def _noises(grid: Grid, release: Release) -> Iterator[tuple[str, float | None]]:
         yield "none", None
         yield "noise only", grid.noise_only
     for noise in release.noises:
-        yield from ((noise, epsilon) for epsilon in grid.size.epsilons)
+        yield from ((noise, epsilon) for epsilon in grid.epsilons(noise))
 
 
 def run(
@@ -137,9 +147,8 @@ def run(
     """
     grid = read_frontier(size)
     wanted = list(grid.data) if names is None else [grid.of(name) for name in names]
-    numbers = range(grid.first_seed, grid.first_seed + (seeds or grid.size.seeds))
     store = Store.open(folder, "frontier", size)
-    units = [cells(grid, setting, seed, part) for setting in wanted for seed in numbers]
+    units = [cells(grid, setting, seed, part) for setting in wanted for seed in grid.seeds(setting, seeds)]
     ran = run_cells(units, partial(_run_split, size), store=store, workers=workers, name="frontier", tell=tell)
     missing = {cell.options["setting"]["name"] for cell, _ in ran.missing}
     return table(store, grid), [one.name for one in wanted if one.name in missing]
@@ -168,10 +177,12 @@ class _Split:
         return Bench(load_case(self.setting.case, self.seed), self.setting)
 
     def rows(self, cell: Cell) -> list[Row]:
-        if cell.system in CONTROLS:
-            return self.bench.control(cell.system)
-        release = next(one for one in self.setting.releases if one.name == cell.system)
         epsilon = cell.options.get("epsilon", math.inf)
+        if cell.system in OURS:
+            return self.bench.control(cell.system)
+        if any(cell.system in names for names in BASELINES[self.setting.feedback].values()):
+            return self.bench.scored(_tuned(self.grid.size.name, self.setting.name, cell.system, epsilon), epsilon)
+        release = next(one for one in self.setting.releases if one.name == cell.system)
         if release.mechanism in KINDS:
             shared = statistic_factors(self._exact(release), cell.options["noise"], epsilon, seed=self.seed)
         else:
@@ -183,6 +194,14 @@ class _Split:
             case, plan = self.bench.case, self.bench.plan
             self._sums = Sums(case=case, base=plan, release=release, honest_share=self.grid.honest_share)
         return self._sums
+
+
+@cache
+def _tuned(size: str, name: str, baseline: str, epsilon: float) -> Tuned:
+    """Options of a baseline, tuned on the split of development; every seed of a process uses them."""
+    grid = read_frontier(size)
+    setting = grid.of(name)
+    return Bench(load_case(setting.case, grid.development), setting).tune(baseline, epsilon)
 
 
 def table(store: Store, grid: Grid) -> pl.DataFrame:
@@ -215,7 +234,7 @@ def write(frame: pl.DataFrame, grid: Grid, folder: Path) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     frame.write_parquet(folder / "frontier.parquet")
     results = all_results(frame, grid)
-    drawn = pictures(results)
+    drawn = pictures(results, promises(results, grid.honest_share))
     for name, picture in drawn.items():
         write_whole(folder / name, picture.encode())
     text = markdown(frame, grid, drawn)

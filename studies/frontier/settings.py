@@ -16,8 +16,8 @@ from twofold.errors import BadParameter
 __all__ = ["SIZES", "DataSetting", "Grid", "Release", "Size", "Target", "quarters", "read_frontier", "sampled"]
 
 SIZES: Final = ("tiny", "quick", "full")
-_OF_SIZE: Final = ("sample", "users")
-_OF_SOURCE: Final = ("structure", "entity", "row", "watched", "n_entities")
+_OF_SIZE: Final = ("sample", "users", "seeds")
+_OF_SOURCE: Final = ("structure", "entity", "row", "watched", "n_entities", "items", "most")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,18 +51,20 @@ class DataSetting:
 
     Parameters
     ----------
-    name, title : str
-        As the command and as the page call it.
+    name, title, short : str
+        As the command, as the page, and as figures and sentences call it.
     source : str
         As for `studies.case.load_case`; `options` are of that source.
     feedback, lower, bound, max_items, n_users, delta, rank
         As in a plan.
-    held : {"five", "tenth"}
-        Held out: five entries of every user, or a tenth of the entries.
+    held : {"five", "two", "tenth"}
+        Held out: five or two entries of every user, or a tenth of the entries.
     sample : tuple of int
         Entities that are fitted and measured, by quarter, the smallest first; 0: all.
     users : int
         Users of an entity that are measured at most.
+    seeds : int
+        Reported splits.
     headline : str
         The mechanism that targets and words speak of, chosen by public numbers.
     features : bool
@@ -73,14 +75,16 @@ class DataSetting:
 
     name: str
     title: str
+    short: str
     source: str
     feedback: Literal["counts", "ratings"]
     bound: float
     max_items: int
     n_users: int
-    held: Literal["five", "tenth"]
+    held: Literal["five", "two", "tenth"]
     sample: tuple[int, ...]
     users: int
+    seeds: int
     headline: str
     features: bool
     releases: tuple[Release, ...]
@@ -103,7 +107,10 @@ class DataSetting:
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """A target: a least share of the gap, or a largest RMSE."""
+    """A target: a least share of the gap, a largest RMSE, or a place beside the best control.
+
+    `beside` is "not below" (by more than one standard error) or "above".
+    """
 
     data: str
     noise: str
@@ -112,6 +119,7 @@ class Target:
     way: str = "adapted"
     least: float | None = None
     most: float | None = None
+    beside: Literal["not below", "above"] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,10 +137,26 @@ class Grid:
 
     size: Size
     first_seed: int
+    development: int
+    own_epsilons: tuple[float, ...]
     honest_share: float
     noise_only: float
     data: tuple[DataSetting, ...]
     targets: tuple[Target, ...]
+
+    def epsilons(self, noise: str) -> tuple[float, ...]:
+        """Every ε that is run under a noise; where entities add their own, fewer.
+
+        Examples
+        --------
+        >>> read_frontier("full").epsilons("own")
+        (1.0, 10.0)
+        """
+        return tuple(one for one in self.size.epsilons if noise != "own" or one in self.own_epsilons)
+
+    def seeds(self, setting: DataSetting, number: int | None = None) -> range:
+        """The reported splits of a data set."""
+        return range(self.first_seed, self.first_seed + (number or setting.seeds))
 
     def of(self, name: str) -> DataSetting:
         """One data set by name.
@@ -174,6 +198,8 @@ def read_frontier(size: str) -> Grid:
             epsilons=tuple(map(float, chosen.get("epsilons", record["epsilons"]))),
         ),
         first_seed=record["first_seed"],
+        development=record["development"],
+        own_epsilons=tuple(map(float, record["own_epsilons"])),
         honest_share=record["honest_share"],
         noise_only=float(record["noise_only"]),
         data=tuple(_data(record, name, chosen) for name in names),

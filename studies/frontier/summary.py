@@ -11,7 +11,10 @@ import polars as pl
 
 from studies.frontier.settings import DataSetting
 
-__all__ = ["GROUPS", "SCHEMA", "Harm", "Mean", "Results"]
+__all__ = ["BASELINES", "GROUPS", "SCHEMA", "Harm", "Key", "Mean", "Results"]
+
+#: Mechanism, noise and ε of a cell.
+Key = tuple[str, str, float]
 
 #: Columns of the tidy table: one row per cell, entity and way.
 SCHEMA: Final[dict[str, Any]] = {
@@ -25,6 +28,11 @@ SCHEMA: Final[dict[str, Any]] = {
     "quarter": pl.Int64,
     "weight": pl.Float64,
     "users": pl.Int64,
+    "all_users": pl.Int64,
+    "items": pl.Int64,
+    "entities": pl.Int64,
+    "small_users": pl.Float64,
+    "directions": pl.Int64,
     "entries": pl.Int64,
     "measured": pl.Int64,
     "ndcg": pl.Float64,
@@ -35,6 +43,15 @@ SCHEMA: Final[dict[str, Any]] = {
     "chosen": pl.String,
     "note": pl.String,
     "seconds": pl.Float64,
+}
+#: Tuned baselines beside our own models, by kind of data and by whose rows they see.
+BASELINES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
+    "counts": {
+        "alone": ("own popularity", "EASE alone"),
+        "pooled": ("pooled popularity", "EASE pooled", "EASE pooled, then adapted"),
+        "shared": ("shared popularity, private",),
+    },
+    "ratings": {"alone": ("item and user offsets, own",), "pooled": ("item and user offsets, pooled",), "shared": ()},
 }
 #: Groups of entities by size, and which quarters are in them.
 GROUPS: Final[dict[str, tuple[int, ...]]] = {
@@ -67,6 +84,11 @@ class Mean:
             return cls()
         error = float(np.std(values, ddof=1) / math.sqrt(values.size)) if values.size > 1 else math.nan
         return cls(mean=float(values.mean()), error=error, seeds=int(values.size))
+
+    @property
+    def clear(self) -> bool:
+        """Whether it is above 0 by `CLEAR_GAP` standard errors; a single seed has none."""
+        return self.mean > 0 and not self.mean < CLEAR_GAP * self.error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,26 +184,47 @@ class Results:
         """Mean of `metric` over seeds."""
         return Mean.of(np.array(list(self.metric(*cell, **options).values())))
 
-    def gap(self, group: str = "all") -> Mean:
-        """Gain of the best federation without noise over alone, paired by seed."""
-        return Mean.of(self._better(self.reference(group), "none", math.inf, group, "adapted"))
+    def control(self, epsilon: float = math.inf, *, group: str = "all") -> Key:
+        """The best way at one ε that shares no taste: its mean over seeds is best.
+
+        Candidates are our model alone, with public features and with noise in place of what was shared, the tuned
+        baselines of one entity, and popularity shared under the same ε.
+        """
+        baselines = BASELINES[self.setting.feedback]
+        cells = [(name, "none", math.inf) for name in ("alone", "public features", *baselines["alone"])]
+        cells += [(name, "secure", epsilon) for name in baselines["shared"]]
+        return self._best([*cells, *(one for one in self.noise_only if one[0] == self.setting.headline)], group)
+
+    def pooled(self, group: str = "all") -> Key:
+        """The best of the ways that have all data in one place; its mean over seeds is best."""
+        names = ("pooled", *BASELINES[self.setting.feedback]["pooled"])
+        return self._best([(name, "none", math.inf) for name in names], group)
+
+    def gap(self, group: str = "all", epsilon: float = math.inf) -> Mean:
+        """Gain of the best pooled way over the best control, paired by seed."""
+        return Mean.of(self._gain(self.pooled(group), self.control(epsilon, group=group), group)[1])
+
+    def gain(self, mechanism: str, noise: str, epsilon: float, *, group: str = "all", way: str = "adapted") -> Mean:
+        """Gain of one cell over the best control, paired by seed."""
+        control = self.control(epsilon, group=group)
+        return Mean.of(self._gain((mechanism, noise, epsilon), control, group, way)[1])
 
     def share(self, mechanism: str, noise: str, epsilon: float, *, group: str = "all", way: str = "adapted") -> Mean:
-        """Share of the gap that is closed; NaN where there is no clear gap.
+        """Share of the gap from the best control to the best pooled way; NaN where there is no clear gap.
 
-        The mean over seeds of what is gained over the mean of what could be; the error is that of what is gained.
+        The ratio of two means over seeds; its error is that of a ratio of paired means.
         """
-        whole, made = self.gap(group), Mean.of(self._better(mechanism, noise, epsilon, group, way))
-        if not whole.seeds or whole.mean <= 0 or whole.mean < CLEAR_GAP * whole.error:
-            return Mean(seeds=made.seeds)
-        return Mean(mean=made.mean / whole.mean, error=made.error / whole.mean, seeds=made.seeds)
-
-    def reference(self, group: str = "all") -> str:
-        """The mechanism with the largest gain for a group without noise, among those with the most splits."""
-        gains = {one.name: self._better(one.name, "none", math.inf, group, "adapted") for one in self.setting.releases}
-        most = max((gain.size for gain in gains.values()), default=0)
-        whole = {name: float(gain.mean()) for name, gain in gains.items() if gain.size == most > 0}
-        return max(whole, key=lambda name: whole[name], default="")
+        control = self.control(epsilon, group=group)
+        seeds, made = self._gain((mechanism, noise, epsilon), control, group, way)
+        known, whole = self._gain(self.pooled(group), control, group)
+        gap = Mean.of(whole)
+        if not made.size or not gap.clear:
+            return Mean(seeds=made.size)
+        both = [seed for seed in seeds if seed in known]
+        above = np.array([made[seeds.index(seed)] for seed in both])
+        below = np.array([whole[known.index(seed)] for seed in both])
+        ratio = float(above.mean() / below.mean())
+        return Mean(mean=ratio, error=Mean.of(above - ratio * below).error / float(below.mean()), seeds=len(both))
 
     def harm(self, mechanism: str, noise: str, epsilon: float) -> Harm:
         """Entities worse off than alone in one cell, over all splits."""
@@ -193,6 +236,15 @@ class Results:
             worse=moved.filter(pl.col("gain") < -pl.col("gain_error")).height,
             far_worse=moved.filter(pl.col("gain") < -2 * pl.col("gain_error")).height,
         )
+
+    @property
+    def public(self) -> dict[str, Any]:
+        """Size of the federation, and directions above the noise by cell: medians over splits."""
+        names = ["all_users", "items", "entities", "small_users"]
+        sizes = self.frame.select(pl.median(*names)).row(0, named=True)
+        counted = self.frame.filter(pl.col("directions").is_not_null()).group_by(_KEY[:3]).agg(pl.median("directions"))
+        directions = {tuple(row[:3]): int(row[3]) for row in counted.rows()}
+        return {**{name: int(sizes[name] or 0) for name in names}, "directions": directions}
 
     @property
     def entity_users(self) -> dict[str, int]:
@@ -207,11 +259,22 @@ class Results:
         parts = rows.partition_by("entity", as_dict=True)
         return {str(key[0]): Mean.of(part["gain"].to_numpy()) for key, part in parts.items()}
 
-    def _better(self, mechanism: str, noise: str, epsilon: float, group: str, way: str) -> np.ndarray:
-        """Gain over alone, by seed."""
-        alone, other = self.metric("alone", group=group), self.metric(mechanism, noise, epsilon, group=group, way=way)
-        sign = 1 if self.setting.metric == "ndcg" else -1
-        return np.array([sign * (other[seed] - alone[seed]) for seed in sorted(other) if seed in alone])
+    def _best(self, cells: list[Key], group: str) -> Key:
+        """The cell with the best mean, among those with the most splits."""
+        found = {cell: self.metric(*cell, group=group) for cell in cells}
+        most = max((len(one) for one in found.values()), default=0)
+        whole = {cell: self._sign * sum(one.values()) for cell, one in found.items() if len(one) == most > 0}
+        return max(whole, key=lambda cell: whole[cell], default=("", "none", math.inf))
+
+    def _gain(self, cell: Key, control: Key, group: str, way: str = "adapted") -> tuple[list[int], np.ndarray]:
+        """Seeds, and gain of a cell over a control on each."""
+        one, other = self.metric(*cell, group=group, way=way), self.metric(*control, group=group)
+        seeds = sorted(set(one) & set(other))
+        return seeds, np.array([self._sign * (one[seed] - other[seed]) for seed in seeds])
+
+    @property
+    def _sign(self) -> int:
+        return 1 if self.setting.metric == "ndcg" else -1
 
 
 _KEY: Final = ["mechanism", "noise", "epsilon", "way"]

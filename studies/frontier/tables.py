@@ -8,16 +8,23 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from studies.frontier.settings import Target
-from studies.frontier.summary import GROUPS, Mean, Results
+from studies.frontier.summary import BASELINES, GROUPS, Mean, Results
+from twofold.release import usefulness
+from twofold.release.bilinear.mechanism import Gram
+from twofold.release.contract import ReleaseParameters
 
 __all__ = [
     "NAMES",
+    "Promise",
     "Sheet",
     "all_sheets",
     "control_sheet",
     "entity_sheet",
     "harm_sheet",
     "metric_sheet",
+    "overview_sheet",
+    "promise_sheet",
+    "promises",
     "share_sheet",
     "target_sheet",
 ]
@@ -51,6 +58,107 @@ class Sheet:
         return "\n".join([lines[0], "|" + "---|" * len(self.heads), *lines[1:]])
 
 
+def overview_sheet(results: Sequence[Results], group: str = "smaller half") -> Sheet:
+    """Every data set in one row: without others, pooled, and the share of the gap closed under a secure sum."""
+    epsilons = sorted({epsilon for one in results for epsilon in one.epsilons})
+    rows = []
+    for one in results:
+        cells = one.control(group=group), one.pooled(group)
+        figures = (f"{one.figure(*cell, group=group).mean:.3f}" if cell[0] else "–" for cell in cells)
+        rows.append(
+            (
+                f"{one.setting.title} ({one.setting.short})",
+                *figures,
+                *(_or_no_gap(one, epsilon, group) for epsilon in epsilons),
+            )
+        )
+    heads = ("data", "without others", "pooled", *(f"ε = {one:g}" for one in epsilons))
+    caption = f"Share of the gap closed, secure sum, {_group(group)}; nDCG@10, RMSE for ratings"
+    return Sheet(caption=caption, heads=heads, rows=tuple(rows))
+
+
+def _or_no_gap(results: Results, epsilon: float, group: str) -> str:
+    headline = results.setting.headline
+    if not results.metric(headline, "secure", epsilon, group=group):
+        return "–"
+    if not results.gap(group, epsilon).clear:
+        return "no clear gap"
+    return _percent(results.share(headline, "secure", epsilon, group=group), results.seeds)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Promise:
+    """What public numbers predict for one cell, and what was measured."""
+
+    title: str
+    epsilon: float
+    directions: float
+    risen: int | None
+    share: float
+    measured: Mean
+
+
+def promises(results: Sequence[Results], honest_share: float) -> list[Promise]:
+    """Predicted and measured share of every cell of a secure sum of pairs; nothing while there is no prediction."""
+    predict = getattr(usefulness, "predict", None)
+    if predict is None:
+        return []
+    found = []
+    for one in results:
+        setting, headline = one.setting, one.setting.headline
+        if setting.feedback != "counts" or headline != "gram":
+            continue
+        for epsilon in one.epsilons:
+            measured = one.share(headline, "secure", epsilon, group="smaller half")
+            if math.isnan(measured.mean):
+                continue
+            public = _asked(one, epsilon, honest_share)
+            said = predict(public, Gram().usefulness(public), pairs=True)
+            risen = one.public["directions"].get((headline, "secure", epsilon))
+            found.append(
+                Promise(
+                    title=setting.short,
+                    epsilon=epsilon,
+                    directions=said.directions,
+                    risen=risen,
+                    share=said.share,
+                    measured=measured,
+                )
+            )
+    return found
+
+
+def _asked(results: Results, epsilon: float, honest_share: float) -> ReleaseParameters:
+    setting, entities = results.setting, results.public["entities"]
+    users = max(1, round(results.public["all_users"] / entities))
+    return ReleaseParameters(
+        n_items=results.public["items"],
+        n_users=users,
+        max_items=min(setting.max_items, results.public["items"]),
+        bound=setting.bound,
+        delta=setting.delta,
+        n_entities=entities,
+        epsilon=f"{epsilon:g}",
+        honest=max(1, math.floor(honest_share * entities)),
+    )
+
+
+def promise_sheet(found: Sequence[Promise]) -> Sheet:
+    """Predicted against measured."""
+    rows = tuple(
+        (
+            f"{one.title}, ε = {one.epsilon:g}",
+            f"{one.directions:.0f}",
+            "–" if one.risen is None else f"{one.risen}",
+            f"{100 * one.share:.0f} %",
+            _percent(one.measured),
+        )
+        for one in found
+    )
+    heads = ("release", "directions, predicted", "directions, measured", "share, predicted", "share, measured")
+    return Sheet(caption="Predicted from public numbers, and measured", heads=heads, rows=rows)
+
+
 def all_sheets(results: Results) -> list[Sheet]:
     """Every table of one data set that has a row, controls first."""
     sheets = [control_sheet(results), *(share_sheet(results, group) for group in GROUPS), metric_sheet(results)]
@@ -64,21 +172,28 @@ def all_sheets(results: Results) -> list[Sheet]:
 
 
 def control_sheet(results: Results) -> Sheet:
-    """The test metric of every group without privacy, and with noise alone."""
-    lines = [
-        ("own popularity", ("own popularity",)),
-        ("alone", ("alone",)),
+    """The test metric of every group without privacy, with shared popularity, and with noise alone."""
+    baselines = BASELINES[results.setting.feedback]
+    lines: list[tuple[str, tuple[Any, ...]]] = [
+        *((name, (name,)) for name in baselines["alone"]),
+        ("our model alone", ("alone",)),
         ("public features only", ("public features",)),
-        *((f"federated, no noise: {name}", (name,)) for name in _without_noise(results)),
         *((f"noise only in place of {cell[0]}", cell) for cell in results.noise_only),
-        ("pooled data", ("pooled",)),
+        *(
+            (f"{name}, ε = {epsilon:g}", (name, "secure", epsilon))
+            for name in baselines["shared"]
+            for epsilon in results.epsilons
+        ),
+        *((f"federated, no noise: {name}", (name,)) for name in _without_noise(results)),
+        *((name, (name,)) for name in baselines["pooled"]),
+        ("our model on pooled data", ("pooled",)),
     ]
     rows = [
         (title, *(_metric(results.figure(*cell, group=group), results.seeds) for group in GROUPS))
         for title, cell in lines
     ]
     kept = tuple(row for row in rows if set(row[1:]) != {"–"})
-    return Sheet(caption=f"Controls: {_metric_name(results)}", heads=("way", *GROUPS), rows=kept)
+    return Sheet(caption=f"Controls and pooled data: {_metric_name(results)}", heads=("way", *GROUPS), rows=kept)
 
 
 def share_sheet(results: Results, group: str) -> Sheet:
@@ -177,6 +292,11 @@ def _target(target: Target, results: Results) -> tuple[str, str, str]:
         found = results.share(*cell, group=target.group, way=target.way)
         text, reached = _percent(found, results.seeds), found.mean >= target.least
         where += f": at least {100 * target.least:.0f} % of the gap"
+    elif target.beside is not None:
+        found = results.gain(*cell, group=target.group, way=target.way)
+        below = -found.error if target.beside == "not below" and not math.isnan(found.error) else 0.0
+        text, reached = _signed(found), found.mean > below
+        where += f": {target.beside} the best control" + (" by more than an error" if below else "")
     else:
         assert target.most is not None
         found = results.figure(*cell, group=target.group, way=target.way)

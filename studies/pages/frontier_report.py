@@ -4,12 +4,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
-from studies.frontier.page import HOW, READING, advice, not_run, picture_name, verdict
+from studies.frontier.page import (
+    FIGURE,
+    HEADLINE,
+    HOW,
+    PROMISE,
+    PROMISED,
+    PROMISES,
+    READING,
+    advice,
+    not_run,
+    picture_name,
+    verdict,
+)
 from studies.frontier.settings import Grid
 from studies.frontier.summary import Results
-from studies.frontier.tables import NAMES, Sheet, all_sheets, target_sheet
-from twofold.report.page import Block, Column, Folded, Notice, Page, Paragraph, Points, Section, Table
+from studies.frontier.tables import (
+    NAMES,
+    Promise,
+    Sheet,
+    all_sheets,
+    overview_sheet,
+    promise_sheet,
+    promises,
+    target_sheet,
+)
+from twofold.report.page import Block, Column, Folded, Page, Paragraph, Points, Section, Table
 from twofold.report.plot import Plot, Series
 
 __all__ = ["frontier_page", "pictures"]
@@ -34,11 +56,21 @@ def frontier_page(results: Sequence[Results], grid: Grid) -> Page:
     >>> frontier_page([], read_frontier("tiny")).title
     'The frontier: when to federate, and when not'
     """
-    words = (*advice(results), *map(verdict, results))
+    words, plot = tuple(advice(results)), _headline(results)
     targets = target_sheet(grid.targets, {one.setting.name: one for one in results})
-    sections = [Section("Summary", (Points(words),) if words else (Paragraph("Nothing was run."),))]
+    first: list[Block] = [plot] if plot is not None else []
+    first.append(Points(words) if words else Paragraph("Nothing was run."))
+    sections = [Section("In short", tuple(first))]
     if targets.rows:
         sections.append(Section("Targets", (_table(targets),)))
+    if results:
+        sections.append(Section("Every data set in one row", (_table(overview_sheet(results)),)))
+    promised = promises(results, grid.honest_share)
+    if promised:
+        drawn = _promises(promised)
+        sections.append(Section("Predicted and measured", (Paragraph(PROMISE), drawn, _table(promise_sheet(promised)))))
+    if results:
+        sections.append(Section("Data set by data set", (Points(tuple(verdict(one) for one in results)),)))
     sections.append(
         Section("How it was measured", (Paragraph(HOW), Paragraph(READING), Paragraph(not_run(results, grid))))
     )
@@ -46,22 +78,70 @@ def frontier_page(results: Sequence[Results], grid: Grid) -> Page:
     return Page(
         title="The frontier: when to federate, and when not",
         subtitle=f"python -m studies frontier --size {grid.size.name}",
-        notice=Notice(text=words[0]) if words else None,
+        notice=None,
         sections=tuple(sections),
         footer="All numbers are in frontier.parquet beside this page.",
     )
 
 
-def pictures(results: Sequence[Results]) -> dict[str, str]:
-    """Draw one picture for every data set with a gap, by file name: the smaller half of its entities.
+def pictures(results: Sequence[Results], promised: Sequence[Promise] = ()) -> dict[str, str]:
+    """Draw the first figure, predictions, and one picture for every data set with a gap, by file name.
 
     Examples
     --------
     >>> pictures([])
     {}
     """
-    plots = {picture_name(one): _plot(one, "smaller half") for one in results}
+    plots = {HEADLINE: _headline(results), PROMISES: _promises(promised) if promised else None}
+    plots |= {picture_name(one): _plot(one, "smaller half") for one in results}
     return {name: plot.picture() for name, plot in plots.items() if plot is not None}
+
+
+def _headline(results: Sequence[Results]) -> Plot | None:
+    """One line per data set: its headline mechanism under a secure sum."""
+    drawn = [
+        replace(made, name=one.setting.short)
+        for place, one in enumerate(results)
+        if (made := _series(one, one.setting.headline, "secure", "smaller half", place)) is not None
+    ][:MOST_LINES]
+    if not drawn:
+        return None
+    series = tuple(replace(one, style=place) for place, one in enumerate(drawn))
+    epsilons = sorted({epsilon for one in results for epsilon in one.epsilons})
+    return Plot(
+        caption=FIGURE,
+        description="; ".join(f"{one.name}: {one.y[0]:.0f} to {one.y[-1]:.0f} percent" for one in series),
+        x_label="ε",
+        y_label="share of the gap closed, %",
+        series=series,
+        log_x=True,
+        ticks=tuple((one, f"{one:g}") for one in epsilons),
+        level=0.0,
+    )
+
+
+def _promises(promised: Sequence[Promise]) -> Plot:
+    """One point per release, predicted across and measured up; the line is where both are equal."""
+    titles = list(dict.fromkeys(one.title for one in promised))[: MOST_LINES - 1]
+    series = [Series(name="as predicted", x=(0.0, 100.0), y=(0.0, 100.0), style=MOST_LINES - 1)]
+    for place, title in enumerate(titles):
+        here = [one for one in promised if one.title == title]
+        series.append(
+            Series(
+                name=title,
+                x=tuple(100 * one.share for one in here),
+                y=tuple(100 * one.measured.mean for one in here),
+                joined=False,
+                style=place,
+            )
+        )
+    return Plot(
+        caption=PROMISED,
+        description=f"{len(promised)} releases; the line is where predicted and measured are equal",
+        x_label="predicted, %",
+        y_label="measured, %",
+        series=tuple(series),
+    )
 
 
 def _title(results: Results) -> str:
@@ -85,7 +165,6 @@ def _plot(results: Results, group: str) -> Plot | None:
     series = [one for place, cell in enumerate(_shown(results)) if (one := _series(results, *cell, group, place))]
     if not series:
         return None
-    series += _public(results, group)
     who = "all entities" if group == "all" else f"{group} of the entities"
     return Plot(
         caption=f"Share of the gap closed, {who}",
@@ -105,15 +184,6 @@ def _shown(results: Results) -> list[tuple[str, str]]:
     first = dict(reversed(results.privates))
     chosen = [one for one in results.privates if one[0] == headline or first[one[0]] == one[1]]
     return sorted(chosen, key=lambda one: one[0] != headline)[: MOST_LINES - 1]
-
-
-def _public(results: Results, group: str) -> list[Series]:
-    """The share that public features reach without another entity, as a level line."""
-    share = results.share("public features", "none", math.inf, group=group).mean
-    if math.isnan(share):
-        return []
-    ends = (min(results.epsilons), max(results.epsilons))
-    return [Series(name="public features only", x=ends, y=(100 * share, 100 * share), style=MOST_LINES - 1)]
 
 
 def _series(results: Results, mechanism: str, noise: str, group: str, place: int) -> Series | None:

@@ -13,7 +13,7 @@ from twofold.release.choose import NOT_PRIVATE
 @pytest.mark.parametrize("size", SIZES)
 def test_every_size_can_be_read(size):
     grid = read_frontier(size)
-    assert grid.first_seed == 5_000
+    assert grid.development < grid.first_seed
     assert grid.data
     assert all(release.noises for one in grid.data for release in one.releases)
     assert not any(release.mechanism in NOT_PRIVATE for one in grid.data for release in one.releases)
@@ -22,11 +22,26 @@ def test_every_size_can_be_read(size):
 
 def test_the_full_size_has_the_whole_grid():
     grid = read_frontier("full")
-    assert grid.size.seeds >= 5
+    assert min(one.seeds for one in grid.data) >= 2
     assert grid.size.epsilons == (0.1, 0.3, 1.0, 3.0, 10.0)
-    assert len(grid.data) == 9
+    assert len(grid.data) == 11
     assert all(one.headline in {release.name for release in one.releases} for one in grid.data)
     assert {one.delta for one in grid.data if one.source == "movielens"} == {1e-5}
+    assert all(release.features for one in grid.data if one.features for release in one.releases
+               if release.name == one.headline)  # fmt: skip
+    assert {one.data for one in grid.targets} <= {one.name for one in grid.data}
+
+
+def test_own_noise_is_run_at_fewer_prices():
+    grid = read_frontier("full")
+    assert set(grid.epsilons("own")) < set(grid.epsilons("secure"))
+
+
+def test_a_data_set_may_have_fewer_seeds():
+    grid = read_frontier("full")
+    strong, middle = (grid.of(f"hospitals-{name}") for name in ("strong", "middle"))
+    assert len(grid.seeds(strong)) < len(grid.seeds(middle)) == grid.size.seeds
+    assert list(grid.seeds(strong, 1)) == [grid.first_seed]
 
 
 def test_a_data_set_takes_over_what_it_does_not_say():

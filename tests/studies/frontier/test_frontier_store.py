@@ -18,7 +18,7 @@ TINY = read_frontier("tiny")
 
 def of(grid: Grid) -> Cell:
     """The mechanism gram under a secure sum at ε = 1."""
-    found = cells(grid, grid.data[0], 5_000)
+    found = cells(grid, grid.data[0], 9_000)
     return next(one for one in found if (one.system, one.options["noise"]) == ("gram", "secure"))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import polars as pl
 import pytest
@@ -10,7 +11,16 @@ import pytest
 from studies.frontier.page import advice, verdict, worth_from
 from studies.frontier.settings import Target, read_frontier
 from studies.frontier.summary import SCHEMA, Results
-from studies.frontier.tables import entity_sheet, harm_sheet, share_sheet, target_sheet
+from studies.frontier.tables import (
+    entity_sheet,
+    harm_sheet,
+    overview_sheet,
+    promise_sheet,
+    promises,
+    share_sheet,
+    target_sheet,
+)
+from twofold.release import usefulness
 
 HOSPITALS = read_frontier("full").of("hospitals-middle")
 FILMS = read_frontier("full").of("movielens-zip1")
@@ -40,7 +50,7 @@ def hospitals(shares=(0.2, 0.6, 0.9)) -> Results:
     federated = [0.54, 0.53, 0.52, 0.51]
     return results(
         rows("alone", values=[0.5] * 4),
-        rows("gram", values=federated),
+        rows("EASE pooled", values=federated),
         rows("gram", "noise only", 1.0, values=[0.49] * 4),
         *(
             rows("gram", "secure", epsilon, values=[0.5 + share * (value - 0.5) for value in federated])
@@ -70,7 +80,7 @@ def test_entities_count_by_users_and_by_whom_they_stand_for():
 def test_rmse_is_the_root_of_the_mean_over_ratings_and_less_is_better():
     found = results(
         rows("alone", values=[1.0] * 4, data=FILMS.name),
-        rows("features", values=[0.64] * 4, data=FILMS.name),
+        rows("pooled", values=[0.64] * 4, data=FILMS.name),
         rows("features", "secure", 1.0, values=[0.81] * 4, data=FILMS.name),
         setting=FILMS,
     )
@@ -80,7 +90,9 @@ def test_rmse_is_the_root_of_the_mean_over_ratings_and_less_is_better():
 
 def test_without_a_clear_gap_there_is_no_share():
     flat = results(
-        rows("alone", values=[0.5] * 4), rows("gram", values=[0.5] * 4), rows("gram", "secure", 1.0, values=[0.6] * 4)
+        rows("alone", values=[0.5] * 4),
+        rows("pooled", values=[0.5] * 4),
+        rows("gram", "secure", 1.0, values=[0.6] * 4),
     )
     share = flat.share("gram", "secure", 1.0)
     assert math.isnan(share.mean)
@@ -89,24 +101,50 @@ def test_without_a_clear_gap_there_is_no_share():
     assert worth_from(flat, "gram", "secure") is None
 
 
-def test_the_reference_is_the_best_without_noise():
-    found = results(rows("alone", values=[0.5] * 4), rows("gram", values=[0.52] * 4), rows("sketch", values=[0.53] * 4))
-    assert found.reference() == "sketch"
-    begun = [row for row in rows("features", values=[0.9] * 4) if row["seed"] == 0]
-    parts = [rows("alone", values=[0.5] * 4), rows("gram", values=[0.52] * 4), begun]
-    assert results(*parts).reference() == "gram"
+def test_the_best_of_each_kind_is_taken_among_those_with_the_most_splits():
+    begun = [row for row in rows("EASE alone", values=[0.9] * 4) if row["seed"] == 0]
+    parts = [rows("alone", values=[0.5] * 4), rows("own popularity", values=[0.51] * 4), begun]
+    found = results(*parts, rows("pooled", values=[0.6] * 4), rows("EASE pooled", values=[0.61] * 4))
+    assert found.control()[0] == "own popularity"
+    assert found.pooled()[0] == "EASE pooled"
+    assert found.gap().mean == pytest.approx(0.1)
+
+
+def test_popularity_shared_at_the_same_price_is_a_control():
+    shared = "shared popularity, private"
+    found = results(
+        rows("alone", values=[0.5] * 4),
+        rows("pooled", values=[0.6] * 4),
+        rows(shared, "secure", 0.1, values=[0.4] * 4),
+        rows(shared, "secure", 1.0, values=[0.55] * 4),
+        *(rows("gram", "secure", epsilon, values=[0.57] * 4) for epsilon in (0.1, 1.0)),
+    )
+    assert [found.control(one)[0] for one in (0.1, 1.0)] == ["alone", shared]
+    assert found.share("gram", "secure", 0.1).mean == pytest.approx(0.7)
+    assert found.share("gram", "secure", 1.0).mean == pytest.approx(0.4)
+    assert found.gain("gram", "secure", 1.0).mean == pytest.approx(0.02)
+
+
+def test_the_error_of_a_share_is_that_of_a_ratio_of_paired_means():
+    private = rows("gram", "secure", 1.0, values=[0.55] * 4)
+    for row in private:
+        row["ndcg"] += 0.01 * row["seed"]
+    found = results(rows("alone", values=[0.5] * 4), rows("pooled", values=[0.6] * 4), private)
+    share = found.share("gram", "secure", 1.0)
+    assert share.mean == pytest.approx(0.55)
+    assert share.error == pytest.approx(0.05)
 
 
 def test_from_which_epsilon_on():
-    assert worth_from(hospitals(), "gram", "secure") == 1.0
-    assert worth_from(hospitals((0.7, 0.2, 0.9)), "gram", "secure") == 10.0
-    assert worth_from(hospitals((0.7, 0.7, 0.3)), "gram", "secure") is None
+    assert worth_from(hospitals((-0.1, 0.6, 0.9)), "gram", "secure") == 1.0
+    assert worth_from(hospitals((0.7, 0.0, 0.9)), "gram", "secure") == 10.0
+    assert worth_from(hospitals((0.7, 0.7, -0.3)), "gram", "secure") is None
 
 
 def test_what_noise_gives_as_well_is_not_called_federation():
     parts = [
         rows("alone", values=[0.5] * 4),
-        rows("gram", values=[0.6] * 4),
+        rows("pooled", values=[0.6] * 4),
         rows("gram", "secure", 1.0, values=[0.56] * 4),
     ]
     assert worth_from(results(*parts), "gram", "secure") == 1.0
@@ -115,16 +153,17 @@ def test_what_noise_gives_as_well_is_not_called_federation():
 
 
 def test_words_follow_the_numbers():
-    said = verdict(hospitals())
-    assert "from ε = 1:" in said
-    assert "20 % at 0.1, 60 % at 1, 90 % at 10" in said
-    assert "at every ε" in verdict(hospitals((0.6, 0.7, 0.8)))
-    assert "do not federate" in verdict(hospitals((0.0, 0.1, 0.2)))
-    lines = advice([hospitals()])
+    said = verdict(hospitals((-0.2, 0.6, 0.9)))
+    assert "from ε = 1 on" in said
+    assert "-20 % at 0.1, 60 % at 1, 90 % at 10" in said
+    assert "at every ε" in verdict(hospitals())
+    assert "do not federate" in verdict(hospitals((0.0, 0.1, -0.2)))
+    lines = advice([hospitals((-0.2, 0.6, 0.9))])
     assert "1 of 1" in lines[0]
-    assert any("ε = 1: at least half of the gap is closed on 1 of 1" in line for line in lines)
-    assert any("ε = 0.1: at least half of the gap is closed on 0 of 1" in line for line in lines)
-    assert any(line.startswith("Noise alone") and "-29 %" in line for line in lines)
+    assert "from ε = 1 for hospitals" in lines[1]
+    assert "60 % (hospitals)" in lines[2]
+    assert "to 0.522, where pooled data gives 0.536" in lines[2]
+    assert "Do not federate" in advice([hospitals((0.0, 0.0, -0.2))])[-1]
 
 
 def test_harm_is_counted_by_standard_errors():
@@ -165,12 +204,41 @@ def test_targets_say_reached_or_not():
     assert rows_[2][1] == "not measured"
 
 
+def test_a_target_beside_the_best_control():
+    below = Target(data=HOSPITALS.name, noise="secure", epsilon=0.1, group="all", beside="not below")
+    above = Target(data=HOSPITALS.name, noise="secure", epsilon=0.1, group="all", beside="above")
+    for share, wanted in ((-0.1, ["no", "no"]), (0.1, ["yes", "yes"])):
+        found = target_sheet([below, above], {HOSPITALS.name: hospitals((share, 0.5, 0.5))}).rows
+        assert [row[2] for row in found[:2]] == wanted
+
+
+def test_one_row_for_every_data_set():
+    flat = results(rows("alone", values=[0.5] * 4), rows("pooled", values=[0.4] * 4),
+                   rows("gram", "secure", 1.0, values=[0.5] * 4))  # fmt: skip
+    found = overview_sheet([hospitals(), flat])
+    assert found.rows[0][3:] == tuple(f"{one} ± 0 %" for one in (20, 60, 90))
+    assert found.rows[1][3:] == ("–", "no clear gap", "–")
+
+
+def test_predictions_stand_beside_what_was_measured(monkeypatch):
+    monkeypatch.delattr(usefulness, "predict", raising=False)
+    assert promises([hospitals()], 0.9) == []
+    said = SimpleNamespace(directions=12.0, share=0.5)
+    monkeypatch.setattr(usefulness, "predict", lambda *_, **__: said, raising=False)
+    frame = hospitals().frame.with_columns(
+        entities=pl.lit(205), items=pl.lit(457), all_users=pl.lit(190_000), directions=pl.lit(9)
+    )
+    found = promises([Results(frame, HOSPITALS)], 0.9)
+    assert [one.epsilon for one in found] == list(EPSILONS)
+    assert promise_sheet(found).rows[1][1:4] == ("12", "9", "50 %")
+
+
 def test_an_epsilon_that_was_not_run_is_passed_over_and_few_seeds_are_marked():
     federated = [0.6] * 4
-    later = [row for row in rows("sketch", "secure", 10.0, values=[0.55] * 4) if row["seed"] == 0]
+    later = [row for row in rows("buckets", "own", 10.0, values=[0.55] * 4) if row["seed"] == 0]
     found = results(
         rows("alone", values=[0.5] * 4),
-        rows("gram", values=federated),
+        rows("pooled", values=federated),
         rows("gram", "secure", 1.0, values=[0.58] * 4),
         later,
     )
