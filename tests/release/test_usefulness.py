@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from twofold.entity.models.others import MAX_ITEMS
 from twofold.features import Features
 from twofold.release import ReleaseParameters
 from twofold.release.bilinear.mechanism import Bilinear, clear_share, combine_bilinear
-from twofold.release.choose import bilinear_choice, possible_kinds
+from twofold.release.choose import GRAM_ITEMS, bilinear_choice, possible_kinds
 
 TABLE = Features(matrix=np.arange(360).reshape(120, 3) % 4, names=("a", "b", "c"))
 PUBLIC = ReleaseParameters(
@@ -41,10 +42,26 @@ def test_more_users_entities_and_budget_make_it_smaller() -> None:
 def test_kinds_that_cannot_be_made_are_not_possible() -> None:
     assert possible_kinds(PUBLIC) == ["gram", "features"]
     assert possible_kinds(PUBLIC.with_(feedback="ratings")) == ["features", "gram"]
-    assert possible_kinds(PUBLIC.with_(features=None, n_items=5000)) == ["sketch"]
+    assert possible_kinds(PUBLIC.with_(features=None, n_items=5000)) == ["gram"]
+    assert possible_kinds(PUBLIC.with_(features=None, n_items=6001)) == ["sketch"]
     assert possible_kinds(PUBLIC.with_(features=None, n_items=5000, feedback="ratings")) == ["sketch"]
     assert possible_kinds(PUBLIC.with_(features=None, n_items=50_000, n_prototypes=1000)) == []
     assert bilinear_choice(PUBLIC.with_(features=None, n_items=50_000, n_prototypes=1000, honest=3)) is None
+
+
+def test_auto_sends_all_pairs_of_counts_up_to_what_an_entity_can_use() -> None:
+    assert GRAM_ITEMS["counts"] == MAX_ITEMS
+
+
+def test_a_table_too_wide_for_a_message_is_not_chosen() -> None:
+    wide = Features(matrix=np.ones((340_000, 100), dtype=np.int8), names=tuple(map(str, range(100))))
+    long = PUBLIC.with_(n_items=340_000, features=wide)
+    assert possible_kinds(long) == ["sketch"]
+    assert (
+        possible_kinds(long.with_(features=Features(matrix=wide.matrix[:, :9], names=wide.names[:9])))[0] == "features"
+    )
+    for kind in possible_kinds(long):
+        assert Bilinear(kind=kind).spec(long).sum is not None
 
 
 def test_a_catalog_of_a_few_items_is_left_to_prototypes_unless_the_sum_is_secure() -> None:
@@ -66,9 +83,9 @@ def test_the_users_needed_are_those_from_which_it_is_clear(kind: str, honest: in
 
 
 def test_the_verdict_is_by_the_limit_of_auto() -> None:
-    found = [Bilinear(kind="gram").usefulness(PUBLIC.with_(n_users=users)) for users in (10, 300, 3000)]
+    found = [Bilinear(kind="gram").usefulness(PUBLIC.with_(n_users=users)) for users in (10, 150, 3000)]
     assert [one.verdict for one in found] == ["no", "hardly", "perhaps"]
-    for users, one in zip((10, 300, 3000), found, strict=True):
+    for users, one in zip((10, 150, 3000), found, strict=True):
         chosen = bilinear_choice(PUBLIC.with_(n_users=users, features=None))
         assert (chosen is not None) == one.clear
     assert found[0].share > 1 > found[1].share > clear_share("gram", "counts") >= found[2].share
