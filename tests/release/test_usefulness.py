@@ -11,6 +11,7 @@ from twofold.features import Features
 from twofold.release import ReleaseParameters
 from twofold.release.bilinear.mechanism import Bilinear, clear_share, combine_bilinear
 from twofold.release.choose import GRAM_ITEMS, bilinear_choice, possible_kinds
+from twofold.release.usefulness import LEAST_USE, SPECTRUM, directions, predict
 
 TABLE = Features(matrix=np.arange(360).reshape(120, 3) % 4, names=("a", "b", "c"))
 PUBLIC = ReleaseParameters(
@@ -54,7 +55,7 @@ def test_auto_sends_all_pairs_of_counts_up_to_what_an_entity_can_use() -> None:
 
 
 def test_a_table_too_wide_for_a_message_is_not_chosen() -> None:
-    wide = Features(matrix=np.ones((340_000, 100), dtype=np.int8), names=tuple(map(str, range(100))))
+    wide = Features(matrix=np.ones((340_000, 99), dtype=np.int8), names=tuple(map(str, range(99))))
     long = PUBLIC.with_(n_items=340_000, features=wide)
     assert possible_kinds(long) == ["sketch"]
     assert (
@@ -89,3 +90,42 @@ def test_the_verdict_is_by_the_limit_of_auto() -> None:
         chosen = bilinear_choice(PUBLIC.with_(n_users=users, features=None))
         assert (chosen is not None) == one.clear
     assert found[0].share > 1 > found[1].share > clear_share("gram", "counts") >= found[2].share
+
+
+def test_the_prediction_rises_with_people_and_price() -> None:
+    words = ["nothing", "a little", "half", "most"]
+    found = [
+        predict(one, Bilinear(kind="gram").usefulness(one), pairs=True)
+        for one in (PUBLIC.with_(n_users=users, features=None) for users in (10, 100, 1_000, 10_000, 10**5, 10**6))
+    ]
+    order = [words.index(one.word or "") for one in found]
+    assert order == sorted(order)
+    assert (order[0], order[-1]) == (0, 3)
+    shares = [one.share or 0.0 for one in found]
+    assert shares == sorted(shares)
+    assert all((one.low or 0) <= (one.share or 0) <= (one.high or 0) for one in found[1:] if one.word != "nothing")
+
+
+def test_nothing_is_said_exactly_where_even_use_is_hidden() -> None:
+    for users in (10, 60, 200, 300, 400, 1_000):
+        public = PUBLIC.with_(n_users=users, features=None)
+        judged = Bilinear(kind="gram").usefulness(public)
+        assert (predict(public, judged, pairs=True).word == "nothing") == (judged.share >= 2 * LEAST_USE)
+
+
+def test_what_was_not_measured_is_not_predicted() -> None:
+    for kind, feedback in (("sketch", "counts"), ("features", "counts"), ("gram", "ratings")):
+        public = PUBLIC.with_(feedback=feedback, n_users=10**5)
+        judged = Bilinear(kind=kind).usefulness(public)  # type: ignore[arg-type]
+        made = predict(public, judged, pairs=kind == "gram")
+        assert (made.word, made.share) == (None, None)
+        few = Bilinear(kind=kind).usefulness(public.with_(n_users=1))  # type: ignore[arg-type]
+        assert predict(public, few, pairs=kind == "gram").word == "nothing"
+
+
+def test_directions_are_counted_in_parts() -> None:
+    first, power = SPECTRUM
+    second = first * 2**-power
+    assert directions(2 * second, n_items=99) == 0
+    assert directions(second, n_items=2) == pytest.approx(0.75)
+    assert directions(0.0, n_items=99) == 98
