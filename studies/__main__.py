@@ -21,6 +21,7 @@ COMMANDS: Final = {
     ),
     "frontier": ("studies.frontier.run:main", "show when private federation pays, by mechanism, noise and ε"),
     "people": ("studies.people.run:main", "show what it is worth if every person is an entity of their own"),
+    "prediction": ("studies.prediction:main", "find the constants of plan explain's prediction again, and test them"),
     "adaptation": ("studies.adaptation:main", "measure what joining adds to staying alone, without noise"),
     "mechanisms": ("studies.mechanisms:main", "compare all release mechanisms on clustered data in one table"),
     "calibration": ("studies.data.calibration:main", "compare simulated hospitals with eICU"),

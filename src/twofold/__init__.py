@@ -34,6 +34,7 @@ _HOMES = {
     "Entity": "twofold.entity.agent",
     "Person": "twofold.entity.person",
     "NewLedger": "twofold.entity.account",
+    "NothingExpected": "twofold.entity.account",
     "Server": "twofold.server.factorize",
     "Operator": "twofold.server.operator",
     "SecureServer": "twofold.server.secure",
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
     from twofold.data.ratings import Ratings
     from twofold.data.read import read_ratings
     from twofold.data.split import holdout, leave_n_out, recorded_holdout
-    from twofold.entity.account import NewLedger
+    from twofold.entity.account import NewLedger, NothingExpected
     from twofold.entity.agent import Entity
     from twofold.entity.model import Model
     from twofold.entity.person import Person
@@ -93,6 +94,7 @@ __all__ = [
     "ItemFactors",
     "Model",
     "NewLedger",
+    "NothingExpected",
     "Operator",
     "OperatorSum",
     "Person",

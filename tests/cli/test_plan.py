@@ -287,3 +287,11 @@ def test_a_file_that_is_not_there(tmp_path):
 def test_a_sum_of_two_entities_is_noted(tmp_path, catalog, floor, noted):
     options = ["--catalog", catalog, "--secure", "operators", "--n-entities", 4, "--floor", floor, "--simulation"]
     assert ("note: --floor 2" in run("new", tmp_path / "p.toml", *options)) == noted
+
+
+def test_a_plan_that_cannot_be_released_is_refused_when_it_is_written(tmp_path) -> None:
+    Catalog([f"code-{number}" for number in range(9_000)]).write(tmp_path / "items.csv")
+    file = tmp_path / "plan.toml"
+    refuse(BadPlan, "mechanism", "sketch", "new", file, "--catalog", tmp_path / "items.csv", "--mechanism", "gram")
+    assert not file.exists()
+    run("new", file, "--catalog", tmp_path / "items.csv", "--mechanism", "sketch")

@@ -82,8 +82,8 @@ def test_there_is_one_answer_to_how_much_leaves(tmp_path, plan):
 @pytest.mark.parametrize(
     ("plan", "words"),
     [
-        (SECURE, "clear of the noise by the limit of auto (12.5 %)"),
-        (SECURE.with_(epsilon="0.1"), "not clear of the noise by the limit of auto (12.5 %)"),
+        (SECURE, "clear of the noise by the limit of auto (25 %)"),
+        (SECURE.with_(epsilon="0.03"), "not clear of the noise by the limit of auto (25 %)"),
         (PLAN.with_(n_users=5, epsilon="0.1"), "no pattern can be seen"),
         (PLAN.with_(feedback="ratings", bound=5, lower=1), "the limit of auto (4 %)"),
     ],

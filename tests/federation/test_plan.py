@@ -6,7 +6,9 @@ import math
 import tomllib
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 from tests.refused import refused
 from twofold.data.bounds import Bounds
 from twofold.errors import BadPlan, TwofoldError
+from twofold.features import Features
 from twofold.federation.fields import reference
 from twofold.federation.plan import SCHEMA, CatalogKey, Plan
 from twofold.federation.plan_file import parse_plan, plan_text
@@ -23,6 +26,7 @@ from twofold.identity.keys import Role, Secrets
 from twofold.identity.roster import Roster
 from twofold.privacy.budget import ApproxDP, PureDP
 from twofold.privacy.unit import Unit
+from twofold.release.bilinear.layout import MOST_NUMBERS
 from twofold.storage.container import parse_json
 
 CATALOG = CatalogKey(hash="0" * 64, n_items=40)
@@ -353,3 +357,52 @@ def test_the_reference_page_is_made_from_the_table():
     assert reference(Plan) in page
     assert reference(SecureSum) in page
     assert reference(OperatorSum) in page
+
+
+LONG = CatalogKey(hash="0" * 64, n_items=340_556)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"mechanism": "gram"}, {"mechanism": "gram", "feedback": "ratings"}, {"mechanism": "sketch", "n_prototypes": 99}],
+)
+def test_a_message_too_large_to_send_is_refused_with_what_can_be_sent_instead(fields: dict[str, Any]) -> None:
+    with pytest.raises(BadPlan) as caught:
+        Plan(catalog=LONG, **fields)
+    assert caught.value.parameter == "mechanism"
+    assert "340,556" in str(caught.value.found)
+    # The sizes in the refusal are those of plans that are then accepted.
+    smaller = {name: value for name, value in fields.items() if name == "feedback"} | {"n_prototypes": 98}
+    named = "n_prototypes" in fields
+    sketch = Plan(catalog=LONG, mechanism="sketch", **smaller | ({} if named else {"n_prototypes": 10}))
+    for possible in (sketch, Plan(catalog=LONG, mechanism="popularity", **smaller)):
+        said = f"{possible.spec.mechanism} {8 * (possible.spec.numbers or 0):,} bytes"
+        assert said in str(caught.value.expected)
+
+
+def test_what_is_refused_offers_public_features_only_where_they_fit() -> None:
+    table = Features(matrix=np.ones((340_556, 99), dtype=np.int8), names=tuple(map(str, range(99))))
+    few = Features(matrix=table.matrix[:, :5], names=table.names[:5])
+    with pytest.raises(BadPlan) as caught:
+        Plan(catalog=LONG, mechanism="features", features=table)
+    assert "features" not in str(caught.value.expected)
+    with pytest.raises(BadPlan) as caught:
+        Plan(catalog=LONG, mechanism="gram", features=few)
+    made = Plan(catalog=LONG, mechanism="features", features=few)
+    assert f"features {8 * (made.spec.numbers or 0):,} bytes" in str(caught.value.expected)
+    with pytest.raises(BadPlan) as caught:  # prototypes cannot be added up
+        Plan(catalog=LONG, mechanism="gram", n_entities=3, secure=SecureSum(survivors=3))
+    assert "popularity" not in str(caught.value.expected)
+    with refused(BadPlan, "features"):
+        Plan(catalog=LONG, mechanism="features")
+
+
+@pytest.mark.parametrize("items", [40, 6_001, 340_556])
+@pytest.mark.parametrize("feedback", ["counts", "ratings"])
+def test_auto_chooses_what_can_be_sent(items: int, feedback: Any) -> None:
+    wide = Features(matrix=np.ones((items, 99), dtype=np.int8), names=tuple(map(str, range(99))))
+    for features in (None, wide):
+        for users in (1, 10**6):
+            catalog = CatalogKey(hash="0" * 64, n_items=items)
+            made = Plan(catalog=catalog, feedback=feedback, n_users=users, features=features, n_entities=9)
+            assert (made.spec.numbers or 0) <= MOST_NUMBERS

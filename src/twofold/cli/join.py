@@ -24,9 +24,11 @@ from twofold.cli.options import (
     RevokedOption,
     Separator,
     UnknownItems,
+    UselessOption,
     UserColumn,
     ValueColumn,
     YesOption,
+    accept_useless,
     accept_weak,
     agreed_name,
     listed,
@@ -68,6 +70,7 @@ def join(
     revoked: RevokedOption = None,
     policy: PolicyOption = None,
     yes: YesOption = False,
+    confirm_useless: UselessOption = False,
     entity: EntityName = None,
     catalog: CatalogOption = None,
     user: UserColumn = "user",
@@ -94,6 +97,7 @@ def join(
         _check_folder(option, box)
     agreed = read_agreed(plan)
     accept_weak(agreed, yes)
+    accept_useless(agreed, confirm_useless, ledger)
     name = agreed_name(entity, output, agreed)
     items = read_catalog(agreed, plan, catalog)
     columns = {"user": user, "item": item, "value": value, "separator": separator}

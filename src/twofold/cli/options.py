@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Final, Literal, cast
 
 import typer
 from rich.console import Console
@@ -14,7 +15,7 @@ from rich.progress import Progress, TaskID
 from twofold.data.catalog import Catalog
 from twofold.data.ratings import Ratings
 from twofold.data.read import DuplicateRule, UnknownRule, read_ratings
-from twofold.errors import BadPlan, CatalogError, DataError, LedgerBroken, PlanMismatch, Set
+from twofold.errors import BadPlan, CatalogError, DataError, LedgerBroken, PlanMismatch, Set, TwofoldError
 from twofold.federation.messages import roster_of
 from twofold.federation.plan import Plan
 from twofold.federation.plan_file import catalog_path, read_toml
@@ -44,9 +45,11 @@ __all__ = [
     "Separator",
     "Strength",
     "UnknownItems",
+    "UselessOption",
     "UserColumn",
     "ValueColumn",
     "YesOption",
+    "accept_useless",
     "accept_weak",
     "agreed_name",
     "bar",
@@ -56,6 +59,7 @@ __all__ = [
     "open_ledger",
     "open_site",
     "phases",
+    "prediction_lines",
     "read_agreed",
     "read_agreements",
     "read_catalog",
@@ -281,6 +285,60 @@ def accept_weak(plan: Plan, yes: bool) -> None:
         )
     for reason in reasons:
         typer.echo(f"WEAK: {reason}", err=True)
+
+
+_MORE_PEOPLE: Final = "More people, more entities, a secure sum or a larger ε would change that."
+UselessOption = Annotated[
+    bool,
+    typer.Option("--confirm-useless", help="Spend the budget though, by public numbers, noise will hide everything."),
+]
+
+
+def prediction_lines(plan: Plan) -> list[str]:
+    """Say it in two lines; none where nothing was measured."""
+    found = plan.prediction
+    if found.word == "nothing":
+        hidden = "noise hides even which items are frequent"
+        return [f"Prediction: nothing. At ε = {float(plan.epsilon):g}, {hidden}.", f"  {_MORE_PEOPLE}"]
+    if found.directions is None or found.share is None or found.low is None or found.high is None:
+        return []
+    shares = f"{100 * found.low:.0f} to {100 * found.high:.0f} %"
+    number = f"{found.directions:,.0f}" if found.directions >= 9.95 else f"{found.directions:.1f}"
+    return [
+        f"Prediction: {found.word}. About {number} directions of taste rise above the noise.",
+        f"  On data of this size that closed {shares} of the gap to pooled data.",
+    ]
+
+
+def accept_useless(plan: Plan, confirmed: bool, ledger: Path) -> None:
+    """Ask before a price is spent on a release that will show nothing; what was paid for before is not asked again.
+
+    Privacy
+    -------
+    Looks at the plan's public numbers and at the ledger, never at data.
+    """
+    if confirmed or plan.simulation or plan.prediction.word != "nothing" or _paid(plan, ledger):
+        return
+    if not sys.stdin.isatty():  # nobody to ask; `plan explain` has said it
+        return
+    lines = prediction_lines(plan)
+    typer.echo("\n".join(lines), err=True)
+    if typer.confirm(f"Spend ε = {float(plan.epsilon):g} all the same?", err=True):
+        return
+    raise BadPlan(
+        "the release would show nothing; nothing was reserved, drawn or sent.",
+        found=lines[0],
+        expected="a plan whose prediction is more; twofold plan explain shows it",
+        fix=("a plan with more people, or a larger ε", Set("confirm_useless", True)),
+        parameter="confirm_useless",
+    )
+
+
+def _paid(plan: Plan, ledger: Path) -> bool:
+    try:
+        return any(entry.key[0] == plan.hash for entry in Ledger(ledger).state().entries)
+    except TwofoldError:  # whatever is wrong with it, it is said where it is opened
+        return False
 
 
 def agreed_name(given: str | None, output: Path, plan: Plan) -> str:

@@ -16,7 +16,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from twofold.cli.options import missing_features
+from twofold.cli.options import missing_features, prediction_lines
 from twofold.entity.account import describe
 from twofold.errors import BadPrivacyParameter, Set
 from twofold.federation.messages import array_bytes, message_limit
@@ -30,7 +30,14 @@ from twofold.release.cells import cells_usefulness
 from twofold.release.contract import ReleaseParameters
 from twofold.release.usefulness import Range, Usefulness
 
-__all__ = ["EPSILONS", "explain_plan", "note_features", "plan_lines", "release_lines", "release_record"]
+__all__ = [
+    "EPSILONS",
+    "explain_plan",
+    "note_features",
+    "plan_lines",
+    "release_lines",
+    "release_record",
+]
 
 #: Shown by default, with the plan's own: those of docs/results/frontier.md.
 EPSILONS: Final = (0.1, 0.3, 1.0, 3.0, 10.0)
@@ -39,6 +46,7 @@ _NEEDED: Final = ("n_items", "n_users", "bound", "max_items", "n_prototypes")
 _USUAL_DELTA: Final = 1e-6
 _WHERE: Final = "What was gained at each ε, on simulated and open data: docs/results/frontier.md."
 _PRICES: Final = "The noise above is this plan's own. The table compares prices, each spent on one release."
+
 
 Judge = Callable[[ReleaseParameters], Usefulness]
 
@@ -75,6 +83,7 @@ def explain_plan(
     if json:
         size = {"numbers": plan.spec.numbers, "bytes": None if plan.spec.rows is None else array_bytes(plan)}
         record |= {"leaves": size, "plan": {"hash": plan.hash, **release_record(plan)}}
+        record["prediction"] = asdict(plan.prediction) if plan.spec.private else None
         typer.echo(json_module.dumps(record, indent=2))
         return
     typer.echo("\n".join([*release_lines(plan), *([] if plan.spec.sum else [_PRICES]), ""]))
@@ -82,6 +91,8 @@ def explain_plan(
         _show_statistic(plan, shown)
     elif plan.spec.private:
         _show_prototypes(plan.parameters, _rows(plan.parameters, plan.release_mechanism.usefulness, shown))
+    if plan.spec.private and (lines := prediction_lines(plan)):
+        typer.echo("\n".join(["", *lines]))
 
 
 def _explain_numbers(public: ReleaseParameters, epsilons: Sequence[float], *, json: bool) -> None:
@@ -253,7 +264,7 @@ def release_record(plan: Plan) -> dict[str, Any]:
     >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=457), feedback="counts", bound=5, max_items=60)
     >>> record = release_record(plan)
     >>> record["mechanism"], record["arrays"], record["bytes"]
-    ('popularity', {'sums': (1, 457), 'counts': (1,)}, 3664)
+    ('gram', {'numbers': (105111,)}, 840888)
     """
     spec, honest = plan.spec, plan.parameters.honest
     sized = spec.rows is not None

@@ -106,8 +106,11 @@ def shell_words(*, secure: bool = False) -> Iterator[None]:
     secure : bool
         Whether the plan has a secure sum: its keys serve one version of the data, so no other may be advised.
     """
+    from twofold.entity.account import NothingExpected  # loads what most commands do without
+
     needs = "a new plan and new keys" if secure else "a new public name of their state: --version"
     with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NothingExpected)  # accept_useless has asked
         shown = warnings.showwarning
 
         def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:

@@ -24,9 +24,11 @@ from twofold.cli.options import (
     Separator,
     Strength,
     UnknownItems,
+    UselessOption,
     UserColumn,
     ValueColumn,
     YesOption,
+    accept_useless,
     accept_weak,
     agreed_name,
     open_keys,
@@ -76,6 +78,7 @@ def release(
     agreements: AgreementsOption = None,
     policy: PolicyOption = None,
     yes: YesOption = False,
+    confirm_useless: UselessOption = False,
     entity: EntityName = None,
     catalog: CatalogOption = None,
     user: UserColumn = "user",
@@ -118,6 +121,7 @@ def release(
             parameter="secure",
         )
     accept_weak(agreed, yes)
+    accept_useless(agreed, confirm_useless, ledger)
     items = read_catalog(agreed, plan, catalog)
     _check_person(agreed, person=person, voucher=voucher, confirm=confirm, keys=keys, entity=entity)
     if person:

@@ -21,11 +21,15 @@ from twofold.privacy.rng import Source
 if TYPE_CHECKING:
     from twofold.storage.signing import SigningKey
 
-__all__ = ["LedgerCharge", "NewLedger", "describe", "open_account"]
+__all__ = ["LedgerCharge", "NewLedger", "NothingExpected", "describe", "open_account"]
 
 
 class NewLedger(UserWarning):
     """A new ledger was created: if these people already had one, their budget is now double."""
+
+
+class NothingExpected(UserWarning):
+    """By the plan's public numbers, noise will hide everything in the release; it costs its price all the same."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,7 +147,7 @@ def describe(plan: Plan) -> dict[str, Any]:
     Examples
     --------
     >>> from twofold.federation.plan import CatalogKey
-    >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=457), feedback="counts", bound=5, max_items=60)
+    >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=457), feedback="counts", bound=5, max_items=60, n_users=9)
     >>> describe(plan)["what"]
     '1 prototype over 457 items: noisy sums of counts and a noisy number of users each (popularity, plan federation)'
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from twofold.checks import check_entity_name
 from twofold.data.bounds import Bounds
 from twofold.data.ratings import Ratings
-from twofold.entity.account import open_account
+from twofold.entity.account import NothingExpected, open_account
 from twofold.errors import DataError, NotForRealUse, NotReady, PlanMismatch, PrivacyError, Run, Set
 from twofold.federation.factors import ItemFactors
 from twofold.federation.messages import ReleaseMessage, decode_release, encode_release, roster_of
@@ -248,6 +249,8 @@ class Entity:
         -----
         NewLedger
             A ledger was created, because there was none at this path.
+        NothingExpected
+            By public numbers alone, noise hides everything in the release of this plan.
         StaleRelease
             The stored message is older than these ratings. For the entity only.
 
@@ -454,6 +457,13 @@ class Entity:
             if self._made is None:
                 self._made = self._draw(event, self._source, masks)
             return self._made
+        if self.plan.prediction.word == "nothing" and not self.plan.simulation:
+            warnings.warn(
+                "this release will probably show nothing: by the plan's public numbers, noise hides even which items "
+                "are frequent. Its price is spent all the same; see Plan.prediction.",
+                NothingExpected,
+                stacklevel=3,
+            )
         signer = self._ledger_signer()
         account = open_account(self._ledger, self.plan, dataset=self._dataset, event=event, signer=signer)
         if self.site is not None:

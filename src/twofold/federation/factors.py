@@ -311,7 +311,7 @@ def factors_limit(plan: Plan) -> int:
     --------
     >>> from twofold.federation.plan import CatalogKey
     >>> factors_limit(Plan(catalog=CatalogKey(hash="0" * 64, n_items=457), feedback="counts", bound=5, max_items=60))
-    112616
+    1008556
     """
     second = plan.n_items * (4 * MOST_PATTERNS + 8) + 8 * MOST_PATTERNS if plan.spec.sum is not None else 0
     if _has_totals(plan):

@@ -35,6 +35,7 @@ from twofold.privacy.unit import Unit
 from twofold.release.choose import Choice, resolve
 from twofold.release.clamp import LARGEST_NUMBER
 from twofold.release.contract import Mechanism, ReleaseParameters, ReleaseSpec
+from twofold.release.usefulness import Prediction, predict
 from twofold.storage.container import canonical_json, printable
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ class Plan(FieldTable):
     >>> plan.rank, plan.budget
     (20, ApproxDP(epsilon=Fraction(1, 1), delta=Fraction(1, 1000000)))
     >>> plan.spec.mechanism, plan.spec.numbers
-    ('popularity', 458)
+    ('gram', 105111)
     >>> plan.differences(plan.with_(rank=12))
     ('rank',)
     """
@@ -439,6 +440,21 @@ class Plan(FieldTable):
             )
         _check_room(stated)
         return replace(stated, reason=self.choice.reason)
+
+    @cached_property
+    def prediction(self) -> Prediction:
+        """What the release will probably be worth to a small entity, from public numbers only.
+
+        Examples
+        --------
+        >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=457), n_users=900, n_entities=205, mechanism="gram")
+        >>> plan.prediction.word, plan.with_(n_users=5, n_entities=2).prediction.word
+        ('a little', 'nothing')
+        """
+        if not self.spec.private:
+            return Prediction(word=None)
+        judged = self.release_mechanism.usefulness(self.parameters)
+        return predict(self.parameters, judged, pairs=self.spec.mechanism == "gram")
 
     @cached_property
     def hash(self) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from twofold.checks import LARGEST
 from twofold.errors import BadPlan, Set, TwofoldError
 from twofold.federation.secure import OPERATORS
+from twofold.release.bilinear.mechanism import Bilinear
 from twofold.release.choose import NOT_PRIVATE
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def check_together(plan: Plan) -> None:
     try:
         plan.parameters  # noqa: B018 - checks feedback, bounds, caps and centre together
         if plan.mechanism != "auto":
-            plan.choice  # noqa: B018 - a mechanism of that name must exist
+            _check_size(plan)
     except TwofoldError as error:
         raise error.as_(BadPlan) from None
     _check_alone(plan)
@@ -81,6 +82,13 @@ def check_together(plan: Plan) -> None:
             fix="name fewer entities, or none: then any may take part",
             parameter="entities",
         )
+
+
+def _check_size(plan: Plan) -> None:
+    """Refuse a mechanism that does not exist, or whose message would be too large, before anybody agrees to it."""
+    chosen = plan.release_mechanism
+    if isinstance(chosen, Bilinear) and (plan.features is None or plan.features_table is not None):
+        chosen.layout(plan.parameters)
 
 
 def _check_people(plan: Plan) -> None:

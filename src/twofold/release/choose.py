@@ -31,8 +31,9 @@ __all__ = [
     "resolve",
 ]
 
-#: Largest catalog for which "auto" sends all pairs: two million numbers.
-GRAM_ITEMS: Final = 2_000
+#: Largest catalog for which "auto" sends all pairs. Of counts as many as an entity's model can use, 18 million numbers;
+#: of ratings two million.
+GRAM_ITEMS: Final = {"counts": 6_000, "ratings": 2_000}
 #: Smallest catalog for which "auto" looks at pairs at all, unless the sum is secure: of fewer items a handful of
 #: prototypes says as much, and simpler.
 LEAST_ITEMS: Final = 16
@@ -132,8 +133,9 @@ def possible_kinds(public: ReleaseParameters) -> list[Kind]:
     >>> possible_kinds(ReleaseParameters(n_items=457, n_users=900, max_items=66, bound=5))
     ['gram']
     """
-    gram: list[Kind] = ["gram"] if public.n_items <= GRAM_ITEMS else []
-    features: list[Kind] = ["features"] if public.features is not None else []
+    gram: list[Kind] = ["gram"] if public.n_items <= GRAM_ITEMS[public.feedback] else []
+    columns = 0 if public.features is None else public.features.n_features
+    features: list[Kind] = ["features"] if 0 < public.n_items * columns <= MOST_NUMBERS else []
     small = public.n_items * public.n_prototypes <= MOST_NUMBERS
     sketch: list[Kind] = ["sketch"] if small and not gram else []
     # A sketch of few columns keeps less of every pattern, so it is for catalogs with too many pairs.

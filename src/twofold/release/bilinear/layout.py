@@ -46,7 +46,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
 
-from twofold.errors import BadParameter
+from twofold.errors import BadParameter, Set
 from twofold.privacy.budget import Number, exact
 from twofold.release.content import DIAGONAL, Kind
 from twofold.release.contract import ReleaseParameters
@@ -324,14 +324,30 @@ def _columns(public: ReleaseParameters, kind: Kind) -> int:
         columns = public.n_items if kind == "gram" else public.n_prototypes
     numbers = _pair_length(public.n_items, columns, kind)
     if numbers > MOST_NUMBERS:
-        raise BadParameter(
-            f"a message of kind {kind!r} would be too large.",
-            found=f"{numbers:,} numbers",
-            expected=f"at most {MOST_NUMBERS:,}",
-            fix="use mechanism 'features' or 'sketch' with fewer prototypes",
-            parameter="mechanism",
-        )
+        raise _too_large(public, kind, numbers)
     return columns
+
+
+def _too_large(public: ReleaseParameters, kind: Kind, numbers: int) -> BadParameter:
+    """Refuse a message with what a catalog of this length can be released by instead, and its size."""
+    rows = public.n_items * (2 if public.feedback == "ratings" else 1) + 1
+    widths: dict[str, int] = {} if public.features is None else {"features": public.features.n_features}
+    columns = min(public.n_prototypes, MOST_NUMBERS // public.n_items)
+    widths |= {"sketch": columns} if columns else {}
+    sizes = {name: rows + public.n_items * w for name, w in widths.items() if public.n_items * w <= MOST_NUMBERS}
+    if not public.summed:  # prototypes cannot be added up under masks
+        sizes["popularity"] = rows
+    fixes = [Set("mechanism", name) for name in sizes if name != kind]
+    if kind == "sketch" and columns:
+        fixes.insert(0, Set("n_prototypes", columns))
+    possible = ", ".join(f"{name} {8 * size:,} bytes" for name, size in sizes.items())
+    return BadParameter(
+        f"a message of kind {kind!r} would be too large.",
+        found=f"{numbers:,} numbers for {public.n_items:,} items, {8 * numbers:,} bytes",
+        expected=f"at most {MOST_NUMBERS:,} numbers" + (f"; possible: {possible}" if possible else ""),
+        fix=tuple(fixes) or "a shorter catalog",
+        parameter="mechanism",
+    )
 
 
 def _power_of_two(least: int) -> int:
