@@ -59,7 +59,7 @@ def test_the_house_stays_as_large_as_agreed(measured: Shape) -> None:
     # Trust (decisions 0013, 0014): identities, agreements, policy, approvals, log, signed ledgers and cards, parsers.
     # Operators (decision 0015): the sum in shares, its two operators, their exchange, people as entities.
     # The ladder of local models: implicit ALS, sparse item-item, a path of ridges, stacks, what the others know.
-    assert package.lines <= 60_000
+    assert package.lines <= 60_500
 
 
 def test_the_laboratory_is_not_in_the_wheel() -> None:
