@@ -117,10 +117,6 @@ def test_denoised_is_nearer_to_the_truth_than_what_came(noise):
         assert np.linalg.norm(found - truth) < np.linalg.norm(gram - truth)
 
 
-SIZED = pytest.mark.xfail(reason="the size of what is left is fitted to the same noise", strict=False)
-
-
-@SIZED
 def test_the_more_noise_the_more_is_gained():
     truth, sums = spikes()
     parts = []
@@ -131,7 +127,6 @@ def test_the_more_noise_the_more_is_gained():
     assert parts[2] < 0.5
 
 
-@SIZED
 def test_of_noise_alone_next_to_nothing_is_left():
     gram = symmetric_noise(50.0, 4)
     assert np.linalg.norm(denoised(gram, np.ones(ITEMS), 50.0)) < 0.6 * np.linalg.norm(gram)

@@ -144,8 +144,6 @@ def test_reasons_and_a_constant_add_up_to_the_score(stack):
 
 
 def test_without_a_history_use_decides(stack):
-    if stack.settings().get("inner") in ("ials", "sparse-item-item"):
-        pytest.xfail("their own scores for nobody are added")
     nothing = stack.one(np.zeros(0, int), np.zeros(0))
     assert np.argsort(-nothing).tolist() == list(range(ITEMS))[::-1]
 
