@@ -428,6 +428,14 @@ def _alone_words(plan: Plan) -> str:
     return f"ε = {rounded_up(Fraction(stated.alone_epsilon))}"
 
 
+def _sent_back(plan: Plan) -> str:
+    """Name what round 2 holds: a sum of pairs of counts goes back as it is, beside the factors."""
+    totals = plan.feedback == "counts" and plan.release_mechanism.name == "gram"
+    if totals:
+        return "that noisy sum itself and the item factors made from it"
+    return "the item factors, made from that sum"
+
+
 def coalition_words(run: FederationRun) -> tuple[tuple[str, str], ...]:
     """Say what each party of a sum with two operators sees, and what holds if some of them work together.
 
@@ -456,7 +464,7 @@ def coalition_words(run: FederationRun) -> tuple[tuple[str, str], ...]:
     return (
         ("One operator sees", f"which {nouns.entities} sent a message and when, and numbers that look random"),
         ("Both see in the end", f"one noisy sum of at least {plan.operators.floor} {nouns.entities}; never a second"),
-        ("Everybody sees", f"the item factors, made from that sum, and how many {nouns.entities} are in it"),
+        ("Everybody sees", f"{_sent_back(plan)}, and how many {nouns.entities} are in it"),
         ("If one operator is honest", one_honest),
         ("If both work together", both),
     )

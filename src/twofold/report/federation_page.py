@@ -121,8 +121,9 @@ def _two_rounds(run: FederationRun) -> Section:
         return Section("Two rounds", (Paragraph(_through_operators(run)), picture, facts))
     words = (
         f"Each {nouns.entity} sends one message: sums over its {nouns.users}, with noise. The server turns all "
-        f"messages into one set of item factors and sends it back to everyone. Each {nouns.entity} then pulls its own "
-        "model towards these factors as far as its own validation supports. It can repeat this as often as it likes."
+        f"messages into one set of item factors and sends it back to everyone, with the noisy sum itself where counts "
+        f"were added up. Each {nouns.entity} then takes from it what tells its own people's hidden entries better. It "
+        "can repeat this as often as it likes."
     )
     return Section("Two rounds", (Paragraph(words), picture))
 
@@ -155,8 +156,8 @@ def _through_operators(run: FederationRun) -> str:
         f"Each {nouns.entity} sends one message: sums over its {nouns.users}, split into two sealed shares, one for "
         f"each of two operators. The operators agree on one list of {nouns.entities}; {noise} and only then do they "
         "put their two results together. From the noisy sum they compute one set of item factors, which both sign, and "
-        f"send it back to everyone. Each {nouns.entity} then pulls its own model towards these factors as far as its "
-        "own validation supports. It can repeat this as often as it likes."
+        f"send it back to everyone, with the noisy sum itself where counts were added up. Each {nouns.entity} then "
+        "takes from it what tells its own people's hidden entries better. It can repeat this as often as it likes."
     )
 
 
