@@ -49,6 +49,7 @@ ENOUGH_HIDDEN: Final = 400.0
 LEAST_HIDDEN: Final = 0.1
 MOST_HIDDEN: Final = 0.2
 MOST_ASKED: Final = 300
+ENOUGH_ASKED: Final = 200
 #: Prior of the weights of use and taste.
 CENTRE: Final = (0.5, 1.0)
 #: People's worth of the others' use that is tried.
@@ -455,10 +456,21 @@ def _path(tried: list[_Tried]) -> list[_Tried]:
     """The rungs that are climbed, the last of which is taken."""
     path = [tried[0]]
     for step in (1, 2, 3):
-        best = max((one for one in tried if one.rung.step == step), key=lambda one: one.weighed.worth, default=None)
+        here = [one for one in tried if one.rung.step == step]
+        best = max(here, key=lambda one: one.weighed.worth, default=None)
         if best is not None and best.weighed.worth > path[-1].weighed.worth + CAUTION:
-            path.append(best)
+            path.append(_better_lists(best, here))
     return path
+
+
+def _better_lists(best: _Tried, others: list[_Tried]) -> _Tried:
+    """Among many people, prefer lists that are better by a standard error: nats also judge what no list shows."""
+    if best.losses.values.size < ENOUGH_ASKED:
+        return best
+    gains = [_apart(best.losses, one.losses) if one.losses.values.size else (-math.inf, 0.0) for one in others]
+    clear = [gain - error for gain, error in gains]
+    at = int(np.argmax(clear))
+    return others[at] if clear[at] > 0 else best
 
 
 def _never(rung: Rung) -> _Tried:
