@@ -401,11 +401,9 @@ class _Climb:
                     inner, kind = sound(lambda: family.fit(self.whole, 1.0)), family.kind
                 except BadNumber:
                     self.failed = "; the others' taste was left out: fitting overflowed"
-        note = (
-            "nobody here has two entries to judge by: the shared model as it came"
-            if self.others is not None
-            else "nobody here has two entries to judge by, and nothing was shared: the most used items first"
-        )
+        why = "nobody here has two entries" if self.rows.nnz else "this entity has no entries of its own"
+        taken = "the shared model as it came" if self.others is not None else "nothing was shared: the most used first"
+        note = f"{why} to judge by: {taken}"
         return Adapted(
             scorer=StackScorer(use, inner=inner, weights=CENTRE if inner is not None else (1.0, 0.0)),
             kind=kind,

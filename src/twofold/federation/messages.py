@@ -435,7 +435,7 @@ def message_limit(plan: Plan) -> int:
     >>> from twofold.federation.plan import CatalogKey
     >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=457), feedback="counts", bound=5, max_items=60)
     >>> message_limit(plan)
-    69208
+    906432
     """
     return 8 + LARGEST_HEADER + array_bytes(plan)
 

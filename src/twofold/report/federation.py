@@ -419,7 +419,8 @@ def _alone_words(plan: Plan) -> str:
     Examples
     --------
     >>> from twofold.federation.plan import CatalogKey
-    >>> _alone_words(Plan(catalog=CatalogKey(hash="0" * 64, n_items=457), feedback="counts", bound=5, max_items=60))
+    >>> key = CatalogKey(hash="0" * 64, n_items=457)
+    >>> _alone_words(Plan(catalog=key, feedback="counts", bound=5, max_items=60, mechanism="popularity"))
     ''
     """
     stated = plan.spec.sum
