@@ -182,11 +182,11 @@ HOW = (
     "entity, only the first users are measured; frontier.toml has the numbers. Five entries of every user are held "
     "out (two for Complete Journey and ASSISTments; of ratings a tenth). Under a secure sum, one discrete Gaussian "
     "with the total variance is drawn instead of the entities' shares. Shares are for nine tenths of the entities, so "
-    "that some may drop out. Of 10 or fewer entities, a plan counts all but two, which is less than nine tenths: its "
-    "noise is 6 % larger than here with 10 entities and 15 % larger with 5. All noise is seeded, so that figures can "
-    "be repeated: this is a measurement, not a release. No noise means noise of ε = 100,000. MovieLens watched or not "
-    "is cut to the 800 films that most people rated, in place of a public list. Public features appear only where the "
-    "items have any."
+    "that 18 of 205 or 3 of 50 may drop out. Of 10 or fewer entities, a plan counts all but two, which is less than "
+    "nine tenths: its noise is 6 % larger than here with 10 entities and 15 % larger with 5. All noise is seeded, so "
+    "that figures can be repeated: this is a measurement, not a release. No noise means noise of ε = 100,000. "
+    "MovieLens watched or not is cut to the 800 films that most people rated, in place of a public list. Public "
+    "features appear only where the items have any."
 )
 READING = (
     "In a group of entities, the best control is the best of: own popularity, popularity shared under the same ε, our "
