@@ -66,7 +66,7 @@ FEWEST: Final = 30.0
 MOST: Final = 1_000.0
 MORE: Final = 10.0
 #: People from whom on implicit ALS is tried.
-FACTOR_USERS: Final = 300
+FACTOR_USERS: Final = 1_000
 #: Multiples of the weight of use that are tried at the end.
 LESS_USE: Final = (1.0, 0.5, 0.2, 0.0)
 #: Items of a long catalog on which rungs are compared, the most used first, and the length of the list that is judged.
