@@ -47,6 +47,8 @@ MOST: Final = 0.3
 #: Least use of an item, in parts of the average; and least part of an item that others do not explain.
 LEAST_USE: Final = 1e-3
 UNEXPLAINED: Final = 0.05
+#: How far use by the rows of the matrix is from use by the sums beyond noise, in parts of the average.
+APART: Final = 0.1
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -112,11 +114,27 @@ def _from_totals(totals: Moments, rows: sparse.csr_array) -> Others:
     # Every row has norm 1, so the trace counts people; its noise is that of few numbers beside so many.
     users = max(float(totals.users) - weight * number, float(number), 1.0)
     sums = totals.sums - weight * np.asarray(rows.sum(axis=0)).ravel()
-    sums = np.maximum(sums, LEAST_USE * users / items)
     noise = float(totals.pairs_noise)
+    sums = np.maximum(_use(sums, gram, float(totals.sums_noise), noise), LEAST_USE * users / items)
     found = denoised(gram, sums, noise)
     found[np.diag_indices(items)] += _unexplained(np.diag(found), sums * (users / sums.sum()))
     return Others(users=users, sums=sums, gram=found, noise=noise)
+
+
+def _use(sums: Wide, gram: Wide, sums_noise: float, noise: float) -> Wide:
+    """Use of each item from the sums and from the rows of the Gram matrix, each by its precision.
+
+    A person adds to row i of the matrix what they add to sum i, times the total of their own row: the rows tell use,
+    too, and where histories are long with less noise than the sums. They count long histories more, so they are taken
+    to be wrong by `APART` of the average use as well.
+    """
+    rows = gram.sum(axis=1)
+    length = float(rows.sum() / sums.sum()) if sums.sum() > 0 else 0.0
+    if length <= 0 or sums_noise <= 0 or noise <= 0:
+        return sums
+    apart = APART * float(np.abs(sums).mean())
+    one, other = sums_noise**-2, 1.0 / ((noise / length) ** 2 * len(sums) + apart**2)
+    return np.asarray((one * sums + other * rows / length) / (one + other))
 
 
 def _unexplained(explained: Wide, squares: Wide) -> Wide:
