@@ -22,6 +22,7 @@ from twofold.entity.candidates import (
     candidates,
     fitted,
     judge,
+    left_out,
     overflowed,
     paired,
     unusable,
@@ -263,7 +264,7 @@ def choose(judged: Sequence[Judged]) -> Choice:
         said = f"{_own_text(best)}: the smallest held-out loss; nothing was shared"
     else:
         said = _choice_text(best, gain, error)
-    note = said + _left_out(len(judged) - len(usable), len(judged))
+    note = said + left_out(len(judged) - len(usable), len(judged))
     return Choice(best=best, gain=gain, error=error, note=note)
 
 
@@ -307,7 +308,3 @@ def _choice_text(best: Judged, gain: float, error: float) -> str:
 def _own_text(best: Judged) -> str:
     kind = best.candidate.kind
     return f"{kind}, {'public features' if kind == 'features' else 'alone'}"
-
-
-def _left_out(number: int, tried: int) -> str:
-    return f"; {number} of {tried} models left out: fitting overflowed" if number else ""

@@ -29,6 +29,7 @@ from twofold.federation.factors import ItemFactors
 __all__ = [
     "LADDER",
     "PARTS",
+    "UNUSABLE",
     "Adapted",
     "Candidate",
     "FitSettings",
@@ -39,6 +40,7 @@ __all__ = [
     "fitted",
     "folds",
     "judge",
+    "left_out",
     "overflowed",
     "paired",
     "rounds_for",
@@ -302,6 +304,11 @@ def sound(compute: Callable[[], Result]) -> Result:
             return compute()
     except (np.linalg.LinAlgError, ArithmeticError, BadNumber):
         raise overflowed() from None
+
+
+def left_out(number: int, tried: int) -> str:
+    """Say how many models could not be used, if any."""
+    return f"; {number} of {tried} models left out: fitting overflowed" if number else ""
 
 
 def overflowed() -> BadNumber:

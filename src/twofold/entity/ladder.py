@@ -3,7 +3,7 @@
 Rungs, from safe to bold:
 
 0. *use*: how often an item was had here, with as much of the others' use as the entity's own people support;
-1. *own taste*: item-item weights of own data (two scalings, three ridges), implicit ALS, or sparse weights in a long
+1. *own taste*: item-item weights of own data (two scalings, several ridges), implicit ALS, or sparse weights in a long
    catalog;
 2. *public features*: item-item weights pulled towards what public tables say;
 3. *shared taste*: item-item weights pulled towards the denoised second moments of the others (`others`), as they came
@@ -27,10 +27,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from twofold.csr import keep_entries
-from twofold.entity.candidates import Adapted, FitSettings, Losses, sound
+from twofold.entity.candidates import UNUSABLE, Adapted, FitSettings, Losses, left_out, paired, sound
 from twofold.entity.models.blend import Scorer, Wide
 from twofold.entity.models.ials import IalsFit
-from twofold.entity.models.others import MAX_ITEMS, Others, others_of
+from twofold.entity.models.item_item import MAX_ITEMS
+from twofold.entity.models.others import Others, others_of
 from twofold.entity.models.rungs import Side, featured_taste, own_taste, shared_taste, unit_taste
 from twofold.entity.models.sparse_items import SparseItemFit
 from twofold.entity.models.stack import Hidden, StackScorer, Weighed, taste, weigh
@@ -278,7 +279,8 @@ class _Climb:
                 tried = [_never(one.rung) if one is path[-1] else one for one in tried]
         best = path[-1]
         alone = next(one for one in reversed(path) if one.rung.step <= 1)
-        gain, error = _apart(alone.losses, best.losses)
+        failed = sum(not math.isfinite(one.weighed.worth) for one in tried)
+        gain, error = paired(alone.losses, best.losses)
         return Adapted(
             scorer=scorer,
             kind=best.rung.kind,
@@ -286,7 +288,7 @@ class _Climb:
             gain=gain,
             gain_error=error,
             table=tuple(self._line(one, taken=one is best) for one in tried),
-            note=self._note(path, weights) + _left_out(tried) + self.failed,
+            note=self._note(path, weights) + left_out(failed, len(tried)) + self.failed,
         )
 
     def _all_judged(self) -> list[_Tried]:
@@ -430,7 +432,7 @@ class _Climb:
             "nats": one.weighed.worth,
         }
         if not math.isfinite(one.weighed.worth):
-            line |= {"nats": -math.inf, "remark": "not finite: fitting overflowed"}
+            line |= {"nats": -math.inf, "remark": UNUSABLE}
         return line | ({"taken": True} if taken else {})
 
     def _note(self, path: list[_Tried], weights: tuple[float, float]) -> str:
@@ -465,7 +467,7 @@ def _better_lists(best: _Tried, others: list[_Tried]) -> _Tried:
     """Among many people, prefer lists that are better by a standard error: nats also judge what no list shows."""
     if best.losses.values.size < ENOUGH_ASKED:
         return best
-    gains = [_apart(best.losses, one.losses) if one.losses.values.size else (-math.inf, 0.0) for one in others]
+    gains = [paired(best.losses, one.losses) if one.losses.values.size else (-math.inf, 0.0) for one in others]
     clear = [gain - error for gain, error in gains]
     at = int(np.argmax(clear))
     return others[at] if clear[at] > 0 else best
@@ -479,11 +481,6 @@ def _never(rung: Rung) -> _Tried:
         losses=nothing,
         weighed=Weighed(weights=np.zeros(2), likelihood=-math.inf, worth=-math.inf),
     )
-
-
-def _left_out(tried: list[_Tried]) -> str:
-    number = sum(not math.isfinite(one.weighed.worth) for one in tried)
-    return f"; {number} of {len(tried)} models left out: fitting overflowed" if number else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -521,13 +518,6 @@ def _best_amount(unit: sparse.csr_array, shares: Wide, *, most: float = math.inf
         if value > best[0]:
             best = value, people
     return best
-
-
-def _apart(one: Losses, other: Losses) -> tuple[float, float]:
-    gaps = one.values - other.values
-    if not gaps.size:
-        return 0.0, 0.0
-    return float(gaps.mean()), Losses(values=gaps, owners=one.owners).error
 
 
 def _picked(rows: sparse.csr_array, columns: NDArray[np.intp]) -> sparse.csr_array:

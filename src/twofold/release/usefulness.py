@@ -29,7 +29,8 @@ development data, and whose k-th was about :math:`a k^{-b} n` (`SPECTRUM`). A di
 edge 2h is found again with the squared cosine :math:`1 - (h/\lambda)^2`, and not at all from :math:`\lambda \le h` on.
 These cosines added up are the directions D that rise above the noise. The share of the gap between the best model
 without pairs of others and the best pooled one that was closed followed :math:`D / (D + c)` (`HALF_CLOSED`), with a
-spread (`SPREAD`). ``python -m studies prediction`` finds the four constants again.
+spread (`SPREAD`). The constants are a first reading of eight development sets, one seed each; ``python -m studies
+prediction`` fits spectrum, c and spread anew on what it is given.
 """
 
 from __future__ import annotations
@@ -64,9 +65,9 @@ __all__ = [
 SPECTRUM: Final = (0.062, 0.86)
 #: Smallest first eigenvalue of these sets, per person: where half the edge is above it, not even use is seen.
 LEAST_USE: Final = 0.19
-#: Directions at which half of the gap was closed, over the same sets at small entities and ε from 0.03 to 10.
+#: Directions at which half of the gap was closed at small entities, over the same sets but ASSISTments (no gap).
 HALF_CLOSED: Final = 19.0
-#: Four of five measured shares with a direction above the noise were this close to the curve.
+#: Read off the residuals by eye, where a direction was above the noise; eICU was further off.
 SPREAD: Final = 0.3
 Word = Literal["nothing", "a little", "half", "most"]
 #: Shares of the gap from which on a word is used. "nothing" is for noise that hides even use.

@@ -34,19 +34,18 @@ from scipy import sparse
 from twofold.csr import with_data
 from twofold.entity.models.blend import Wide
 from twofold.entity.models.factors import POWER, damped_rows
+from twofold.entity.models.item_item import MAX_ITEMS
+from twofold.entity.models.ridge import UNEXPLAINED
 from twofold.federation.factors import ItemFactors
 from twofold.release.content import Moments
 
-__all__ = ["MAX_ITEMS", "Others", "denoised", "others_of", "unit_rows"]
+__all__ = ["Others", "denoised", "others_of", "unit_rows"]
 
-#: Longest catalog for which a whole matrix of items by items is made.
-MAX_ITEMS: Final = 6_000
 #: Use below which an item is mostly noise starts at this part of the average use, and ends at most here.
 START: Final = 0.1
 MOST: Final = 0.3
-#: Least use of an item, in parts of the average; and least part of an item that others do not explain.
+#: Least use of an item, in parts of the average.
 LEAST_USE: Final = 1e-3
-UNEXPLAINED: Final = 0.05
 #: How far use by the rows of the matrix is from use by the sums beyond noise, in parts of the average.
 APART: Final = 0.1
 
