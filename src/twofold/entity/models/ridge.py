@@ -37,6 +37,8 @@ __all__ = [
 
 #: Smallest part of an item's mean square that no other item explains.
 UNEXPLAINED: Final = 0.05
+#: Columns of an inverse that are mirrored at once.
+_BLOCK: Final = 256
 #: Users that an entity needs before its own mean squares count more than the shared ones.
 SQUARE_USERS: Final = 20.0
 #: Users of no entries an entity's own means are averaged with where nothing is shared.
@@ -122,12 +124,24 @@ def weights_from_gram(gram: Floats, ridge: Floats) -> DenseWeights:
     >>> weights_from_gram(np.array([[2.0, 1.0], [1.0, 2.0]]), np.zeros(2)).matrix.round(3).tolist()
     [[0.0, 0.5], [0.5, 0.0]]
     """
-    matrix = np.array(gram, dtype=np.float64)
+    # A symmetric matrix is its own transpose, which is in LAPACK's order: no copy beside this one is made.
+    matrix = np.array(gram, dtype=np.float64, order="C")
     matrix[np.diag_indices_from(matrix)] += ridge
-    inverse = _inverse(matrix)
-    result = inverse / -np.diag(inverse)
+    factor = _cholesky(matrix.T)
+    lower, failed = linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)
+    own = np.diag(lower)
+    if failed or not (own > 0).all():
+        raise _no_inverse()
+    scale, result = (-1.0 / own).astype(np.float32), np.empty(lower.shape, np.float32)
+    for start in range(0, len(result), _BLOCK):  # a block and its image stay in the cache
+        span = slice(start, start + _BLOCK)
+        part = lower[start:, span].astype(np.float32)
+        width = part.shape[1]
+        part[:width] = np.tril(part[:width]) + np.tril(part[:width], -1).T
+        result[start:, span] = part * scale[span]
+        result[span, start:] = part.T * scale[start:]
     np.fill_diagonal(result, 0.0)
-    return DenseWeights(matrix=result.astype(np.float32))
+    return DenseWeights(matrix=result)
 
 
 def weights_from_rows(rows: Floats, ridge: Floats) -> LowRankWeights:
@@ -158,18 +172,11 @@ def weights_from_rows(rows: Floats, ridge: Floats) -> LowRankWeights:
 
 
 def _cholesky(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Factor a positive definite matrix; LAPACK reports whether it was one, but overlooks NaN."""
-    factor, failed = linalg.lapack.dpotrf(matrix, lower=1)
+    """Factor a positive definite matrix in place; LAPACK reports whether it was one, but overlooks NaN."""
+    factor, failed = linalg.lapack.dpotrf(matrix, lower=1, overwrite_a=1)
     if failed or not (np.diag(factor) > 0).all():
         raise _no_inverse()
     return np.asarray(factor)
-
-
-def _inverse(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    lower, failed = linalg.lapack.dpotri(_cholesky(matrix), lower=1)
-    if failed or not (np.diag(lower) > 0).all():
-        raise _no_inverse()
-    return np.asarray(np.tril(lower) + np.tril(lower, -1).T)
 
 
 def _no_inverse() -> BadNumber:
