@@ -63,7 +63,7 @@ $(VENV)/.%: requirements/%.txt $(VENV)/.runtime
 $(VENV)/.bench: requirements/bench.txt $(VENV)/.dev
 
 # Locks hold versions and hashes and name no registry. uv resolves all platforms in one run.
-LOCK = uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q pyproject.toml
+LOCK = uv pip compile --universal --no-strip-extras --python-version 3.11 --generate-hashes --no-header --no-annotate -q pyproject.toml
 lock:  ## resolve the dependencies again (needs uv)
 	$(LOCK) --group build -o requirements/runtime.txt
 	$(LOCK) --extra all --group dev -c requirements/runtime.txt -o requirements/dev.txt

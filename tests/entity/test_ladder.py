@@ -136,6 +136,20 @@ def test_what_was_taken_is_better_than_every_safer_rung_that_was_climbed_by_the_
         assert made.kind == "use" or nats[True] > use + CAUTION
 
 
+def test_one_person_takes_the_most_of_the_others_use():
+    """Without the one who is asked nobody is left, so that every amount tells as much."""
+    shares = np.random.default_rng(2).random(ITEMS)
+    assert ladder._best_amount(unit_rows(people(1, seed=5)), shares)[1] == max(ladder.AMOUNTS)
+    assert ladder._best_amount(unit_rows(people(1, seed=5)), shares, most=40.0)[1] == 30.0
+
+
+def test_amounts_that_tell_less_by_more_than_the_margin_are_not_taken():
+    unit = unit_rows(people(60, seed=5))
+    shares = np.full(ITEMS, 1e-3)
+    shares[0] = 1.0
+    assert ladder._best_amount(unit, shares)[1] < max(ladder.AMOUNTS)
+
+
 def test_the_own_entries_do_not_come_back_as_knowledge():
     """Totals of nobody but the entity itself hold nothing that it does not know."""
     rows = people(40, 5)

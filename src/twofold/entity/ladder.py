@@ -53,8 +53,10 @@ MOST_ASKED: Final = 300
 ENOUGH_ASKED: Final = 200
 #: Prior of the weights of use and taste.
 CENTRE: Final = (0.5, 1.0)
-#: People's worth of the others' use that is tried.
+#: People's worth of the others' use that is tried; of those that tell own people about as well, within so many nats,
+#: the most is taken. One or two people cannot tell amounts apart, and then many strangers know more than they do.
 AMOUNTS: Final = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1_000.0, 3_000.0)
+ALIKE: Final = 1.0
 #: Ridges that are tried, in multiples of the default; only the last two in a catalog of more than `SHORT` items.
 RIDGES: Final = (0.06, 0.25, 1.0, 4.0)
 SHORT: Final = 1_500
@@ -504,20 +506,20 @@ def _amount(unit: sparse.csr_array, others: Others | None) -> Amount:
 
 
 def _best_amount(unit: sparse.csr_array, shares: Wide, *, most: float = math.inf) -> tuple[float, float]:
+    """Nats by which people are told, and the most people's worth that tells them `ALIKE`."""
     total = np.asarray(unit.sum(axis=0)).ravel()
     lengths = np.asarray(unit.sum(axis=1)).ravel()
     owners = np.repeat(np.arange(unit.shape[0]), np.diff(unit.indptr))
     # Rows of norm 1 count for as many entries as they have.
     entries = np.diff(unit.indptr) / np.maximum(lengths, 1e-300)
-    best = (-math.inf, AMOUNTS[0])
+    told_by: dict[float, float] = {}
     for people in [one for one in AMOUNTS if one <= most] or [most]:
         told = total[unit.indices] - unit.data + people * shares[unit.indices]
         rest = total.sum() - lengths + people * shares.sum()
         chance = np.log(np.maximum(told, _NOBODY) / np.maximum(rest[owners], _NOBODY))
-        value = float((unit.data * entries[owners]) @ chance)
-        if value > best[0]:
-            best = value, people
-    return best
+        told_by[people] = float((unit.data * entries[owners]) @ chance)
+    best = max(told_by.values())
+    return best, max(people for people, nats in told_by.items() if nats >= best - ALIKE)
 
 
 def _picked(rows: sparse.csr_array, columns: NDArray[np.intp]) -> sparse.csr_array:
