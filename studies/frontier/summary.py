@@ -209,6 +209,17 @@ class Results:
         control = self.control(epsilon, group=group)
         return Mean.of(self._gain((mechanism, noise, epsilon), control, group, way)[1])
 
+    def beside_alone(self, mechanism: str, noise: str, epsilon: float) -> dict[str, Mean]:
+        """Gain of one cell over each way of an entity without anything shared or public, paired by seed.
+
+        These are our model alone and own popularity (ratings: own offsets); those that were not run are left out.
+        """
+        names = ("alone", BASELINES[self.setting.feedback]["alone"][0])
+        found = {
+            name: Mean.of(self._gain((mechanism, noise, epsilon), (name, "none", math.inf), "all")[1]) for name in names
+        }
+        return {name: mean for name, mean in found.items() if mean.seeds}
+
     def share(self, mechanism: str, noise: str, epsilon: float, *, group: str = "all", way: str = "adapted") -> Mean:
         """Share of the gap from the best control to the best pooled way; NaN where there is no clear gap.
 

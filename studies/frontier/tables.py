@@ -216,7 +216,10 @@ def metric_sheet(results: Results, *, group: str = "all", way: str = "adapted") 
 
 
 def harm_sheet(results: Results) -> Sheet:
-    """Entities worse off than alone: by more than one standard error, of those that took anything shared."""
+    """Entities worse off than alone: by more than one standard error, of those that took anything shared.
+
+    Of entities that are neither better nor worse, chance alone shows about one in six so, and one in forty by two.
+    """
 
     def text(*cell: Any) -> str:
         if not results.metric(*cell):
@@ -224,7 +227,10 @@ def harm_sheet(results: Results) -> Sheet:
         found = results.harm(*cell)
         return f"{found.worse} ({found.far_worse}) of {found.moved}"
 
-    caption = "Entities worse than alone by more than one standard error (two), of those that took anything shared"
+    caption = (
+        "Entities worse than alone by more than one standard error (two), of those that took anything shared; where "
+        "nothing changes, chance shows 16 % (2 %)"
+    )
     return _against_epsilon(results, caption, text)
 
 
@@ -266,20 +272,27 @@ def target_sheet(targets: Sequence[Target], results: dict[str, Results]) -> Shee
 
 
 def _no_harm(results: Sequence[Results]) -> tuple[str, str, str]:
-    """The target that no entity is worse off, over all private cells; with the cell that is worst."""
+    """The target that federating is never worse than staying alone: every data set, release and ε a paired test."""
     cells = [
-        (one.harm(mechanism, noise, epsilon), f"{one.setting.title}, {mechanism}, {NAMES[noise]}, ε = {epsilon:g}")
+        (gain, f"{one.setting.title}, {mechanism}, {NAMES[noise]}, ε = {epsilon:g}, beside {_alone(name)}")
         for one in results
         for mechanism, noise in one.privates
         for epsilon in one.epsilons
-        if one.metric(mechanism, noise, epsilon)
+        for name, gain in one.beside_alone(mechanism, noise, epsilon).items()
+        if not math.isnan(gain.error)
     ]
-    where = "no entity worse than alone by more than one standard error, anywhere"
-    worse, moved = sum(harm.worse for harm, _ in cells), sum(harm.moved for harm, _ in cells)
+    where = "no data set worse than alone or than own popularity by more than one standard error, at any ε"
+    if not cells:
+        return where, "not measured", "not known"
+    worse = [cell for cell in cells if cell[0].mean < -cell[0].error]
     if not worse:
-        return where, f"0 of {moved:,}", "yes" if cells else "not known"
-    worst, name = max(cells, key=lambda cell: cell[0].worse / max(cell[0].moved, 10))
-    return f"{where} (worst: {name}, {worst.worse} of {worst.moved})", f"{worse:,} of {moved:,}", "no"
+        return where, f"0 of {len(cells):,} tests", "yes"
+    worst, name = min(worse, key=lambda cell: cell[0].mean)
+    return f"{where} (worst: {name}, {_signed(worst)})", f"{len(worse):,} of {len(cells):,} tests", "no"
+
+
+def _alone(name: str) -> str:
+    return "our model alone" if name == "alone" else name
 
 
 def _target(target: Target, results: Results) -> tuple[str, str, str]:

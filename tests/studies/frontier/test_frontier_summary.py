@@ -176,10 +176,20 @@ def test_harm_is_counted_by_standard_errors():
     harm = found.harm("gram", "own", 1.0)
     assert (harm.entities, harm.moved, harm.worse, harm.far_worse) == (8, 6, 2, 1)
     assert harm_sheet(found).rows == (("gram, own noise", "2 (1) of 6"),)
+
+
+@pytest.mark.parametrize(("private", "reached"), [(0.6, "yes"), (0.4, "no")])
+def test_a_data_set_that_is_worse_than_alone_is_told(private, reached):
+    found = results(
+        rows("alone", values=[0.5] * 4),
+        rows("own popularity", values=[0.3] * 4),
+        rows("gram", "own", 1.0, values=[private] * 4),
+    )
+    assert set(found.beside_alone("gram", "own", 1.0)) == {"alone", "own popularity"}
     target = Target(data=HOSPITALS.name, noise="own", epsilon=1, group="all", least=0.5)
     said = target_sheet([target], {HOSPITALS.name: found}).rows[-1]
-    assert said[0].endswith("own noise, ε = 1, 2 of 6)")
-    assert said[1:] == ("2 of 6", "no")
+    assert said[1:] == (f"{0 if reached == 'yes' else 1} of 2 tests", reached)
+    assert ("beside our model alone" in said[0]) == (reached == "no")
 
 
 def test_every_entity_has_its_gain_over_splits():
