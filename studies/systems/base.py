@@ -12,8 +12,8 @@ from scipy import sparse
 
 from twofold.data.federation import Federation
 from twofold.errors import BadParameter, BadShape, DataError, PrivacyError
-from twofold.privacy.accountant import price
-from twofold.privacy.budget import ZCDP, ApproxDP, NotPrivate, PureDP
+from twofold.privacy.accountant import fits
+from twofold.privacy.budget import ApproxDP, PureDP
 from twofold.privacy.events import Event
 
 __all__ = ["Feedback", "Fitted", "Score", "System", "Traffic", "read_as"]
@@ -170,12 +170,7 @@ def keeps(event: Event, promise: Promise) -> bool:
     >>> keeps(event, PureDP(epsilon="1/2")), keeps(event, PureDP(epsilon="1/4"))
     (True, False)
     """
-    cost = price(event, as_if_private=True)
-    if isinstance(cost, NotPrivate):
-        return False
-    if isinstance(cost, ZCDP):
-        return isinstance(promise, ApproxDP) and promise.delta > 0 and cost.rho <= ZCDP.within(promise).rho
-    return cost.epsilon <= promise.epsilon
+    return fits(event, promise.to_approx(), as_if_private=True)
 
 
 def read_as(train: Federation, feedback: Feedback, seed: int) -> Federation:

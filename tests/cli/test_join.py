@@ -178,7 +178,7 @@ def test_plans_that_cannot_be():
     for more, parameter, found in (
         ("--survivors 2", "secure.survivors", "threshold 2, survivors 2, present 5"),
         ("--mechanism buckets", "mechanism", "buckets"),
-        ("--most-alone 0.5", "secure.most_alone", "ε = 41.1"),
+        ("--most-alone 0.5", "secure.most_alone", "ε = 41.6"),
         ("--entity anna --entity bern", "entity", "keys of clara, curt, dora"),
     ):
         check_refusal(ask(f"{NEW} {more}").exception, BadPlan, parameter, found=found)

@@ -132,7 +132,7 @@ def test_every_field_is_in_the_hash():
 
 
 def test_the_hash_of_a_plan_never_changes():
-    assert PLAN.hash == "e80e152f9c2410fde51dfda01a3772419e016a64eae726367ddc498d8e810d21"
+    assert PLAN.hash == "7e54c90be32972c9b3b8c2f4c8fc82e233dcc616cbc3924711a45cdbd263659b"
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,8 @@ def test_what_is_out_of_range_is_refused(changes):
     "changes",
     [
         {"schema": "twofold.plan/1"},
-        {"schema": "twofold.plan/3"},
+        {"schema": "twofold.plan/2"},
+        {"schema": "twofold.plan/4"},
         {"schema": None},
         {"max_itmes": 3},
         {"catalog": None},
@@ -347,7 +348,7 @@ def test_hash_parameters_and_spec_are_computed_once():
 
 
 def test_the_schema_has_a_version():
-    assert SCHEMA == "twofold.plan/2"
+    assert SCHEMA == "twofold.plan/3"
     assert PLAN.as_dict()["schema"] == SCHEMA
 
 

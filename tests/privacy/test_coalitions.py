@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import pytest
 
-from twofold.privacy.budget import ZCDP
+from twofold.privacy.accountant import spent
 from twofold.privacy.coalitions import ALL_OTHERS, BOTH, EVERYBODY, ONE, PUBLIC, SERVER, coalitions_of
 from twofold.privacy.events import (
     DiscreteGaussianEvent,
@@ -34,7 +34,9 @@ def found(event: Event, sharing: str, delta: Fraction = DELTA) -> dict[str, floa
 
 
 def cost(rho: Fraction | float) -> float:
-    return float(ZCDP(rho=Fraction(rho)).to_approx(DELTA).epsilon)
+    """Price of one noise of that ρ, at the sensitivity of all noises here."""
+    noise = replace(NOISE, variance=NOISE.sensitivity_squared / (2 * Fraction(rho)))
+    return float(spent(noise, delta=DELTA).epsilon)
 
 
 def test_two_operators_without_noise_by_entities():

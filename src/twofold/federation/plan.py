@@ -30,6 +30,7 @@ from twofold.federation.fields import (
 from twofold.federation.plan_check import check_together
 from twofold.federation.secure import OperatorSum, SecureSum
 from twofold.federation.tables import CatalogKey, FeaturesKey, RosterKey
+from twofold.privacy.accountant import spent
 from twofold.privacy.budget import ApproxDP, PureDP
 from twofold.privacy.unit import Unit
 from twofold.release.choose import Choice, resolve
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["LARGEST_NUMBER", "SCHEMA", "CatalogKey", "Plan"]
 
 #: A new major number means that an older program must not read it.
-SCHEMA: Final = "twofold.plan/2"
+SCHEMA: Final = "twofold.plan/3"
 # Noise exceeds this many standard deviations about once in 10^20 draws (Laplace; a Gaussian never).
 _FAR: Final = 32
 _MOST_ITEMS_OF_A_USER: Final = 100
@@ -383,8 +384,11 @@ class Plan(FieldTable):
         """Price for a holder in several entities: several releases, or one sum that the holder moves several times."""
         if not self.parameters.summed or self.unit.entities == 1:
             return self.unit.across(self.budget)
-        whole = self.unit.across_one_noise(self.parameters.budget)
-        return whole if isinstance(whole, PureDP) else whole.to_approx(self.delta)
+        if isinstance(self.budget, PureDP):
+            return PureDP(epsilon=self.unit.entities * self.budget.epsilon)
+        whole = spent(self.spec.event, delta=self.delta, units=self.unit.entities)
+        assert isinstance(whole, ApproxDP)  # a sum always has noise
+        return whole
 
     @cached_property
     def coalitions(self) -> tuple[Coalition, ...]:

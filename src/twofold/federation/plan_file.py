@@ -257,7 +257,7 @@ def parse_plan(record: Mapping[str, Any]) -> Plan:
 
     Examples
     --------
-    >>> parse_plan({"schema": "twofold.plan/2", "max_itemz": 3})
+    >>> parse_plan({"schema": "twofold.plan/3", "max_itemz": 3})
     Traceback (most recent call last):
     twofold.errors.BadPlan: the plan has an unknown field.
       Found: max_itemz

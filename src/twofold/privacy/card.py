@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, get_args
 
 from twofold.errors import BadCard, BadPrivacyParameter, LedgerBroken, PrivacyError, TwofoldError
 from twofold.privacy import trust
-from twofold.privacy.accountant import price
+from twofold.privacy.accountant import price, spent
 from twofold.privacy.budget import (
     ZCDP,
     ApproxDP,
@@ -532,8 +532,7 @@ def alone_cost(events: list[Event], guarantee: PureDP | ApproxDP) -> Cost:
         return Cost(epsilon=math.inf, delta=Fraction(1))
     if not isinstance(shares[0], DiscreteGaussianShareEvent) or not isinstance(guarantee, ApproxDP):
         return Cost(epsilon=math.inf, delta=Fraction(1))
-    rho = shares[0].sensitivity_squared / (2 * shares[0].variance)
-    return cost_of(ZCDP(rho=rho).to_approx(guarantee.delta))
+    return cost_of(spent(replace(shares[0], parties=1), delta=guarantee.delta))
 
 
 def _readers_cost(events: list[Event], guarantee: PureDP | ApproxDP) -> Cost:
@@ -548,10 +547,9 @@ def _across_sum(unit: Unit, events: list[Event], guarantee: PureDP | ApproxDP) -
     """Price for a holder in several entities of one secure sum, which share the same noise."""
     if isinstance(guarantee, PureDP):
         return cost_of(_priced(unit.across_one_noise(guarantee)))
-    rho = _rho(events)
-    if len(events) != 1 or rho is None:
+    if len(events) != 1 or _rho(events) is None:
         return Cost(epsilon=math.inf, delta=Fraction(1))
-    return cost_of(_priced(unit.across_one_noise(ZCDP(rho=rho)).to_approx(guarantee.delta)))
+    return cost_of(spent(events[0], delta=guarantee.delta, units=unit.entities))
 
 
 def _figure(meaning: str, cost: Cost, *, headline: bool = True) -> Figure:

@@ -14,7 +14,7 @@ from typing import Final
 
 from twofold.errors import BadPrivacyParameter
 from twofold.privacy.accountant import price, spent
-from twofold.privacy.budget import NotPrivate
+from twofold.privacy.budget import NotPrivate, PureDP
 from twofold.privacy.event_words import operator_sum, own_shares
 from twofold.privacy.events import (
     DiscreteGaussianEvent,
@@ -96,7 +96,7 @@ def coalitions_of(
     >>> event = OperatorSumEvent(unit=Unit.person(), noise=noise)
     >>> rows = coalitions_of(event, sharing="operators", delta=Fraction(1, 10**6))
     >>> [(row.kind, round(float(row.epsilon), 2)) for row in rows]
-    [('public', 0.43), ('one operator', 0.62), ('both operators', inf)]
+    [('public', 0.4), ('one operator', 0.58), ('both operators', inf)]
     """
     whole = _epsilon(event, delta)
     if sharing == "plain":
@@ -158,7 +158,7 @@ def _epsilon(event: Event, delta: Fraction) -> Fraction | float:
     """ε of an event at δ; infinity if it is not private."""
     try:
         found = price(event)
-        cost = found if isinstance(found, NotPrivate) else found.to_approx(delta)
+        cost = found.to_approx(delta) if isinstance(found, PureDP) else spent(event, delta=delta)
     except BadPrivacyParameter:  # Laplace and Gaussian parts together
         cost = spent(event, delta=delta)
     return math.inf if isinstance(cost, NotPrivate) else cost.epsilon

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Literal, Protocol
 
@@ -27,6 +28,7 @@ from twofold.errors import BadNumber, BadParameter, BadShape, Set
 from twofold.features import Features
 from twofold.privacy.budget import ZCDP, ApproxDP, Number, PureDP, exact, positive, read_delta
 from twofold.privacy.events import Event, ParallelEvent, Released, SequentialEvent
+from twofold.privacy.mechanisms.gaussian import rho_within
 from twofold.privacy.rng import Source
 from twofold.privacy.unit import Unit
 from twofold.release.content import Noise, Units
@@ -128,10 +130,20 @@ class ReleaseParameters:
 
     @property
     def budget(self) -> PureDP | ZCDP:
-        """Budget of the whole release, in the terms of its noise."""
+        """Budget of the whole release, in the terms of its noise; `rho_within` has the proof for Gaussian noise."""
         if self.delta == 0:
             return PureDP(epsilon=self.epsilon)
-        return _concentrated(ApproxDP(epsilon=self.epsilon, delta=self.delta))
+        return _concentrated(ApproxDP(epsilon=self.epsilon, delta=self.delta), self.least_sensitivity)
+
+    @property
+    def least_sensitivity(self) -> int:
+        """A squared l2 sensitivity, in grid units, that no Gaussian noise of a release is below.
+
+        Records of values have a grid of at most 1/2048 of the largest entry, and a norm of `row_l2`. Bilinear records
+        have a norm of at least 128 on each side of a product.
+        """
+        steps = 2048 * exact(self.row_l2) / Fraction(self.value_cap)
+        return min(1 << 27, max(1, math.floor(steps**2)))
 
     @property
     def summed(self) -> bool:
@@ -330,9 +342,9 @@ def _as_seeded(event: Event) -> Event:
 
 
 @lru_cache(maxsize=64)
-def _concentrated(budget: ApproxDP) -> ZCDP:
+def _concentrated(budget: ApproxDP, least: int) -> ZCDP:
     """Cache a search of some hundredths of a second that every price and noise of a release needs."""
-    return ZCDP.within(budget)
+    return rho_within(budget, sensitivity_squared=least)
 
 
 def _check(public: ReleaseParameters) -> None:

@@ -264,7 +264,7 @@ def test_gaussian_noise_and_what_is_not_private_are_priced_again(tmp_path, ask):
     ledger.release(**asked, version="2", events=[NonPrivateEvent(unit=unit, reason="exact")], **common)
     ledger.release(**asked, version="3", events=[gauss], cost=free, **common)
     assert ledger.verify().releases == 3
-    less = {"epsilon": "3/5", "guarantee": {"kind": "approx-dp", "epsilon": "3/5", "delta": "1/1000000"}}
+    less = {"epsilon": "11/20", "guarantee": {"kind": "approx-dp", "epsilon": "11/20", "delta": "1/1000000"}}
     with refused(LedgerBroken, "cost", found="record 1"):
         Ledger(edited(ledger.path, 1, **less)).verify()
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.refused import refused
 from twofold.errors import BadPrivacyParameter
-from twofold.privacy.accountant import price
+from twofold.privacy.accountant import price, spent
 from twofold.privacy.budget import ZCDP, ApproxDP, NotPrivate, PureDP
 from twofold.privacy.grid import Grid
 from twofold.privacy.mechanisms import DiscreteGaussian, DiscreteGaussianShare, DiscreteLaplace, DiscreteLaplaceShare
@@ -122,7 +122,7 @@ def test_prices():
 def test_gaussian_noise_within_a_budget_keeps_it():
     budget = ApproxDP(epsilon=1, delta=1e-6)
     mechanism = DiscreteGaussian.within(budget, sensitivity_squared=100, unit=PERSON)
-    assert price(mechanism.event(457)).to_approx(1e-6).epsilon <= 1
+    assert spent(mechanism.event(457), delta=1e-6).epsilon <= 1
     with pytest.raises(BadPrivacyParameter):
         DiscreteGaussian.within(ApproxDP(epsilon=1), sensitivity_squared=100, unit=PERSON)
 

@@ -13,8 +13,7 @@ from tests.refused import refused
 from twofold.errors import BadPlan
 from twofold.federation.secure import OperatorSum
 from twofold.privacy.accountant import price, spent
-from twofold.privacy.budget import ZCDP
-from twofold.privacy.events import DiscreteGaussianShareEvent, OperatorSumEvent, is_seeded
+from twofold.privacy.events import DiscreteGaussianEvent, DiscreteGaussianShareEvent, OperatorSumEvent, is_seeded
 from twofold.privacy.rng import source
 from twofold.release import ReleaseParameters
 from twofold.release.bilinear.layout import BilinearLayout
@@ -140,8 +139,13 @@ def test_one_message_with_both_operators_is_open_unless_the_entity_adds_a_share(
         assert math.isinf(found.alone_epsilon) == (law == "laplace")
     share = noise_of(PLAIN.with_(**WHO["both"])).event().shares[0]  # type: ignore[attr-defined]
     assert isinstance(share, DiscreteGaussianShareEvent)
-    rho = share.sensitivity_squared / (2 * share.variance)
-    assert noise_of(PLAIN.with_(**WHO["both"])).alone_epsilon == float(ZCDP(rho=rho).to_approx(PLAIN.delta).epsilon)
+    own = DiscreteGaussianEvent(
+        unit=share.unit,
+        sensitivity_squared=share.sensitivity_squared,
+        variance=share.variance,
+        coordinates=share.coordinates,
+    )
+    assert noise_of(PLAIN.with_(**WHO["both"])).alone_epsilon == float(spent(own, delta=PLAIN.delta).epsilon)
 
 
 def test_a_limit_of_a_message_alone_needs_noise_by_entities() -> None:

@@ -8,8 +8,9 @@ from scipy import sparse
 
 from studies.systems.base import Fitted, Traffic, keeps
 from twofold.errors import BadShape, PrivacyError
-from twofold.privacy.budget import ZCDP, ApproxDP, PureDP
+from twofold.privacy.budget import ApproxDP, PureDP
 from twofold.privacy.events import DiscreteGaussianEvent, DiscreteLaplaceEvent, NonPrivateEvent, SequentialEvent
+from twofold.privacy.mechanisms.gaussian import rho_within
 from twofold.privacy.unit import Unit
 
 PERSON = Unit.person()
@@ -18,7 +19,7 @@ TENTH = ApproxDP(epsilon="1/10", delta=1e-6)
 
 
 def gaussian(share: float) -> DiscreteGaussianEvent:
-    rho = ZCDP.within(TENTH).rho
+    rho = rho_within(TENTH, sensitivity_squared=1).rho
     return DiscreteGaussianEvent(unit=PERSON, sensitivity_squared=1, variance=share / (2 * rho), coordinates=3)
 
 

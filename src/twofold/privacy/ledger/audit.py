@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from twofold.errors import LedgerBroken, TwofoldError
-from twofold.privacy.budget import ZCDP, guarantee_from_dict
+from twofold.privacy.budget import ZCDP, ApproxDP, guarantee_from_dict
 from twofold.privacy.events import Event, SequentialEvent, event_from_dict, flatten, is_seeded
 from twofold.privacy.ledger.head import Standing
 from twofold.privacy.ledger.keys import Keys
@@ -133,7 +133,7 @@ def _check_entry(entry: Entry, unit: Mapping[str, Any], prices: _Prices) -> None
 def _price(entry: Entry, unit: Mapping[str, Any], stated: Cost, prices: _Prices) -> Cost:
     """Price the events of an entry; where a plain sum is within the stated cost, that sum."""
     # Loaded here: the accountant brings the mechanisms with it, and reading a ledger needs neither.
-    from twofold.privacy.accountant import price, spent
+    from twofold.privacy.accountant import fits, spent
 
     events = events_of(entry)
     if any(event.unit.as_dict() != dict(unit) for event in events):
@@ -144,11 +144,9 @@ def _price(entry: Entry, unit: Mapping[str, Any], stated: Cost, prices: _Prices)
         return Cost()
     whole, delta = SequentialEvent.of(*events), Fraction(stated.delta)
     # The accountant's price is the least of several bounds. If one that is quick to compute fits, the price does.
-    if len({type(one) for one in flatten(whole)}) == 1:
-        plain = price(whole)
-        quick = cost_of(plain.to_approx(delta) if isinstance(plain, ZCDP) and delta else plain)  # type: ignore[arg-type]
-        if quick.fits(stated):
-            return quick
+    single = len({type(one) for one in flatten(whole)}) == 1
+    if single and fits(whole, ApproxDP(epsilon=stated.epsilon, delta=delta)):
+        return stated
     if delta:
         prices.pay(whole)
     return cost_of(spent(whole, delta=delta))

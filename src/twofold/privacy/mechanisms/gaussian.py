@@ -1,4 +1,4 @@
-r"""Discrete Gaussian noise on integers, whole or as one party's share: zero-concentrated differential privacy.
+r"""Discrete Gaussian noise on integers, whole or as one party's share, and how near it is to continuous noise.
 
 The noise: Canonne, Kamath and Steinke 2020. Shares are for sums seen only through secure aggregation.
 
@@ -17,6 +17,15 @@ satisfies ε²/2-zCDP with
 Printed versions of the theorem differ in the factor of τd (1/2 or 2); the larger one is used. With s = 2 and
 H = 1000, τ is below 1e-13, so the choice costs nothing. `rho_of_sum` rounds every part up.
 
+How near the noise is to a continuous Gaussian
+-----------------------------------------------
+Let a + b be the variance. Continuous noise of variance a, rounded at random to an integer by a discrete Gaussian of
+variance b around it, has every probability within e^±η of the discrete Gaussian of variance a + b; η is below 10⁻³³ at
+b = 4. The sum of H shares is within e^±τ of one discrete Gaussian, with the τ above. So up to a slack of d(η + τ) the
+noise is a function of continuous noise, and has its exact (ε, δ) curve (`twofold.privacy.gaussian_curve`). Proof:
+docs/reference/gaussian.md. `near_gaussians` gives μ² and slack for every b in `WIDTHS`, and `rho_within` the ρ that a
+budget allows.
+
 The exactly divisible alternative, Skellam noise (Agarwal, Kairouz and Liu 2021), has a worse constant at
 small variance, no pure limit and needs a Poisson sampler for large means; it would bring no advantage here.
 """
@@ -25,6 +34,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
+from typing import Final
 
 from numpy.typing import ArrayLike
 
@@ -32,12 +43,31 @@ from twofold import checks
 from twofold.errors import BadPrivacyParameter
 from twofold.privacy.budget import ZCDP, ApproxDP, Number, positive
 from twofold.privacy.events import DiscreteGaussianEvent, DiscreteGaussianShareEvent, Released
+from twofold.privacy.gaussian_curve import rho_below, rounded
 from twofold.privacy.grid import Grid, Integers
 from twofold.privacy.mechanisms.lazy import SymmetricNoise, add_noise, exp_minus
 from twofold.privacy.rng import Source
 from twofold.privacy.unit import Unit
 
-__all__ = ["DiscreteGaussian", "DiscreteGaussianShare", "rho_of_sum"]
+__all__ = [
+    "SLACK",
+    "WIDTHS",
+    "DiscreteGaussian",
+    "DiscreteGaussianShare",
+    "near_gaussians",
+    "rho_of_sum",
+    "rho_within",
+    "slack_of_sum",
+]
+
+#: Variances b of the random rounding that are tried. A larger one is nearer to continuous noise and leaves less of it.
+WIDTHS: Final = (Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4))
+#: What a budget sets aside for the slack of all its noise: half for rounding, half for shares.
+SLACK: Final = Fraction(1, 10**12)
+# At a b of 4, the slack of 2^63 numbers is below SLACK/2; so the number of numbers need not be known.
+_WIDEST: Final = WIDTHS[-1]
+# Fine enough not to be seen in an ε of fifteen digits, coarse enough for sums over thousands of events.
+_STEPS: Final = 1 << 200
 
 _TWO_PI_SQUARED = Fraction("19.7392")  # below 2π² = 19.73920880..., so that τ is rounded up
 _BITS = 256
@@ -62,8 +92,8 @@ class DiscreteGaussian:
     -------
     Canonne, Kamath and Steinke 2020, theorem 4 with proposition 5: the Rényi divergence of order α between
     discrete Gaussians centred on integers at squared distance Δ² is at most α·Δ²/(2σ²), as in the continuous
-    case; coordinates are independent and add. Hence ρ-zCDP for integer data of any dimension. The tighter
-    (ε, δ) curve of the continuous Gaussian is *not* claimed: it is not proven for the discrete one.
+    case; coordinates are independent and add. Hence ρ-zCDP for integer data of any dimension. The (ε, δ) of a
+    release is less than what follows from ρ: it is that of continuous noise up to a slack (module docstring).
 
     Examples
     --------
@@ -71,7 +101,7 @@ class DiscreteGaussian:
     ...     ApproxDP(epsilon=1, delta=1e-6), sensitivity_squared=100, unit=Unit.person()
     ... )
     >>> round(float(gauss.variance) ** 0.5 / 10, 2)
-    4.53
+    4.23
     """
 
     rho: Fraction
@@ -90,16 +120,16 @@ class DiscreteGaussian:
     def within(
         cls, budget: ApproxDP, *, sensitivity_squared: Number, unit: Unit, grid: Grid | None = None
     ) -> DiscreteGaussian:
-        """The least noise for one release within an (ε, δ) budget.
+        """The least noise for one release within an (ε, δ) budget (`rho_within`).
 
         Examples
         --------
         >>> budget = ApproxDP(epsilon=1, delta=1e-6)
         >>> gauss = DiscreteGaussian.within(budget, sensitivity_squared=1, unit=Unit.person())
-        >>> gauss.guarantee.to_approx(1e-6).epsilon <= 1
+        >>> gauss.variance < 21
         True
         """
-        rho = ZCDP.within(budget).rho
+        rho = rho_within(budget, sensitivity_squared=sensitivity_squared).rho
         return cls(rho=rho, sensitivity_squared=sensitivity_squared, unit=unit, grid=grid)
 
     @property
@@ -109,7 +139,7 @@ class DiscreteGaussian:
 
     @property
     def guarantee(self) -> ZCDP:
-        """The guarantee of one release."""
+        """The guarantee of one release as ρ; `twofold.privacy.accountant.spent` has its least (ε, δ)."""
         return ZCDP(rho=self.rho)
 
     def event(self, coordinates: int, *, seeded: bool = False) -> DiscreteGaussianEvent:
@@ -230,6 +260,97 @@ def rho_of_sum(event: DiscreteGaussianShareEvent) -> Fraction:
         )
     base = event.sensitivity_squared / (event.variance * event.parties)
     return (base + 2 * event.coordinates * _distance(event.variance, event.parties)) / 2
+
+
+def rho_within(budget: ApproxDP, *, sensitivity_squared: Number) -> ZCDP:
+    """Largest ρ that Gaussian noise may have in all, for an (ε, δ) that it keeps.
+
+    Parameters
+    ----------
+    budget : ApproxDP
+        The (ε, δ) to keep, with a δ above 0.
+    sensitivity_squared : number
+        The least squared l2 sensitivity, in grid units, of the noises that share the budget.
+
+    Returns
+    -------
+    ZCDP
+        It may be split. Every part is spent on noise of variance Δ²/(2ρ) as usual.
+
+    Privacy
+    -------
+    The larger of two: what the zCDP conversion allows, and ρ' / (1 + 2bρ'/Δ²) with ρ' from the Gaussian curve. Noises
+    of variance V with Δ²/(2V) adding up to the latter have Δ²/(2(V - b)) adding up to at most ρ'. `SLACK` is set aside
+    for rounding and shares; shares must be wide enough for their half (`slack_of_sum`).
+
+    Examples
+    --------
+    >>> budget = ApproxDP(epsilon=1, delta=1e-6)
+    >>> [round(float(rho_within(budget, sensitivity_squared=least).rho), 5) for least in (1, 100, 10**6)]
+    [0.02436, 0.02795, 0.02801]
+    """
+    plain = ZCDP.within(budget)
+    least = positive(sensitivity_squared, name="sensitivity_squared")
+    found = rho_below(budget.epsilon, budget.delta, SLACK)
+    if found is None:
+        return plain
+    return ZCDP(rho=max(plain.rho, rounded(found / (1 + 2 * _WIDEST * found / least), up=False)))
+
+
+def near_gaussians(
+    event: DiscreteGaussianEvent | DiscreteGaussianShareEvent,
+) -> tuple[tuple[Fraction, Fraction] | None, ...]:
+    """Continuous noise that a release is a function of, up to a slack, for each of `WIDTHS`.
+
+    Returns
+    -------
+    tuple
+        Pairs of μ² = Δ²/(V - b) and slack, both rounded up; None where the variance V is not above b.
+
+    Examples
+    --------
+    >>> event = DiscreteGaussianEvent(unit=Unit.person(), sensitivity_squared=1, variance=2, coordinates=9)
+    >>> [None if one is None else round(float(one[0]), 3) for one in near_gaussians(event)]
+    [0.667, 1.0, None, None]
+    """
+    variance, beside = event.variance, Fraction(0)
+    if isinstance(event, DiscreteGaussianShareEvent):
+        variance, beside = variance * event.parties, slack_of_sum(event)
+    return tuple(
+        (
+            _up(event.sensitivity_squared / (variance - width)),
+            _up(event.coordinates * _rounding(width) + beside),
+        )
+        if variance > width
+        else None
+        for width in WIDTHS
+    )
+
+
+def slack_of_sum(event: DiscreteGaussianShareEvent) -> Fraction:
+    """Bound d·τ: how far the law of a sum of shares is from one discrete Gaussian, as a logarithm.
+
+    Examples
+    --------
+    >>> event = DiscreteGaussianShareEvent(
+    ...     unit=Unit.person(), sensitivity_squared=1, variance=4, parties=100, coordinates=9
+    ... )
+    >>> 0 < slack_of_sum(event) < 1e-15
+    True
+    """
+    return event.coordinates * _distance(event.variance, event.parties)
+
+
+def _up(number: Fraction) -> Fraction:
+    return Fraction(-(-number.numerator * _STEPS // number.denominator), _STEPS)
+
+
+@lru_cache(maxsize=8)
+def _rounding(width: Fraction) -> Fraction:
+    """η = log((1+θ)/(1-θ)) from above, with θ = 2 Σ_j q^(j²) <= 2q/(1-q³), q = exp(-2π²b), and η <= 2θ/(1-θ²)."""
+    q = Fraction(exp_minus(_TWO_PI_SQUARED * width, _BITS)[1], 1 << _BITS)
+    theta = 2 * q / (1 - q**3)
+    return 2 * theta / (1 - theta**2)
 
 
 def _distance(variance: Fraction, parties: int) -> Fraction:

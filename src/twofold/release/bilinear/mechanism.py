@@ -28,9 +28,16 @@ from typing import Any, Final
 import numpy as np
 
 from twofold.errors import BadParameter, BadPrivacyParameter, BadShape
+from twofold.privacy.accountant import spent
 from twofold.privacy.budget import ZCDP, Number, PureDP
 from twofold.privacy.events import Event, OperatorSumEvent, Released
-from twofold.privacy.mechanisms.gaussian import DiscreteGaussian, DiscreteGaussianShare, rho_of_sum
+from twofold.privacy.mechanisms.gaussian import (
+    SLACK,
+    DiscreteGaussian,
+    DiscreteGaussianShare,
+    rho_of_sum,
+    slack_of_sum,
+)
 from twofold.privacy.mechanisms.laplace import DiscreteLaplace, DiscreteLaplaceShare
 from twofold.privacy.rng import Source, source
 from twofold.release.bilinear.layout import KINDS, BilinearLayout
@@ -309,7 +316,7 @@ class Bilinear:
         --------
         >>> public = ReleaseParameters(n_items=457, n_users=900, max_items=66, bound=5, delta=1e-6, n_entities=205)
         >>> round(Gram().noise_share(public), 4), round(Gram().noise_share(public.with_(honest=205)), 4)
-        (0.0112, 0.0008)
+        (0.0104, 0.0007)
         """
         noise = self._noise(public)
         layout = noise.layout
@@ -517,15 +524,15 @@ class BilinearNoise:
         --------
         >>> public = ReleaseParameters(n_items=9, n_users=9, max_items=4, bound=1, delta=1e-6, honest=205)
         >>> round(Gram().spec(public).sum.alone_epsilon, 1), Gram().spec(public.with_(honest=0)).sum.alone_epsilon
-        (20.5, 1.0)
+        (21.2, 1.0)
         """
         if not self.public.summed:
             return float(self.public.epsilon)
         sampler = self.mechanism
         if not isinstance(sampler, DiscreteGaussianShare):
             return math.inf
-        rho = sampler.sensitivity_squared / (2 * sampler.share_variance)
-        return float(ZCDP(rho=rho).to_approx(self.public.delta).epsilon)
+        alone = replace(sampler.event(self.layout.length), parties=1)
+        return float(spent(alone, delta=self.public.delta).epsilon)
 
     def event(self, *, seeded: bool = False) -> Event:
         """Describe the release before it is made."""
@@ -549,17 +556,22 @@ class BilinearNoise:
         """Least whole variance of a share whose sum fits the budget.
 
         τ, the price of not being one discrete Gaussian, falls as the variance grows. So with τ taken at the variance
-        Δ²/(2ρ) that would do without it, Δ²/(2(ρ - τd)) is enough. The check repeats if rounding requires it.
+        Δ²/(2ρ) that would do without it, Δ²/(2(ρ - τd)) is enough. The check repeats if rounding requires it, or if
+        τd is above what the budget set aside for it (`rho_within`); then shares are widened.
         """
         parties, bound = self.public.honest, self.layout.sensitivity
         variance = _whole_share(Fraction(bound) / (2 * budget.rho), parties)
-        for _ in range(8):
+        for _ in range(16):
             share = DiscreteGaussianShare(
                 variance=variance * parties, parties=parties, sensitivity_squared=bound, unit=self.public.unit
             )
-            cost = rho_of_sum(share.event(self.layout.length))
-            if cost <= budget.rho:
+            event = share.event(self.layout.length)
+            cost, slack = rho_of_sum(event), slack_of_sum(event)
+            if cost <= budget.rho and slack <= SLACK / 2:
                 return share
+            if slack > SLACK / 2:
+                variance += max(1, variance // 2)
+                continue
             extra = cost - Fraction(bound) / (2 * variance * parties)
             room = max(budget.rho - extra, budget.rho / 2)
             variance = max(variance + 1, _whole_share(Fraction(bound) / (2 * room), parties))
