@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.refused import refused
 from twofold.errors import BadNumber, BadParameter, BadPrivacyParameter, BadShape, TwofoldError
@@ -19,8 +21,11 @@ from twofold.privacy.budget import ZCDP, ApproxDP, NotPrivate, PureDP
 from twofold.privacy.events import Event, NonPrivateEvent, Released, flatten, is_seeded
 from twofold.privacy.rng import Source
 from twofold.release import NOT_PRIVATE, PRIVATE, Prototypes, ReleaseParameters, mechanism
+from twofold.release.bilinear.layout import BilinearLayout
+from twofold.release.cells import CellNoise
 from twofold.release.choose import resolve
 from twofold.release.contract import Mechanism, check_rows
+from twofold.release.records import RecordPlan
 
 ALL = (*PRIVATE, "auto", *NOT_PRIVATE)
 SOUND = (*PRIVATE, "auto")
@@ -322,3 +327,27 @@ def test_a_message_refuses_parts_that_do_not_fit() -> None:
     with refused(BadParameter, "seeded", found="NoneType"):
         dataclasses.replace(message, seeded=None)
     assert isinstance(message, Prototypes)
+
+
+@given(
+    st.floats(1e-3, 1e6),
+    st.none() | st.floats(1e-3, 1e6),
+    st.integers(1, 60),
+    st.sampled_from(("counts", "ratings")),
+    st.sampled_from((0.01, 1, 30, 1000)),
+)
+@settings(max_examples=60, deadline=None)
+def test_no_noise_has_a_smaller_sensitivity_than_the_budget_counts_on(
+    bound: float, cap: float | None, items: int, feedback: Any, epsilon: float
+) -> None:
+    """Coarse records too: a cap far below the largest entry leaves few grid steps, and the budget must know."""
+    public = ReleaseParameters(
+        n_items=60, n_users=9, max_items=items, bound=bound, l2_cap=cap, feedback=feedback, epsilon=epsilon, delta=1e-6
+    )
+    for observed in (None, False):
+        assert RecordPlan.of(public, observed=observed).sensitivity >= public.least_sensitivity
+    for kind in ("gram", "sketch"):
+        layout = BilinearLayout.of(public.with_(l2_cap=None), kind)  # type: ignore[arg-type]
+        assert layout.sensitivity >= public.least_sensitivity
+    event = CellNoise(public=public, budget=public.budget, cells=3).event()
+    assert spent(event, delta=public.delta).epsilon <= public.epsilon
