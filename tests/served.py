@@ -27,6 +27,7 @@ from twofold.identity.keystore import KeyStore
 from twofold.server.service.app import Service, build_app
 from twofold.server.service.hosted import Hosted
 from twofold.server.service.limits import Limits
+from twofold.server.service.run import Running, server_of
 
 NAMES = ("st-anna", "st-bern", "st-clara")
 
@@ -106,6 +107,14 @@ def served(
         yield Served(of, service)
     finally:
         service.stop()
+
+
+@contextmanager
+def listening(service: Service, *, certificate: tuple[Path, Path] | None = None) -> Iterator[str]:
+    """Run a service on a real socket of this machine; give its address."""
+    files = {} if certificate is None else {"certificate": certificate[0], "key": certificate[1]}
+    with Running(server_of(service, host="127.0.0.1", port=0, **files)) as running:
+        yield running.url
 
 
 def hosted(made: Enrolled, **more: Any) -> Hosted:

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,10 +15,12 @@ from twofold.cli.network import (
     CaOption,
     ClientCertificate,
     ClientKey,
+    InvitationOption,
     PinOption,
     ProxyOption,
     ServerOption,
     mailbox_of,
+    set_up,
     waiting,
 )
 from twofold.cli.options import (
@@ -30,7 +32,6 @@ from twofold.cli.options import (
     ItemColumn,
     Json,
     KeysOption,
-    PlanOption,
     PolicyOption,
     RevokedOption,
     Separator,
@@ -62,14 +63,19 @@ from twofold.federation.mailbox import EntityMailbox, StepId
 from twofold.federation.messages import roster_of
 from twofold.federation.plan import Plan
 
+if TYPE_CHECKING:
+    from twofold.entity.site import Site
+    from twofold.identity.keystore import KeyStore
+
 __all__ = ["join"]
 
 
 def join(
-    plan: PlanOption,
     data: DataOption,
     ledger: Annotated[Path, typer.Option(help="The ledger of this data set; see `twofold ledger new`.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="File for the model, such as st-anna.model.")],
+    plan: Annotated[Path | None, typer.Option("--plan", help="The agreed plan (TOML).")] = None,
+    invitation: InvitationOption = None,
     outbox: Annotated[Path | None, typer.Option(help="Folder whose files go to the server.")] = None,
     inbox: Annotated[
         Path | None, typer.Option(help="Folder in which the server's files arrive; may be the outbox.")
@@ -85,6 +91,7 @@ def join(
     ] = False,
     keys: KeysOption = None,
     agreements: AgreementsOption = None,
+    agree: Annotated[bool, typer.Option("--agree", help="Agree to the plan, as `twofold plan agree` does.")] = False,
     confirm: Annotated[
         bool,
         typer.Option("--confirm", help="You compared the plan's fingerprint with people you know; asked for once."),
@@ -114,10 +121,16 @@ def join(
 ) -> None:
     """Take part: send what is due, read what has arrived, and write the model once the item factors are here.
 
+    Over folders (--outbox, --inbox), or with a server (--server), which --invitation names together with the plan.
     Safe to stop and start again at any time: nothing is drawn or paid for twice. Exit code 3 while the server, or an
     approval, is still waited for.
     """
-    refuse_output(output, (plan, data, catalog, keys), ledger=ledger)
+    refuse_output(output, (plan, data, catalog, keys, invitation), ledger=ledger)
+    reach = {"ca": ca, "pin": pin, "proxy": proxy, "certificate": client_certificate, "key": client_key}
+    if invitation is not None:
+        plan, server, entity, reach = set_up(invitation, keys, plan=plan, server=server, entity=entity, reach=reach)
+    if plan is None:
+        raise typer.BadParameter("--plan FILE, or --invitation FILE", param_hint="--plan")
     folders = _folders(outbox, inbox, server)
     agreed = read_agreed(plan)
     accept_weak(agreed, yes)
@@ -137,6 +150,8 @@ def join(
     about |= {} if site is None else {"policy": site.policy_hash}
     if site is not None and not json:
         typer.echo(site.line)
+    if agree and store is not None:
+        _agree(agreed, store, site)
     if confirm and site is not None and store is not None:
         store.confirm(agreed.hash)
         site.confirmed(agreed)
@@ -149,7 +164,6 @@ def join(
     if server is None:
         mailbox = EntityFolder(*folders, agreed)
     else:
-        reach = {"ca": ca, "pin": pin, "proxy": proxy, "certificate": client_certificate, "key": client_key}
         mailbox = mailbox_of(agreed, store, server, reach)
     with shell_words(secure=agreed.peers is not None):
         status, fresh = _take_part(agent, mailbox, 0.0 if once else patience, poll)
@@ -162,6 +176,15 @@ def join(
     _print(status, already, folders[1] if server is None else None, output, note, about if json else None)
     if status.factors is None:
         raise typer.Exit(NOT_YET)
+
+
+def _agree(plan: Plan, store: KeyStore, site: Site | None) -> None:
+    """Sign the plan's hash, if the policy allows it."""
+    if plan.peers is not None:
+        store.check_free(plan.hash)
+    if site is not None:
+        site.agreed(plan)
+    store.agree(plan.hash)
 
 
 def _folders(outbox: Path | None, inbox: Path | None, server: str | None) -> tuple[Path, Path]:

@@ -8,17 +8,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
+from twofold.cli.options import read_catalog
 from twofold.errors import MissingExtra, PlanMismatch, Set, UntrustedServer
+from twofold.federation.plan import Plan
 from twofold.federation.plan_file import catalog_path, read_toml
+from twofold.federation.wire import DOCUMENTS
 
 if TYPE_CHECKING:
     from twofold.federation.https import Client, Connection, HttpsMailbox, HttpsPeer
-    from twofold.federation.plan import Plan
+    from twofold.federation.invitation import Invitation
     from twofold.identity.keystore import KeyStore
     from twofold.server.service.hosted import Hosted
 
@@ -28,6 +32,7 @@ __all__ = [
     "ClientCertificate",
     "ClientKey",
     "FolderOption",
+    "InvitationOption",
     "KeyOption",
     "ListenOption",
     "PeerOption",
@@ -40,6 +45,7 @@ __all__ = [
     "mailbox_of",
     "peer_of",
     "run_service",
+    "set_up",
     "waiting",
 ]
 
@@ -69,6 +75,11 @@ ClientCertificate = Annotated[
     Path | None, typer.Option("--client-certificate", help="For a reverse proxy that asks for one (PEM).")
 ]
 ClientKey = Annotated[Path | None, typer.Option("--client-key", help="The secret key of --client-certificate (PEM).")]
+
+
+InvitationOption = Annotated[
+    Path | None, typer.Option("--invitation", help="What the coordinator sent: names server, plan and entity.")
+]
 
 
 def need_network(*packages: str) -> None:
@@ -123,6 +134,73 @@ def mailbox_of(plan: Plan, store: KeyStore | None, server: str, reach: Mapping[s
             parameter="keys",
         )
     return HttpsMailbox(connected(server, name=store.identity.name, store=store, **reach), plan)
+
+
+def set_up(
+    file: Path, keys: Path | None, *, plan: Path | None, server: str | None, entity: str | None, reach: dict[str, Any]
+) -> tuple[Path, str, str, dict[str, Any]]:
+    """Fetch plan, roster, item list and features that an invitation leads to; options that were given come first.
+
+    They are written into a folder beside the invitation once all of them are what their hashes say, and read from
+    there afterwards.
+    """
+    from twofold.federation.invitation import Invitation  # these load the library of ciphers
+    from twofold.identity.keystore import KeyStore
+
+    asked = Invitation.read(file)
+    where, name = server or asked.server, entity or asked.entity
+    if reach["ca"] is None and asked.authority:
+        reach = reach | {"ca": asked.authority}
+    if reach["pin"] is None and asked.pin:
+        reach = reach | {"pin": asked.pin}
+    if plan is not None:
+        return plan, where, name, reach
+    folder = file.with_suffix(".federation")
+    if not folder.is_dir():
+        if keys is None:
+            raise PlanMismatch("{parameter} is missing.", fix=Set("keys", f"{name}.keys"), parameter="keys")
+        with connected(where, name=name, store=KeyStore(keys), **reach) as client:
+            _write_documents(_documents(client, asked), asked, folder)
+    made = folder / "plan.toml"
+    if Plan.read(made).hash != asked.plan:
+        raise PlanMismatch(
+            "the folder beside the invitation holds another plan.",
+            found=folder.name,
+            expected=f"plan {asked.plan[:12]}",
+            fix="move it away",
+            parameter="invitation",
+        )
+    return made, where, name, reach
+
+
+def _documents(client: Client, asked: Invitation) -> dict[str, bytes]:
+    here = client.status(asked.plan).get("documents")
+    kinds = [kind for kind in DOCUMENTS if isinstance(here, list) and kind in here]
+    return {kind: client.document(asked.plan, kind) for kind in kinds}
+
+
+def _write_documents(documents: Mapping[str, bytes], asked: Invitation, folder: Path) -> None:
+    """Check everything against its hash, and put it in place at once."""
+    from twofold.federation.agreement import Agreements
+    from twofold.federation.invitation import fetched_plan
+    from twofold.federation.messages import roster_of
+    from twofold.federation.plan_file import write_plan
+
+    plan = fetched_plan(documents, asked.plan)
+    asked.check(roster_of(plan))
+    with TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as place:
+        made = Path(place) / folder.name
+        made.mkdir(mode=0o700)
+        items = made / ("items.parquet" if documents.get("catalog", b"").startswith(b"PAR1") else "items.csv")
+        if "catalog" in documents:
+            items.write_bytes(documents["catalog"])
+            read_catalog(plan, made / "plan.toml", items)
+        if "agreements" in documents:
+            every = Agreements.from_text(documents["agreements"].decode(errors="replace"))
+            every.check(plan)
+            every.write(made / "plan.agreed")
+        write_plan(plan, made / "plan.toml", catalog_file=items if "catalog" in documents else None)
+        made.rename(folder)
 
 
 @contextmanager

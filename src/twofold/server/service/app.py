@@ -458,7 +458,7 @@ async def _file(path: Path) -> AsyncIterator[bytes]:
         while chunk := await to_thread.run_sync(file.read, _CHUNK):
             yield chunk
     finally:
-        await to_thread.run_sync(file.close)
+        file.close()  # not awaited: a sender who went away cancels whatever waits here
 
 
 def _tag(mark: str | None) -> dict[str, str]:

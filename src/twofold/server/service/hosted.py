@@ -120,6 +120,7 @@ class Federation:
         self.looks = 0
         self._poll, self._checks = poll, threading.BoundedSemaphore(checks)
         self._wake, self._stop = threading.Event(), threading.Event()
+        self._working = threading.Lock()
         self._close: str | None = None
         self._thread: threading.Thread | None = None
         self._box: OperatorMailbox = ServiceMailbox(self.store, published=self._published)
@@ -269,17 +270,18 @@ class Federation:
 
     def look(self) -> CoordinationStatus | None:
         """Look once, and deliver what the other operator is to get; for tests, and by the thread."""
-        close, self._close = self._close, None
-        try:
-            now = self.status.step.value if self.status is not None else close
-            self.status = self._look(close=close is not None and close == now)
-            self.problem = None
-        except TwofoldError as error:  # too few messages at the deadline, or a folder that is away
-            self.problem = error
-        if self.hosted.peer is not None:
-            self._deliver(self.hosted.peer)
-        self.looks += 1
-        return self.status
+        with self._working:
+            close, self._close = self._close, None
+            try:
+                now = self.status.step.value if self.status is not None else close
+                self.status = self._look(close=close is not None and close == now)
+                self.problem = None
+            except TwofoldError as error:  # too few messages at the deadline, or a folder that is away
+                self.problem = error
+            if self.hosted.peer is not None:
+                self._deliver(self.hosted.peer)
+            self.looks += 1
+            return self.status
 
     def _run(self) -> None:
         while not self._stop.is_set():
