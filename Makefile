@@ -52,16 +52,17 @@ $(VENV)/.python:
 	@touch $@
 
 $(VENV)/.runtime: requirements/runtime.txt pyproject.toml | $(VENV)/.python
-	$(PIP) install --require-hashes -r requirements/runtime.txt
+	$(PIP) install --no-deps --require-hashes -r requirements/runtime.txt
 	$(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(VENV)/.%: requirements/%.txt $(VENV)/.runtime
-	$(PIP) install --require-hashes -r requirements/$*.txt
+	$(PIP) install --no-deps --require-hashes -r requirements/$*.txt
 	@touch $@
 
 $(VENV)/.bench: requirements/bench.txt $(VENV)/.dev
 
+# A lock is complete, so nothing is resolved here (--no-deps): pip would stop at a newer version of what has an extra.
 # Locks hold versions and hashes and name no registry. uv resolves all platforms in one run.
 LOCK = uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q pyproject.toml
 lock:  ## resolve the dependencies again (needs uv)
