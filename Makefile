@@ -84,7 +84,8 @@ RESOLVE = uv pip compile --universal --python-version 3.11 --generate-hashes --n
 LOCK = $(RESOLVE) pyproject.toml
 lock:  ## resolve the dependencies again (needs uv)
 	$(LOCK) --group build -o requirements/runtime.txt
-	$(LOCK) --extra all --group dev -c requirements/runtime.txt -o requirements/dev.txt
+	$(LOCK) --extra network -c requirements/runtime.txt -o requirements/network.txt
+	$(LOCK) --extra all --group dev -c requirements/network.txt -c requirements/runtime.txt -o requirements/dev.txt
 	$(LOCK) --group docs -c requirements/dev.txt -o requirements/docs.txt
 	$(LOCK) --extra all --extra bench -c requirements/dev.txt -o requirements/bench.txt
 	$(RESOLVE) adapters/flower/pyproject.toml --group adapters/flower/pyproject.toml:build -o requirements/flower.txt

@@ -12,7 +12,7 @@
     ├── NumericError     BadShape · BadNumber · BadParameter
     ├── ProtocolError    BadPlan · PlanMismatch · BadMessage · ConflictingMessage · TooFewMessages · FactorsChanged
     │                    BadModel · BadCard
-    ├── TransportError   NotReady · RoundClosed
+    ├── TransportError   NotReady · RoundClosed · Unreachable · UntrustedServer · KeyRefused · ClockSkew
     └── NotFitted
 
 A message says what was found, what was expected and what to type. It may name columns, files, types and public
@@ -40,11 +40,13 @@ __all__ = [
     "BadValue",
     "BudgetExceeded",
     "CatalogError",
+    "ClockSkew",
     "ConflictingMessage",
     "DataError",
     "DuplicateEntries",
     "EmptyTable",
     "FactorsChanged",
+    "KeyRefused",
     "LedgerBroken",
     "LogBroken",
     "MissingColumn",
@@ -71,8 +73,10 @@ __all__ = [
     "UnitMissing",
     "UnknownItems",
     "UnknownUser",
+    "Unreachable",
     "UnreadableSource",
     "UnsupportedEvent",
+    "UntrustedServer",
 ]
 
 
@@ -406,6 +410,22 @@ class NotReady(TransportError):
 
 class RoundClosed(TransportError):
     """The item factors are published; no further message is accepted."""
+
+
+class Unreachable(TransportError):
+    """The server did not answer, or answered something that no server of ours does."""
+
+
+class UntrustedServer(TransportError):
+    """The server's certificate is expired, not from the expected authority, or not the pinned one."""
+
+
+class KeyRefused(TransportError):
+    """A request that no member of the federation signed, or that was sent before."""
+
+
+class ClockSkew(TransportError):
+    """The clocks of the two sides differ by more than a few minutes."""
 
 
 class NotFitted(TwofoldError, ValueError, AttributeError):

@@ -46,6 +46,11 @@ EXAMPLES: dict[Event, dict[str, Any]] = {
     Event.SENT: {"plan": PLAN, "digest": DIGEST},
     Event.RECEIVED: {"plan": PLAN, "digest": DIGEST},
     Event.MODEL_MADE: {"plan": PLAN, "factors": DIGEST},
+    Event.STARTED: {"plan": PLAN},
+    Event.ACCEPTED: {"plan": PLAN, "step": "rounds", "entity": "st-anna", "digest": DIGEST, "carrier": "st-bern"},
+    Event.CONFLICT: {"plan": PLAN, "step": "rounds", "entity": "st-anna", "digest": DIGEST, "carrier": "st-anna"},
+    Event.CLOSED: {"plan": PLAN, "step": "rounds"},
+    Event.PUBLISHED: {"plan": PLAN, "step": "rounds", "digest": DIGEST},
 }
 
 

@@ -16,6 +16,8 @@ from twofold.cli import (
     coordinate,
     demo,
     errors,
+    forward,
+    invite,
     join,
     keys,
     ledger,
@@ -58,7 +60,9 @@ app.command("release")(rounds.release)
 app.command("factorize")(rounds.factorize)
 app.command("coordinate")(coordinate.coordinate)
 app.command("personalize")(rounds.personalize)
+app.command("invite")(invite.invite)
 app.command("join")(join.join)
+app.command("forward")(forward.forward)
 app.command("recommend")(recommend.recommend)
 app.command("simulate")(simulate.simulate)
 app.add_typer(ledger.app, name="ledger")

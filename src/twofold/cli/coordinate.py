@@ -1,21 +1,33 @@
-"""`twofold coordinate`: run the server over folders: wait for messages, close the round, publish once."""
+"""`twofold coordinate`: run the server, over folders or as a service: wait for messages, close, publish once."""
 
 from __future__ import annotations
 
 import json as jsonlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from twofold.cli.network import (
+    CaOption,
+    CertificateOption,
+    FolderOption,
+    KeyOption,
+    ListenOption,
+    PeerOption,
+    PinOption,
+    PlainOption,
+    ProxyOption,
+    documents_of,
+    peer_of,
+    run_service,
+)
 from twofold.cli.options import (
     AgreementsOption,
     Json,
-    KeysOption,
-    PlanOption,
     RevokedOption,
     bar,
     listed,
@@ -24,7 +36,7 @@ from twofold.cli.options import (
     read_agreements,
 )
 from twofold.cli.steps import ARRIVING, NOT_YET, STEPS
-from twofold.errors import NotReady, Run, TooFewMessages, TransportError
+from twofold.errors import NotReady, PlanMismatch, Run, TooFewMessages, TransportError
 from twofold.federation.folder import ServerFolder
 from twofold.federation.mailbox import StepId, steps_of
 from twofold.server.coordinate import CoordinationStatus, server_for, standing
@@ -32,8 +44,10 @@ from twofold.server.coordinate import coordinate as look_once
 from twofold.server.state import FolderState
 
 if TYPE_CHECKING:
+    from twofold.federation.agreement import Agreements
     from twofold.federation.plan import Plan
     from twofold.identity.keystore import KeyStore
+    from twofold.server.service.hosted import Hosted
 
 __all__ = ["coordinate"]
 
@@ -47,13 +61,25 @@ _BETWEEN: Final = (StepId.LISTS, StepId.FREEZES, StepId.REVEALS, StepId.DRAFTS)
 
 
 def coordinate(
-    plan: PlanOption,
-    inbox: Annotated[Path, typer.Option(help="Folder in which the entities' messages arrive.")],
-    outbox: Annotated[Path, typer.Option(help="Folder for the item factors; may be the inbox.")],
+    plan: Annotated[list[Path], typer.Option("--plan", help="The agreed plan (TOML); with --listen repeat for more.")],
     state: Annotated[Path, typer.Option(help="The server's private folder, to resume after a crash.")],
-    keys: KeysOption = None,
+    inbox: Annotated[Path | None, typer.Option(help="Folder in which the entities' messages arrive.")] = None,
+    outbox: Annotated[Path | None, typer.Option(help="Folder for the item factors; may be the inbox.")] = None,
+    keys: Annotated[
+        list[Path] | None,
+        typer.Option("--keys", help="The operator's secret keys; needed unless the plan is a simulation."),
+    ] = None,
     agreements: AgreementsOption = None,
     revoked: RevokedOption = None,
+    listen: ListenOption = None,
+    certificate: CertificateOption = None,
+    key: KeyOption = None,
+    plain_http: PlainOption = False,
+    folder: FolderOption = None,
+    peer: PeerOption = None,
+    ca: CaOption = None,
+    pin: PinOption = None,
+    proxy: ProxyOption = None,
     wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for the messages; 0 checks once.")] = 0.0,
     poll: Annotated[float, typer.Option(min=0.05, help="Seconds between checks.")] = 2.0,
     close: Annotated[
@@ -61,32 +87,43 @@ def coordinate(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Collect messages from a folder, and publish the item factors once when the plan's round is complete.
+    """Collect messages, and publish the item factors once when the plan's round is complete.
 
-    Safe to stop and start again at any time. Exit code 3 while messages are still missing.
+    Over folders (--inbox, --outbox), or as a service that entities reach (--listen). Safe to stop and start again at
+    any time. Exit code 3 while messages are still missing.
     """
-    agreed = read_agreed(plan)
+    if listen is not None:
+        reach = {"ca": ca, "pin": pin, "proxy": proxy}
+        hosted = [
+            _hosted(path, _nth(keys, number), _only(agreements, plan), revoked, _own(folder, path, plan), peer, reach)
+            for number, path in enumerate(plan)
+        ]
+        run_service(hosted, state, listen, certificate=certificate, key=key, plain=plain_http, poll=poll)
+        return
+    if inbox is None or outbox is None or len(plan) != 1 or (keys is not None and len(keys) != 1):
+        raise typer.BadParameter("one --plan, --inbox and --outbox, or --listen ADDRESS:PORT", param_hint="--inbox")
+    _by_folders(plan[0], inbox, outbox, state, _nth(keys, 0), agreements, revoked, wait, poll, close, json)
+
+
+def _by_folders(
+    plan: Path,
+    inbox: Path,
+    outbox: Path,
+    state: Path,
+    keys: Path | None,
+    agreements: Path | None,
+    revoked: list[Path] | None,
+    wait: float,
+    poll: float,
+    close: bool,
+    json: bool,
+) -> None:
     if not inbox.is_dir():
         raise TransportError(
             "the inbox does not exist.", found=str(inbox), fix="make the folder first, or correct the name"
         )
-    store = open_keys(agreed, keys, revoked)
-    if store is not None and not agreed.simulation and store.agreement(agreed.hash) is None:
-        raise NotReady(
-            "the operator has not agreed to this plan; nothing is published.",
-            fix=Run(f"plan agree {plan} --keys {keys}"),
-            parameter="agreements",
-        )
-    every = read_agreements(agreed, plan, agreements)
+    agreed, store, every = _opened(plan, keys, agreements, revoked)
     if agreed.operators is not None:
-        if every is None and not agreed.simulation:
-            raise NotReady(
-                "the agreements to this plan are not here; nothing is taken.",
-                found=f"no file {plan.with_suffix('.agreed').name} beside the plan",
-                expected="one file with the agreement of everybody who must agree, both operators first",
-                fix=Run(f"plan agreed {plan} A.agreement B.agreement -o {plan.with_suffix('.agreed')}"),
-                parameter="agreements",
-            )
         look, progress = _operator(agreed, store, ServerFolder(inbox, outbox, agreed), state)
         steps = [StepId.REPORTS, *_BETWEEN]
     else:
@@ -99,6 +136,82 @@ def coordinate(
     _print(status, steps, json=json)
     if not status.published:
         raise typer.Exit(NOT_YET)
+
+
+def _opened(
+    plan: Path, keys: Path | None, agreements: Path | None, revoked: list[Path] | None
+) -> tuple[Plan, KeyStore | None, Agreements | None]:
+    """Read a plan with the operator's keys; refuse one that the operators have not agreed to."""
+    agreed = read_agreed(plan)
+    store = open_keys(agreed, keys, revoked)
+    if store is not None and not agreed.simulation and store.agreement(agreed.hash) is None:
+        raise NotReady(
+            "the operator has not agreed to this plan; nothing is published.",
+            fix=Run(f"plan agree {plan} --keys {keys}"),
+            parameter="agreements",
+        )
+    every = read_agreements(agreed, plan, agreements)
+    if agreed.operators is not None and every is None and not agreed.simulation:
+        raise NotReady(
+            "the agreements to this plan are not here; nothing is taken.",
+            found=f"no file {plan.with_suffix('.agreed').name} beside the plan",
+            expected="one file with the agreement of everybody who must agree, both operators first",
+            fix=Run(f"plan agreed {plan} A.agreement B.agreement -o {plan.with_suffix('.agreed')}"),
+            parameter="agreements",
+        )
+    return agreed, store, every
+
+
+def _hosted(
+    plan: Path,
+    keys: Path | None,
+    agreements: Path | None,
+    revoked: list[Path] | None,
+    folder: Path | None,
+    peer: str | None,
+    reach: Mapping[str, Any],
+) -> Hosted:
+    """Prepare one federation of a service."""
+    from twofold.server.service.hosted import Hosted  # loads the library of ciphers
+
+    agreed, store, every = _opened(plan, keys, agreements, revoked)
+    if store is None:
+        raise PlanMismatch(
+            "the plan is a simulation without a roster, so nobody could prove who they are; nothing is served.",
+            fix=Run("plan new plan.toml --public-key st-anna.pub ..."),
+            parameter="roster",
+        )
+    other = None if peer is None or agreed.operators is None else peer_of(agreed, store, peer, reach)
+    return Hosted(
+        plan=agreed,
+        keys=store,
+        agreements=every,
+        documents=documents_of(plan),
+        folders=None if folder is None else (folder, folder),
+        peer=other,
+    )
+
+
+def _nth(keys: list[Path] | None, number: int) -> Path | None:
+    """Keys of one of several plans; one file of keys serves all."""
+    if not keys:
+        return None
+    return keys[number] if number < len(keys) else keys[0]
+
+
+def _only(agreements: Path | None, plans: list[Path]) -> Path | None:
+    """An --agreements file belongs to one plan; of several, each has its own beside it."""
+    if agreements is not None and len(plans) > 1:
+        raise typer.BadParameter("with several plans, put each PLAN.agreed beside its plan", param_hint="--agreements")
+    return agreements
+
+
+def _own(folder: Path | None, plan: Path, plans: list[Path]) -> Path | None:
+    """Folder of one plan: with several, each has one of its own in it."""
+    if folder is None or len(plans) == 1:
+        return folder
+    folder.mkdir(exist_ok=True)
+    return folder / plan.stem
 
 
 def _operator(

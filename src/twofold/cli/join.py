@@ -1,15 +1,28 @@
-"""`twofold join`: take part in a federation as one entity, over folders, doing whatever is due."""
+"""`twofold join`: take part in a federation as one entity, over folders or HTTPS, doing whatever is due."""
 
 from __future__ import annotations
 
 import json as jsonlib
+import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from twofold.cli.network import (
+    CaOption,
+    ClientCertificate,
+    ClientKey,
+    InvitationOption,
+    PinOption,
+    ProxyOption,
+    ServerOption,
+    mailbox_of,
+    set_up,
+    waiting,
+)
 from twofold.cli.options import (
     AgreementsOption,
     CatalogOption,
@@ -19,7 +32,6 @@ from twofold.cli.options import (
     ItemColumn,
     Json,
     KeysOption,
-    PlanOption,
     PolicyOption,
     RevokedOption,
     Separator,
@@ -45,24 +57,41 @@ from twofold.cli.render import shell_words
 from twofold.cli.steps import NOT_YET, PUBLISHED, SENT, not_taken, operators_of, price_lines, price_record
 from twofold.entity.agent import Entity
 from twofold.entity.participate import ParticipationStatus, participate
-from twofold.errors import TransportError
+from twofold.errors import TransportError, Unreachable
 from twofold.federation.folder import EntityFolder
-from twofold.federation.mailbox import StepId
+from twofold.federation.mailbox import EntityMailbox, StepId
 from twofold.federation.messages import roster_of
 from twofold.federation.plan import Plan
+
+if TYPE_CHECKING:
+    from twofold.entity.site import Site
+    from twofold.identity.keystore import KeyStore
 
 __all__ = ["join"]
 
 
 def join(
-    plan: PlanOption,
     data: DataOption,
     ledger: Annotated[Path, typer.Option(help="The ledger of this data set; see `twofold ledger new`.")],
-    outbox: Annotated[Path, typer.Option(help="Folder whose files go to the server.")],
-    inbox: Annotated[Path, typer.Option(help="Folder in which the server's files arrive; may be the outbox.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="File for the model, such as st-anna.model.")],
+    plan: Annotated[Path | None, typer.Option("--plan", help="The agreed plan (TOML).")] = None,
+    invitation: InvitationOption = None,
+    outbox: Annotated[Path | None, typer.Option(help="Folder whose files go to the server.")] = None,
+    inbox: Annotated[
+        Path | None, typer.Option(help="Folder in which the server's files arrive; may be the outbox.")
+    ] = None,
+    server: ServerOption = None,
+    ca: CaOption = None,
+    pin: PinOption = None,
+    proxy: ProxyOption = None,
+    client_certificate: ClientCertificate = None,
+    client_key: ClientKey = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="With --server: do what is due and end, for a scheduler.")
+    ] = False,
     keys: KeysOption = None,
     agreements: AgreementsOption = None,
+    agree: Annotated[bool, typer.Option("--agree", help="Agree to the plan, as `twofold plan agree` does.")] = False,
     confirm: Annotated[
         bool,
         typer.Option("--confirm", help="You compared the plan's fingerprint with people you know; asked for once."),
@@ -82,19 +111,27 @@ def join(
     new_ledger: Annotated[
         bool, typer.Option("--new-ledger", help="Create the ledger, for people who have none.")
     ] = False,
-    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for the server; 0 checks once.")] = 0.0,
+    wait: Annotated[
+        float | None,
+        typer.Option(min=0, help="Seconds to wait for the server; 0 checks once. With --server without end."),
+    ] = None,
     poll: Annotated[float, typer.Option(min=0.05, help="Seconds between checks.")] = 2.0,
     separator: Separator = ",",
     json: Json = False,
 ) -> None:
     """Take part: send what is due, read what has arrived, and write the model once the item factors are here.
 
+    Over folders (--outbox, --inbox), or with a server (--server), which --invitation names together with the plan.
     Safe to stop and start again at any time: nothing is drawn or paid for twice. Exit code 3 while the server, or an
     approval, is still waited for.
     """
-    refuse_output(output, (plan, data, catalog, keys), ledger=ledger)
-    for option, box in (("--outbox", outbox), ("--inbox", inbox)):
-        _check_folder(option, box)
+    refuse_output(output, (plan, data, catalog, keys, invitation), ledger=ledger)
+    reach = {"ca": ca, "pin": pin, "proxy": proxy, "certificate": client_certificate, "key": client_key}
+    if invitation is not None:
+        plan, server, entity, reach = set_up(invitation, keys, plan=plan, server=server, entity=entity, reach=reach)
+    if plan is None:
+        raise typer.BadParameter("--plan FILE, or --invitation FILE", param_hint="--plan")
+    folders = _folders(outbox, inbox, server)
     agreed = read_agreed(plan)
     accept_weak(agreed, yes)
     accept_useless(agreed, confirm_useless, ledger)
@@ -113,6 +150,8 @@ def join(
     about |= {} if site is None else {"policy": site.policy_hash}
     if site is not None and not json:
         typer.echo(site.line)
+    if agree and store is not None:
+        _agree(agreed, store, site)
     if confirm and site is not None and store is not None:
         store.confirm(agreed.hash)
         site.confirmed(agreed)
@@ -120,23 +159,65 @@ def join(
     agent = Entity(name, table, agreed, ledger=book, version=version, keys=keys, agreements=every, site=site)
     agent.check_room()  # before others wait for this entity
 
-    mailbox, until = EntityFolder(outbox, inbox, agreed), time.monotonic() + wait
+    patience = wait if wait is not None else 0.0 if once or server is None else math.inf
+    mailbox: EntityMailbox
+    if server is None:
+        mailbox = EntityFolder(*folders, agreed)
+    else:
+        mailbox = mailbox_of(agreed, store, server, reach)
     with shell_words(secure=agreed.peers is not None):
-        status = participate(agent, mailbox)
-        fresh = set(status.fresh)
-        while status.factors is None and time.monotonic() < until:
-            time.sleep(poll)
-            status = participate(agent, mailbox)
-            fresh |= set(status.fresh)
+        status, fresh = _take_part(agent, mailbox, 0.0 if once else patience, poll)
     note = ""
     if status.factors is not None:
         model = agent.personalize(status.factors)
         model.save(output)
         note = model.summary()
     already = [step for step in status.sent if step not in fresh]
-    _print(status, already, inbox, output, note, about if json else None)
+    _print(status, already, folders[1] if server is None else None, output, note, about if json else None)
     if status.factors is None:
         raise typer.Exit(NOT_YET)
+
+
+def _agree(plan: Plan, store: KeyStore, site: Site | None) -> None:
+    """Sign the plan's hash, if the policy allows it."""
+    if plan.peers is not None:
+        store.check_free(plan.hash)
+    if site is not None:
+        site.agreed(plan)
+    store.agree(plan.hash)
+
+
+def _folders(outbox: Path | None, inbox: Path | None, server: str | None) -> tuple[Path, Path]:
+    """Check the two folders, which a server replaces."""
+    if server is not None:
+        if outbox is not None or inbox is not None:
+            raise typer.BadParameter("either --server, or --outbox and --inbox", param_hint="--server")
+        return Path(), Path()
+    if outbox is None or inbox is None:
+        raise typer.BadParameter("--server ADDRESS, or both --outbox and --inbox", param_hint="--server")
+    for option, box in (("--outbox", outbox), ("--inbox", inbox)):
+        _check_folder(option, box)
+    return outbox, inbox
+
+
+def _take_part(
+    agent: Entity, mailbox: EntityMailbox, patience: float, poll: float
+) -> tuple[ParticipationStatus, set[StepId]]:
+    """Do what is due until the item factors are here or time is up; a server that is away is waited for, too."""
+    until, fresh = time.monotonic() + patience, set[StepId]()
+    with waiting() as show:
+        while True:
+            try:
+                status = participate(agent, mailbox)
+                fresh |= set(status.fresh)
+                if status.factors is not None or time.monotonic() >= until:
+                    return status, fresh
+                show("" if status.waits is None else f"waiting for {PUBLISHED[status.waits]}")
+            except Unreachable as error:
+                if time.monotonic() >= until:
+                    raise
+                show(f"{error.summary} trying again")
+            time.sleep(max(poll, getattr(mailbox, "retry_after", 0.0)))
 
 
 def _members(plan: Plan) -> dict[str, Any]:
@@ -170,7 +251,7 @@ def _check_folder(option: str, path: Path) -> None:
 def _print(
     status: ParticipationStatus,
     already: Sequence[StepId],
-    inbox: Path,
+    inbox: Path | None,
     output: Path,
     note: str,
     about: dict[str, Any] | None,
@@ -178,7 +259,9 @@ def _print(
     """Say what was done; as JSON if there is something `about` the plan, which may be empty."""
     sent, before = [SENT[step] for step in status.sent], [SENT[step] for step in already]
     waits, rejected = "" if status.waits is None else PUBLISHED[status.waits], not_taken(status.rejected)
-    if waits and not inbox.is_dir():  # nobody has brought anything yet, which is nothing to complain about
+    if (
+        waits and inbox is not None and not inbox.is_dir()
+    ):  # nobody has brought anything yet, which is nothing to complain about
         waits, rejected = f"{waits} (there is no folder {inbox} yet)", ""
     if about is not None:
         record: dict[str, object] = {**about, "sent": sent, "already_sent": before, "waits": waits or None}

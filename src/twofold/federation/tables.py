@@ -16,7 +16,7 @@ from twofold.storage.files import read_limited, write_whole
 if TYPE_CHECKING:
     from twofold.identity.roster import Roster
 
-__all__ = ["CatalogKey", "FeaturesKey", "RosterKey", "load_features", "save_features"]
+__all__ = ["CatalogKey", "FeaturesKey", "RosterKey", "decode_features", "load_features", "save_features"]
 
 #: No catalog of ours is longer; a header that says so is refused before anything is allocated.
 _MOST_ITEMS: Final = 10_000_000
@@ -150,7 +150,7 @@ def load_features(path: str | PathLike[str]) -> Features:
     """
     data = read_limited(path, _LARGEST)
     try:
-        return _decoded(data)
+        return decode_features(data)
     except ProtocolError as error:
         raise BadMessage(
             "the table of features is damaged, or another file.",
@@ -161,7 +161,8 @@ def load_features(path: str | PathLike[str]) -> Features:
         ) from None
 
 
-def _decoded(data: bytes) -> Features:
+def decode_features(data: bytes) -> Features:
+    """Read the bytes of `save_features`."""
     container = open_container(data)
     if field(container.record, "schema", str) != _SCHEMA:
         raise BadMessage("this is not a table of features.", expected=_SCHEMA)

@@ -47,6 +47,11 @@ class Event(StrEnum):
     SENT = "sent"
     RECEIVED = "received"
     MODEL_MADE = "model made"
+    STARTED = "started"
+    ACCEPTED = "accepted"
+    CONFLICT = "conflict"
+    CLOSED = "closed"
+    PUBLISHED = "published"
     REPAIRED = "repaired"
 
 
@@ -90,6 +95,12 @@ FIELDS: Final[Mapping[Event, Mapping[str, Callable[[object], bool]]]] = {
     Event.SENT: {"plan": is_hash, "digest": is_hash},
     Event.RECEIVED: {"plan": is_hash, "digest": is_hash},
     Event.MODEL_MADE: {"plan": is_hash, "factors": is_hash},
+    # A service: who brought what in which step.
+    Event.STARTED: {"plan": is_hash},
+    Event.ACCEPTED: {"plan": is_hash, "step": _is_name, "entity": _is_name, "digest": is_hash, "carrier": _is_name},
+    Event.CONFLICT: {"plan": is_hash, "step": _is_name, "entity": _is_name, "digest": is_hash, "carrier": _is_name},
+    Event.CLOSED: {"plan": is_hash, "step": _is_name},
+    Event.PUBLISHED: {"plan": is_hash, "step": _is_name, "digest": is_hash},
     Event.REPAIRED: {"bytes": _is_count, "digest": is_hash},
 }
 

@@ -46,6 +46,8 @@ class Purpose(StrEnum):
     LOG = "log"
     REPORT = "report"
     VOUCHER = "voucher"
+    REQUEST = "request"
+    INVITATION = "invitation"
 
 
 class SigningKey:

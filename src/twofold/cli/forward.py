@@ -1,0 +1,97 @@
+"""`twofold forward`: upload messages that others made and handed over as files, and bring back what was published."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from twofold.cli.network import (
+    CaOption,
+    ClientCertificate,
+    ClientKey,
+    PinOption,
+    ProxyOption,
+    mailbox_of,
+)
+from twofold.cli.options import PlanOption, open_keys, read_agreed
+from twofold.cli.steps import NOT_YET, PUBLISHED, SENT
+from twofold.errors import BadMessage, RoundClosed, TwofoldError
+from twofold.federation.folder import ServerFolder
+from twofold.federation.mailbox import EntityMailbox, NothingYet, Step, steps_of
+from twofold.federation.messages import read_header
+from twofold.federation.plan import Plan
+from twofold.storage.files import read_limited
+
+__all__ = ["forward"]
+
+
+def forward(
+    files: Annotated[list[Path], typer.Argument(help="Messages, or folders of them such as an outbox.")],
+    plan: PlanOption,
+    server: Annotated[str, typer.Option("--server", help="Address of the coordinator.")],
+    keys: Annotated[Path, typer.Option("--keys", help="Your own secret keys: they sign the requests.")],
+    back: Annotated[
+        Path | None, typer.Option("--back", help="Folder for what the server published, for the site without a line.")
+    ] = None,
+    ca: CaOption = None,
+    pin: PinOption = None,
+    proxy: ProxyOption = None,
+    client_certificate: ClientCertificate = None,
+    client_key: ClientKey = None,
+) -> None:
+    """Carry files to a server for a site that has no line to it. The messages' own signatures say who made them.
+
+    Exit code 3 if the last step is not published yet and --back asks for it.
+    """
+    agreed = read_agreed(plan)
+    reach = {"ca": ca, "pin": pin, "proxy": proxy, "certificate": client_certificate, "key": client_key}
+    mailbox = mailbox_of(agreed, open_keys(agreed, keys), server, reach)
+    sent = 0
+    for file in _files(files):
+        try:
+            sent += _carry(file, agreed, mailbox)
+        except RoundClosed as error:
+            typer.echo(f"{file}: {error.summary}", err=True)
+        except TwofoldError as error:
+            if len(files) == 1 and files[0] == file:
+                raise
+            typer.echo(f"  not taken: {file.name}: {error.summary}", err=True)
+    if not sent and back is None:
+        raise BadMessage("there was no message of this plan.", found=f"{len(files)} paths", parameter="files")
+    if back is not None and not _bring(agreed, mailbox, back):
+        raise typer.Exit(NOT_YET)
+
+
+def _files(given: list[Path]) -> list[Path]:
+    found: list[Path] = []
+    for one in given:
+        found += sorted(path for path in one.iterdir() if path.is_file()) if one.is_dir() else [one]
+    return found
+
+
+def _carry(file: Path, plan: Plan, mailbox: EntityMailbox) -> int:
+    """Upload one file to the step that its header names."""
+    most = max(step.up.limit(plan) for step in steps_of(plan))
+    data = read_limited(file, most)
+    header = read_header(data)
+    step: Step | None = next((one for one in steps_of(plan) if one.up.schema == header.schema), None)
+    if step is None or header.entity is None:
+        raise BadMessage("this is not a message that an entity sends in this plan.", found=file.name)
+    done = mailbox.submit(step, data, entity=header.entity)
+    typer.echo(f"{file.name}: {SENT[step.id]} of {header.entity}, {'sent' if done.new else 'already there'}")
+    return 1
+
+
+def _bring(plan: Plan, mailbox: EntityMailbox, folder: Path) -> bool:
+    """Write what the server published into a folder, as a server of folders does; whether everything is out."""
+    box = ServerFolder(folder, folder, plan)
+    for step in steps_of(plan):
+        found = mailbox.fetch(step)
+        if isinstance(found, NothingYet):
+            typer.echo(f"not published yet: {PUBLISHED[step.id]}", err=True)
+            return False
+        box.publish(step, found)
+        typer.echo(f"{folder}: {PUBLISHED[step.id]}")
+    return True
