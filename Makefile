@@ -4,9 +4,10 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 PYTEST := $(BIN)/python -m pytest
+FLOWER := .venv-flower
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-studies test-slow coverage check shape format bench docs lock clean
+.PHONY: help demo test test-studies test-slow coverage check shape format bench bundle flower test-flower docs lock clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -15,7 +16,7 @@ demo: $(VENV)/.runtime  ## run a simulated federation, both rounds, with a table
 	$(BIN)/twofold demo
 
 test: $(VENV)/.dev  ## run the tests and doctests of the package, except the slow ones
-	$(PYTEST) -n auto -m "not slow" tests src --ignore=tests/studies
+	$(PYTEST) -n auto -m "not slow" tests src deploy --ignore=tests/studies
 
 test-studies: $(VENV)/.dev  ## run the tests and doctests of the laboratory, except the slow ones
 	$(PYTEST) -n auto -m "not slow" tests/studies studies
@@ -42,6 +43,14 @@ format: $(VENV)/.dev  ## format the code and fix what ruff can fix
 bench: $(VENV)/.bench  ## time twofold beside its peers; prints ratios
 	$(BIN)/python -m benchmarks
 
+bundle: $(VENV)/.dev  ## build the offline bundle into dist/: wheels, hashes, SBOM, install script
+	$(BIN)/python -m deploy.bundle
+
+flower: $(FLOWER)/.ready  ## make the environment of the Flower adapter in .venv-flower
+
+test-flower: $(VENV)/.dev $(FLOWER)/.ready  ## run a federation through a real SuperLink and SuperNodes
+	$(PYTEST) tests/adapters
+
 docs: $(VENV)/.docs  ## build the documentation site into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
@@ -52,23 +61,34 @@ $(VENV)/.python:
 	@touch $@
 
 $(VENV)/.runtime: requirements/runtime.txt pyproject.toml | $(VENV)/.python
-	$(PIP) install --require-hashes -r requirements/runtime.txt
+	$(PIP) install --no-deps --require-hashes -r requirements/runtime.txt
 	$(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(VENV)/.%: requirements/%.txt $(VENV)/.runtime
-	$(PIP) install --require-hashes -r requirements/$*.txt
+	$(PIP) install --no-deps --require-hashes -r requirements/$*.txt
 	@touch $@
 
 $(VENV)/.bench: requirements/bench.txt $(VENV)/.dev
 
+# Flower's limits are narrow, so it never shares an environment with the rest (docs/decisions/0020).
+$(FLOWER)/.ready: requirements/flower.txt adapters/flower/pyproject.toml
+	$(PYTHON) -m venv $(FLOWER)
+	$(FLOWER)/bin/python -m pip --disable-pip-version-check -q install --no-deps --require-hashes -r requirements/flower.txt
+	$(FLOWER)/bin/python -m pip --disable-pip-version-check -q install --no-deps --no-build-isolation -e adapters/flower
+	@touch $@
+
+# A lock is complete, so nothing is resolved here (--no-deps): pip would stop at a newer version of what has an extra.
 # Locks hold versions and hashes and name no registry. uv resolves all platforms in one run.
-LOCK = uv pip compile --universal --no-strip-extras --python-version 3.11 --generate-hashes --no-header --no-annotate -q pyproject.toml
+RESOLVE = uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q
+LOCK = $(RESOLVE) pyproject.toml
 lock:  ## resolve the dependencies again (needs uv)
 	$(LOCK) --group build -o requirements/runtime.txt
-	$(LOCK) --extra all --group dev -c requirements/runtime.txt -o requirements/dev.txt
+	$(LOCK) --extra network -c requirements/runtime.txt -o requirements/network.txt
+	$(LOCK) --extra all --group dev -c requirements/network.txt -c requirements/runtime.txt -o requirements/dev.txt
 	$(LOCK) --group docs -c requirements/dev.txt -o requirements/docs.txt
 	$(LOCK) --extra all --extra bench -c requirements/dev.txt -o requirements/bench.txt
+	$(RESOLVE) adapters/flower/pyproject.toml --group adapters/flower/pyproject.toml:build -o requirements/flower.txt
 
 clean:  ## remove everything the targets made
-	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .coverage build dist
+	rm -rf $(VENV) $(FLOWER) site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .coverage build dist

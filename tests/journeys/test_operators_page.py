@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import typer
-from click import Command, Group
+from typer.core import TyperCommand, TyperGroup
 
 from tests.agreed import agree
 from tests.simulation.test_secure import CATALOG, ratings
@@ -33,8 +33,8 @@ def commands() -> list[str]:
 def test_every_command_takes_these_options(line: str) -> None:
     program, *words = shlex.split(line)
     assert program == "twofold"
-    found: Command = typer.main.get_command(app)
-    while isinstance(found, Group):
+    found: TyperCommand | TyperGroup = typer.main.get_command(app)
+    while isinstance(found, TyperGroup):
         found = found.commands[words.pop(0)]
     found.make_context("twofold", words, resilient_parsing=False)
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Annotated
 
-import click
 import typer
 
 from twofold.cli.options import Json
@@ -72,7 +71,7 @@ def approve(
 def _agreed(name: str) -> bool:
     try:
         return typer.confirm(f"Do you, {name}, approve this?", default=False)
-    except click.Abort:  # no terminal, no answer
+    except typer.Abort:  # no terminal, no answer
         return False
 
 

@@ -10,9 +10,8 @@ from contextlib import contextmanager
 from inspect import unwrap
 from typing import Any, get_type_hints
 
-import click
 import typer
-from typer.core import TyperArgument, TyperCommand
+from typer.core import TyperArgument, TyperCommand, TyperOption
 
 from twofold.errors import Fix, Set, Surface, TwofoldError
 from twofold.privacy.ledger.state import StaleRelease
@@ -41,9 +40,9 @@ class Shell(Surface):
         self.options = options
 
     @classmethod
-    def of(cls, command: click.Command) -> Shell:
+    def of(cls, command: TyperCommand) -> Shell:
         """Take the options of a command, by their long names."""
-        given = [one for one in command.params if isinstance(one, click.Option)]
+        given = [one for one in command.params if isinstance(one, TyperOption)]
         return cls({str(one.name): max(one.opts, key=len) for one in given})
 
     def name(self, parameter: str) -> str:
@@ -79,7 +78,7 @@ class Verb(TyperCommand):
             if isinstance(one, TyperArgument):  # click 8.5 drops what typer below 0.21 says of an argument
                 one.help = told[str(one.name)].__metadata__[0].help
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: Any) -> Any:  # the class of a context is private in typer 0.29
         """Run the verb."""
         try:
             return super().invoke(ctx)
