@@ -88,6 +88,20 @@ def test_the_same_bits_on_any_number_of_threads():
     assert not np.array_equal(one[0], other[0])
 
 
+def test_a_fit_that_is_stopped_is_one_of_so_many_epochs():
+    looks = []
+
+    def third(epoch, V):
+        looks.append((epoch, V))
+        return epoch == 3
+
+    stopped = implicit_als(clusters(), 6, stop=third, **SETTINGS)
+    assert [epoch for epoch, _ in looks] == [1, 2, 3]
+    np.testing.assert_array_equal(looks[-1][1], stopped[1])
+    for one, other in zip(stopped, implicit_als(clusters(), 6, epochs=3, **SETTINGS), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_tastes_are_told_apart():
     U, V = implicit_als(clusters(), 4, **SETTINGS)
     scores = U @ V.T

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from tests.refused import refused
 from twofold.entity.models.blend import Scorer
-from twofold.entity.models.ials import IalsFit, IalsScorer
+from twofold.entity.models.ials import EPOCHS, LOOKS, IalsFit, IalsScorer
 from twofold.errors import BadModel, BadParameter
 
 ITEMS, RANK = 30, 4
@@ -89,6 +89,20 @@ def test_the_default_finds_tastes_at_any_size(users, items):
     unseen = rows.toarray() == 0
     same = (np.arange(users)[:, None] % 4) == (np.arange(items) % 4)
     assert scores[same & unseen].mean() > scores[~same & unseen].mean() + scores[~same & unseen].std()
+
+
+@pytest.mark.parametrize("last", [*LOOKS, 100])
+def test_a_fit_is_looked_at_now_and_then_and_may_end_there(last):
+    rows, looks = tastes(80, 40), []
+
+    def reached(epochs, model):
+        looks.append(epochs)
+        np.testing.assert_array_equal(model.factors, IalsFit(rows).scorer(epochs=epochs).factors)
+        return epochs == last
+
+    made = IalsFit(rows).scorer(stop=reached)
+    assert looks == [one for one in LOOKS if one <= last]
+    np.testing.assert_array_equal(made.factors, IalsFit(rows).scorer(epochs=min(last, EPOCHS)).factors)
 
 
 def test_a_penalty_of_chance_leaves_nothing_of_chance_and_something_of_tastes():

@@ -18,6 +18,7 @@ from twofold.entity import ladder
 from twofold.entity.adapt import Adapted
 from twofold.entity.candidates import FitSettings
 from twofold.entity.ladder import CAUTION, climb
+from twofold.entity.models.ials import IalsFit
 from twofold.entity.models.others import unit_rows
 from twofold.entity.personalize import fit_alone
 from twofold.errors import BadNumber
@@ -86,6 +87,30 @@ def test_a_rung_whose_numbers_fail_stays_in_the_table_with_a_remark(monkeypatch)
     assert line["remark"]
     assert "left out" in made.note
     check(made, rows)
+
+
+def test_implicit_als_far_behind_is_stopped_and_it_is_said():
+    made = run(people(ladder.FACTOR_USERS, 1), None)
+    (line,) = [line for line in made.table if line["kind"] == "ials"]
+    best = max(one["nats"] for one in made.table)
+    assert "stopped after" in made.note
+    assert math.isfinite(line["nats"])
+    assert line["nats"] < best - CAUTION
+    assert not line.get("taken")
+
+
+def test_implicit_als_without_a_rival_is_fitted_to_the_end_and_taken(monkeypatch):
+    rows = people(ladder.FACTOR_USERS, 1)
+
+    def fails(*_: object) -> None:
+        raise BadNumber("no.")
+
+    monkeypatch.setattr(ladder, "unit_taste", fails)
+    monkeypatch.setattr(ladder, "own_taste", fails)
+    made = run(rows, None)
+    assert made.kind == "ials"
+    assert "stopped" not in made.note
+    np.testing.assert_array_equal(made.scorer.arrays()["inner_factors"], IalsFit(rows).scorer().factors)
 
 
 def test_a_rung_that_fails_on_all_rows_gives_way_to_a_whole_one(monkeypatch):

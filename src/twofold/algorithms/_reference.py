@@ -1,7 +1,7 @@
 """The kernels in plain NumPy: slow and short, the reference for tests of the compiled ones.
 
 Each function has the signature of its namesake in `_kmeans_kernels`, `_nmf_kernels`, `_ials_kernels`,
-`_neighbour_kernels` or `_top_items_kernels`.
+`_neighbour_kernels`, `_softmax_kernels` or `_top_items_kernels`.
 `solve_rows` also solves the rows whose compiled pivoting did not settle.
 """
 
@@ -30,6 +30,7 @@ __all__ = [
     "places",
     "row_system",
     "select_few",
+    "softmax_moments",
     "solve_rows",
     "strongest_columns",
 ]
@@ -366,3 +367,16 @@ def add_weighted(
     width = weight_starts.size - 1
     rows = csr_rows(values, columns, starts, (starts.size - 1, width))
     out += (rows @ csr_rows(weights, targets, weight_starts, (width, out.shape[1]))).toarray()
+
+
+def softmax_moments(parts: Array, weights: Array, starts: Array, closed: Array, sizes: Array, moments: Array) -> None:
+    """Find the moments of some parts under the softmax of their weighted sum, row by row."""
+    for row, given in enumerate(parts):
+        chance = weights @ given
+        chance[closed[starts[row] : starts[row + 1]]] = -np.inf
+        top = chance.max()
+        chance = np.exp(chance - top)
+        whole = chance.sum()
+        sizes[row], chance = np.log(whole) + top, chance / whole
+        moments[row, :, 0] = given @ chance
+        moments[row, :, 1:] = (given * chance) @ given.T

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -41,6 +42,7 @@ def implicit_als(
     count_scaling: float = 1.0,
     epochs: int = EPOCHS,
     steps: int = STEPS,
+    stop: Callable[[int, Factors], bool] | None = None,
     threads: int | None = None,
     rng: np.random.Generator | int | None = 0,
 ) -> tuple[Factors, Factors]:
@@ -62,6 +64,8 @@ def implicit_als(
         λ and the exponent a.
     epochs, steps : int
         How often both sides are visited, and how many steps a row takes each time.
+    stop : function, optional
+        Asked after every epoch with the number of epochs so far and V; true ends the fit there.
     threads : int, optional
         All processors by default. The result does not depend on it.
     rng : numpy.random.Generator, int or None
@@ -101,11 +105,13 @@ def implicit_als(
     U, V = (np.zeros((len(side.ridge), width), np.float32) for side in (users, items))
     V[:, :rank] = random.standard_normal((len(V), rank), np.float32) * np.float32(START / np.sqrt(rank))
     V[items.entries.counts() == 0] = 0
+    root = np.float32(np.sqrt(scale))
     with Workers(threads) as workers, one_blas_thread():
-        for _ in range(epochs):
+        for epoch in range(epochs):
             U = users.improved(U, V, workers)
             V = items.improved(V, U, workers)
-    root = np.float32(np.sqrt(scale))
+            if stop is not None and stop(epoch + 1, V[:, :rank] * root):
+                break
     return U[:, :rank] * root, V[:, :rank] * root
 
 

@@ -86,8 +86,8 @@ def strongest(X: Any, most: int, *, source_scale: Any, target_scale: Any, thread
     return Strongest(np.cumsum(counts), sources, values)
 
 
-def add_product(rows: csr_array, weights: csr_array, out: NDArray[np.float32]) -> None:
-    """Add ``rows @ weights`` to a dense array, without a sparse product in between; for blocks of few rows.
+def add_product(rows: csr_array, weights: csr_array, out: NDArray[np.floating[Any]]) -> None:
+    """Add ``rows @ weights`` to a dense array, without a sparse product in between; for whole rows in the cache.
 
     Examples
     --------

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from twofold.algorithms.implicit_als import EPOCHS
 from twofold.csr import keep_entries
 from twofold.entity.candidates import UNUSABLE, Adapted, FitSettings, Losses, left_out, paired, sound
 from twofold.entity.models.blend import Scorer, Wide
@@ -160,7 +161,8 @@ class _Climb:
         self.rows, self.settings = rows, settings
         self.whole = Side(rows)
         self.others: Others | None = None
-        self.failed = ""
+        self.failed = self.stopped = ""
+        self.tried: list[_Tried] = []
         if shared is not None:
             try:
                 self.others = sound(lambda: others_of(shared, self.whole.unit))
@@ -176,7 +178,7 @@ class _Climb:
         rng = np.random.default_rng([self.settings.seed, 6])
         lengths = np.diff(self.rows.indptr)
         owners = np.repeat(np.arange(self.rows.shape[0]), lengths)
-        order = np.lexsort((rng.random(owners.size), owners))
+        order = np.argsort(owners + rng.random(owners.size))
         place = np.empty(owners.size, np.intp)
         place[order] = np.arange(owners.size) - np.repeat(self.rows.indptr[:-1], lengths)
         share = min(max(ENOUGH_HIDDEN / max(owners.size, 1), LEAST_HIDDEN), MOST_HIDDEN)
@@ -263,7 +265,25 @@ class _Climb:
         return SparseItemFit(side.rows, threads=self.settings.threads).scorer()
 
     def _ials(self, side: Side) -> Scorer:
-        return IalsFit(side.rows, seed=self.settings.seed, threads=self.settings.threads).scorer()
+        fit = IalsFit(side.rows, seed=self.settings.seed, threads=self.settings.threads)
+        return fit.scorer(stop=self._behind() if side is self._train else None)
+
+    def _behind(self) -> Callable[[int, Scorer], bool]:
+        """Whether implicit ALS will not catch up: each doubling of its epochs gains less than the one before."""
+        rivals = [one for one in self.tried if one.rung.step <= 1 and one.rung.kind != "ials"]
+        best, before = max(rivals, key=lambda one: one.weighed.worth), -math.inf
+
+        def behind(epochs: int, scorer: Scorer) -> bool:
+            nonlocal before
+            found = self._weighed(Rung(kind="ials", step=1), [self._known, self._told(scorer)], centre=CENTRE)
+            gained, before = found.weighed.worth - before, found.weighed.worth
+            missing = best.weighed.worth - before
+            if missing <= gained or found.losses.mean < best.losses.mean:
+                return False
+            self.stopped = f"; implicit ALS was stopped after {epochs} of {EPOCHS} epochs, {missing:.0f} nats behind"
+            return True
+
+        return behind
 
     # The climb
 
@@ -290,12 +310,12 @@ class _Climb:
             gain=gain,
             gain_error=error,
             table=tuple(self._line(one, taken=one is best) for one in tried),
-            note=self._note(path, weights) + left_out(failed, len(tried)) + self.failed,
+            note=self._note(path, weights) + left_out(failed, len(tried)) + self.failed + self.stopped,
         )
 
     def _all_judged(self) -> list[_Tried]:
         """Every rung; only the best of each step keeps what it said, which takes much memory."""
-        tried: list[_Tried] = []
+        tried = self.tried
         for one in self._judged():
             alike = [
                 at for at, other in enumerate(tried) if other.rung.step == one.rung.step and other.taste is not None
@@ -356,7 +376,10 @@ class _Climb:
 
     def _tastes(self, rung: Rung) -> Wide:
         assert rung.fit is not None
-        scorer, short = rung.fit(self._train), self._columns.size < self.rows.shape[1]
+        return self._told(rung.fit(self._train))
+
+    def _told(self, scorer: Scorer) -> Wide:
+        short = self._columns.size < self.rows.shape[1]
         parts = [taste(scorer.scores(block)) for block in self._histories]
         found = np.concatenate([part[:, self._columns] for part in parts] if short else parts)
         if not np.isfinite(found).all():
@@ -509,15 +532,15 @@ def _best_amount(unit: sparse.csr_array, shares: Wide, *, most: float = math.inf
     """Nats by which people are told, and the most people's worth that tells them `ALIKE`."""
     total = np.asarray(unit.sum(axis=0)).ravel()
     lengths = np.asarray(unit.sum(axis=1)).ravel()
-    owners = np.repeat(np.arange(unit.shape[0]), np.diff(unit.indptr))
     # Rows of norm 1 count for as many entries as they have.
-    entries = np.diff(unit.indptr) / np.maximum(lengths, 1e-300)
+    entries = np.diff(unit.indptr)
+    weight = unit.data * np.repeat(entries / np.maximum(lengths, 1e-300), entries)
+    own, theirs = total[unit.indices] - unit.data, shares[unit.indices]
     told_by: dict[float, float] = {}
     for people in [one for one in AMOUNTS if one <= most] or [most]:
-        told = total[unit.indices] - unit.data + people * shares[unit.indices]
-        rest = total.sum() - lengths + people * shares.sum()
-        chance = np.log(np.maximum(told, _NOBODY) / np.maximum(rest[owners], _NOBODY))
-        told_by[people] = float((unit.data * entries[owners]) @ chance)
+        told = np.log(np.maximum(own + people * theirs, _NOBODY))
+        rest = np.log(np.maximum(total.sum() - lengths + people * shares.sum(), _NOBODY))
+        told_by[people] = float(weight @ told - entries @ rest)
     best = max(told_by.values())
     return best, max(people for people, nats in told_by.items() if nats >= best - ALIKE)
 

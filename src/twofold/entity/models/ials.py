@@ -7,6 +7,7 @@ gets what they would have got. Counts are damped (power 1/2); zeros and ones sta
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -29,6 +30,8 @@ SETTINGS = ("unobserved", "penalty", "power")
 RANK = 64
 UNOBSERVED = 0.5
 PENALTY = 0.5
+#: Epochs after which a fit may be stopped.
+LOOKS = (2, 4, 8)
 
 
 class IalsScorer(FactorScorer):
@@ -156,6 +159,7 @@ class IalsFit:
         unobserved: float = UNOBSERVED,
         penalty: float = PENALTY,
         epochs: int = EPOCHS,
+        stop: Callable[[int, IalsScorer], bool] | None = None,
     ) -> IalsScorer:
         """Item factors of some settings.
 
@@ -170,27 +174,31 @@ class IalsFit:
             given the sizes of the data. The same number then suits 50 people and 5,000; a bare λ does not.
         epochs : int
             Visits of both sides.
+        stop : function, optional
+            Asked after some epochs (`LOOKS`) with their number and the model so far; true ends the fit there.
         """
         users, items = self.rows.shape
         strength = _checks.non_negative_number("penalty", penalty) * self.chance(unobserved)
+        popularity = np.bincount(self._values.indices, self._values.data, items) / max(users, 1)
+
+        def made(factors: Floats) -> IalsScorer:
+            how: dict[str, Any] = {"unobserved": unobserved, "penalty": strength, "power": POWER["counts"]}
+            return IalsScorer(factors, cold_start=popularity, threads=self.threads, **how)
+
+        def ended(epoch: int, factors: Floats) -> bool:
+            return stop is not None and epoch in LOOKS and stop(epoch, made(factors))
+
         _, factors = implicit_als(
             self._values,
             max(1, min(rank, users, items)),
             unobserved=unobserved,
             regularization=strength,
             epochs=epochs,
+            stop=ended,
             threads=self.threads,
             rng=self.seed,
         )
-        popularity = np.bincount(self._values.indices, self._values.data, items) / max(users, 1)
-        return IalsScorer(
-            factors,
-            unobserved=unobserved,
-            penalty=strength,
-            power=POWER["counts"],
-            cold_start=popularity,
-            threads=self.threads,
-        )
+        return made(factors)
 
     def chance(self, unobserved: float) -> float:
         """The λ at which a matrix of chance vanishes, for rows and columns of average size.

@@ -39,6 +39,7 @@ __all__ = [
 UNEXPLAINED: Final = 0.05
 #: Columns of an inverse that are mirrored at once.
 _BLOCK: Final = 256
+_LOWER: Final = np.tri(_BLOCK, dtype=bool)
 #: Users that an entity needs before its own mean squares count more than the shared ones.
 SQUARE_USERS: Final = 20.0
 #: Users of no entries an entity's own means are averaged with where nothing is shared.
@@ -137,7 +138,7 @@ def weights_from_gram(gram: Floats, ridge: Floats) -> DenseWeights:
         span = slice(start, start + _BLOCK)
         part = lower[start:, span].astype(np.float32)
         width = part.shape[1]
-        part[:width] = np.tril(part[:width]) + np.tril(part[:width], -1).T
+        part[:width] = np.where(_LOWER[:width, :width], part[:width], part[:width].T)
         result[start:, span] = part * scale[span]
         result[span, start:] = part.T * scale[start:]
     np.fill_diagonal(result, 0.0)

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 from scipy import sparse
 
+from twofold.algorithms.neighbours import add_product
 from twofold.entity.models.blend import Wide
 from twofold.entity.models.factors import POWER, damped_rows
 from twofold.entity.models.item_item import ItemItemScorer
@@ -26,8 +27,8 @@ __all__ = ["Side", "featured_taste", "own_taste", "shared_taste", "unit_taste"]
 FEATURE_USERS: Final = 300.0
 #: Ridge for the noise of the others' taste, in parts of its edge.
 NOISE_RIDGE: Final = 0.2
-#: Share of entries from which a dense product is faster than a sparse one, and people in one of its blocks.
-_DENSE: Final = 0.02
+#: Share of pairs of entries from which a dense product is faster than a sparse one, and people in one of its blocks.
+_DENSE: Final = 0.03
 _BLOCK: Final = 2_048
 
 
@@ -95,11 +96,12 @@ class Side:
 
 def _gram(rows: sparse.csr_array) -> Wide:
     users, items = rows.shape
-    if rows.nnz < _DENSE * users * items:
-        return np.asarray((rows.T @ rows).toarray(), dtype=np.float64)
-    total = np.zeros((items, items))
+    rows, total = rows.astype(np.float64), np.zeros((items, items))
+    if float(np.sum(np.diff(rows.indptr).astype(np.float64) ** 2)) < _DENSE * users * items**2:
+        add_product(sparse.csr_array(rows.T), rows, total)
+        return total
     for start in range(0, users, _BLOCK):
-        dense = rows[start : start + _BLOCK].toarray().astype(np.float64)
+        dense = rows[start : start + _BLOCK].toarray()
         total += dense.T @ dense
     return total
 

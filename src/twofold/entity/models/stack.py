@@ -23,6 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from twofold.algorithms import _reference, _softmax_kernels
+from twofold.algorithms._jit import numba_enabled
 from twofold.csr import csr_rows
 from twofold.entity.models.blend import Columns, Floats, Scorer, Wide
 from twofold.errors import BadModel, BadShape
@@ -33,6 +35,8 @@ __all__ = ["FLOOR", "Hidden", "StackScorer", "Weighed", "taste", "weigh"]
 FLOOR: Final = 0.3
 #: Newton steps; the first few do nearly all.
 _STEPS: Final = 25
+#: Nats of a last step that is taken without a look: the curvature tells them to a hundredth.
+_NEAR: Final = 1e-3
 
 
 def taste(scores: Floats) -> Wide:
@@ -45,7 +49,10 @@ def taste(scores: Floats) -> Wide:
     """
     wide = np.asarray(scores, np.float64)
     spread = wide.std(axis=1, keepdims=True)
-    return np.asarray(np.log(np.maximum(wide, 0.0) / np.where(spread > 0, spread, 1.0) + FLOOR))
+    found = np.maximum(wide, 0.0)
+    found /= np.where(spread > 0, spread, 1.0)
+    found += FLOOR
+    return np.asarray(np.log(found, out=found))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -109,22 +116,18 @@ def weigh(
     >>> found.weights.round(2).tolist(), round(found.likelihood, 2)
     ([1.23], -0.26)
     """
-    users, items = hidden.history.shape
     middle = np.asarray(centre, np.float64)
-    if not users:
+    if not hidden.history.shape[0]:
         return Weighed(weights=middle, likelihood=0.0, worth=0.0)
-    closed = _owners(hidden.history) * items + hidden.history.indices
-    owners, wanted = _owners(hidden.held), hidden.held.indices
-    number = np.bincount(owners, minlength=users).astype(np.float64)
-    target = np.array([float((part[wanted] if part.ndim == 1 else part[owners, wanted]).sum()) for part in parts])
-    here = _Point.at(middle if start is None else start, parts, closed, number, target, middle, spread)
+    asked = _Asked(parts, hidden, middle, spread)
+    here = asked.at(middle if start is None else start)
     for _ in range(_STEPS):
         step, size = here.step(spread), 1.0
+        if (gain := 0.5 * float(step @ here.slope)) < _NEAR and (here.weights + step >= 0).all():
+            return asked.ended(here.weights + step, here.worth + gain)
         there = here
         while size > 1e-3:
-            there = _Point.at(
-                np.maximum(here.weights + size * step, 0.0), parts, closed, number, target, middle, spread
-            )
+            there = asked.at(np.maximum(here.weights + size * step, 0.0))
             if there.worth >= here.worth:
                 break
             size /= 2
@@ -133,7 +136,43 @@ def weigh(
         gained, here = there.worth - here.worth, there
         if gained < 1e-6 * (1.0 + abs(here.worth)):
             break
-    return Weighed(weights=here.weights, likelihood=here.likelihood, worth=here.worth)
+    return asked.ended(here.weights, here.worth)
+
+
+class _Asked:
+    """What is weighed, by whom, and the prior."""
+
+    def __init__(self, parts: Sequence[Wide], hidden: Hidden, middle: Wide, spread: float) -> None:
+        users, items = hidden.history.shape
+        self.middle, self.spread, self.history = middle, spread, hidden.history
+        self.number = np.diff(hidden.held.indptr).astype(np.float64)
+        owners, wanted = np.repeat(np.arange(users), np.diff(hidden.held.indptr)), hidden.held.indices
+        self.parts = np.empty((users, len(parts), items))
+        for k, part in enumerate(parts):
+            self.parts[:, k] = part
+        self.target = self.parts[owners, :, wanted].sum(axis=0)
+
+    def at(self, weights: Wide) -> _Point:
+        """Worth of some weights, with its slope and curvature."""
+        users, number, _ = self.parts.shape
+        sizes, moments = np.empty(users), np.empty((users, number, 1 + number))
+        run: Any = _softmax_kernels.softmax_moments if numba_enabled() else _reference.softmax_moments
+        run(self.parts, weights, self.history.indptr, self.history.indices, sizes, moments)
+        # A person counts as often as they have hidden entries.
+        means, square = moments[:, :, 0], np.tensordot(self.number, moments[:, :, 1:], 1)
+        apart = (weights - self.middle) / self.spread
+        likelihood = float(self.target @ weights - self.number @ sizes)
+        return _Point(
+            weights=weights,
+            worth=likelihood - 0.5 * float(apart @ apart),
+            slope=self.target - self.number @ means - apart / self.spread,
+            square=square - (means.T * self.number) @ means,
+        )
+
+    def ended(self, weights: Wide, worth: float) -> Weighed:
+        """The result at some weights."""
+        apart = (weights - self.middle) / self.spread
+        return Weighed(weights=weights, likelihood=worth + 0.5 * float(apart @ apart), worth=worth)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -141,48 +180,9 @@ class _Point:
     """Weights, their worth, and the slope and curvature of it."""
 
     weights: Wide
-    likelihood: float
     worth: float
     slope: Wide
     square: Wide
-
-    @classmethod
-    def at(
-        cls,
-        weights: Wide,
-        parts: Sequence[Wide],
-        closed: NDArray[Any],
-        number: Wide,
-        target: Wide,
-        middle: Wide,
-        spread: float,
-    ) -> _Point:
-        z = sum(weight * part for weight, part in zip(weights, parts, strict=True))
-        chance = np.array(np.broadcast_to(z, (number.size, parts[0].shape[-1])), order="C")
-        chance.reshape(-1)[closed] = -np.inf
-        top = chance.max(axis=1, keepdims=True)
-        chance -= top
-        np.exp(chance, out=chance)
-        total = chance.sum(axis=1)
-        share = number / total  # so that a person counts as often as they have hidden entries
-        means = np.empty((len(parts), number.size))
-        square = np.empty((len(parts), len(parts)))
-        for k, part in enumerate(parts):
-            told = chance * part
-            means[k] = told.sum(axis=1) / total
-            for at in range(k + 1):
-                other = parts[at]
-                products = told @ other if other.ndim == 1 else np.einsum("ui,ui->u", told, other)
-                square[k, at] = square[at, k] = float(share @ products)
-        apart = (weights - middle) / spread
-        likelihood = float(target @ weights - number @ (np.log(total) + top[:, 0]))
-        return cls(
-            weights=weights,
-            likelihood=likelihood,
-            worth=likelihood - 0.5 * float(apart @ apart),
-            slope=target - means @ number - apart / spread,
-            square=square - (means * number) @ means.T,
-        )
 
     def step(self, spread: float) -> Wide:
         """One step of Newton; a weight held at 0 that wants to fall stays there."""
@@ -193,10 +193,6 @@ class _Point:
         if free.any():
             step[free] = np.linalg.solve(square[np.ix_(free, free)], self.slope[free])
         return step
-
-
-def _owners(rows: sparse.csr_array) -> NDArray[np.intp]:
-    return np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
 
 
 class StackScorer:
