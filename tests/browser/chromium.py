@@ -87,7 +87,7 @@ class Tab:
             "Emulation.setDeviceMetricsOverride",
             width=width,
             height=height,
-            deviceScaleFactor=2 if phone else 1,
+            deviceScaleFactor=1.5 if phone else 1,
             mobile=phone,
         )
         scheme = "dark" if dark else "light"

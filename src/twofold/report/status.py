@@ -59,7 +59,14 @@ _SHARING: Final = {
     "peers": "masks among the entities: the server sees only the sum",
     "operators": "two sealed shares: each operator alone sees only the sum",
 }
-_CAPTION: Final = "Entities, those waited for first and in bold; times in UTC"
+_CAPTION: Final = "In bold: those waited for. Times in UTC"
+#: Where readers can go from here.
+_LINKS: Final = (
+    ("All federations", "status", "those that your password opens"),
+    ("OpenAPI", "v1/openapi.json", "every request that the service takes"),
+    ("Health", "v1/health", "for a monitor"),
+    ("Metrics", "v1/metrics", "for Prometheus; answered on the service's own machine only"),
+)
 #: Names in one sentence, and rows of a table that is not folded.
 _NAMED, _FEW = 4, 40
 #: Seconds between two loads of a page that keeps itself up to date.
@@ -241,7 +248,7 @@ def status_page(view: FederationView, *, now: datetime, started: float | None = 
             Section("Progress", (_progress(view), *_refused(view), Refresh(live=live))),
             Section("Who", _who(view, now)),
             Section("Noise", (_noise(plan),)),
-            Section("Service", (_service(view, now, started), _links())),
+            Section("Service", (_service(view, now, started), Links(_LINKS))),
         ),
         footer="Members may know all of this: names, times and the plan. No number here comes from anybody's data.",
         refresh=_REFRESH if live else 0,
@@ -422,33 +429,24 @@ def _service(view: FederationView, now: datetime, started: float | None) -> Fact
     return Facts(rows=tuple(rows))
 
 
-def _links() -> Links:
-    return Links(
-        (
-            ("All federations", "status", "those that your password opens"),
-            ("OpenAPI", "v1/openapi.json", "every request that the service takes"),
-            ("Health", "v1/health", "for a monitor"),
-            ("Metrics", "v1/metrics", "for Prometheus; answered on the service's own machine only"),
-        )
-    )
-
-
 def overview_page(views: Sequence[FederationView], *, now: datetime, live: bool = False) -> Page:
     """Make the page of several federations."""
     rows = []
-    for view in sorted(views, key=lambda one: one.plan.name):
+    for view in sorted(views, key=lambda one: (state_of(one, now) is not State.LATE, one.plan.name)):
         state = state_of(view, now)
-        rows.append((view.plan.hash, view.plan.name, state.value, _headline(view, state).partition(". ")[2]))
+        said = _headline(view, state)
+        words = said if state is State.WAITING else said.partition(". ")[2]
+        rows.append((view.plan.hash, view.plan.name, state.value, words))
     late = sum(row[2] == State.LATE for row in rows)
     text = f"{len(rows):,} federations; {late:,} late." if late else f"{len(rows):,} federations; none is late."
-    since = Facts(rows=(("Version", f"twofold {__version__}"),))
+    version = Facts(rows=(("Version", f"twofold {__version__}"),))
     return Page(
         title="Federations",
         subtitle=f"Status at {_moment(now)}",
         notice=Notice(text=text, warning=late > 0),
         sections=(
             Section("Federations", (Federations(rows=tuple(rows)), Refresh(live=live))),
-            Section("Service", (since, _links())),
+            Section("Service", (version, Links(_LINKS[1:]))),
         ),
         footer="No number on these pages comes from anybody's data.",
         refresh=_REFRESH if live else 0,
@@ -458,8 +456,8 @@ def overview_page(views: Sequence[FederationView], *, now: datetime, live: bool 
 def door_page() -> Page:
     """Make the page that strangers see: that a service is here, and nothing about it."""
     words = (
-        "Members send and fetch with `twofold join`, which signs every request. The status of a federation is for "
-        "people with its password."
+        "Members send and fetch with the command twofold join, which signs every request. The status of a federation "
+        "is for people with its password."
     )
     return Page(
         title="A twofold service",
