@@ -128,7 +128,7 @@ class Connection:
     proxy: str | None = None
     certificate: tuple[str, str] | None = None
     seconds: float = 60.0
-    attempts: int = 5
+    attempts: int = 7
 
     def __post_init__(self) -> None:
         try:
