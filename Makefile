@@ -6,13 +6,16 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-studies test-slow coverage check shape format bench docs lock clean
+.PHONY: help demo federation test test-studies test-slow coverage check shape format bench docs lock clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 demo: $(VENV)/.runtime  ## run a simulated federation, both rounds, with a table and a report
 	$(BIN)/twofold demo
+
+federation: $(VENV)/.dev  ## run a federation over TLS between network namespaces (root), one party killed; then with two operators
+	$(BIN)/python -m studies federation
 
 test: $(VENV)/.dev  ## run the tests and doctests of the package, except the slow ones
 	$(PYTEST) -n auto -m "not slow" tests src --ignore=tests/studies
