@@ -7,13 +7,16 @@ PYTEST := $(BIN)/python -m pytest
 FLOWER := .venv-flower
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-studies test-slow coverage check shape format bench bundle flower test-flower docs lock clean
+.PHONY: help demo federation test test-studies test-slow coverage check shape format bench bundle flower test-flower docs lock clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 demo: $(VENV)/.runtime  ## run a simulated federation, both rounds, with a table and a report
 	$(BIN)/twofold demo
+
+federation: $(VENV)/.dev  ## run a federation over TLS between network namespaces (root), one party killed; then with two operators
+	$(BIN)/python -m studies federation
 
 test: $(VENV)/.dev  ## run the tests and doctests of the package, except the slow ones
 	$(PYTEST) -n auto -m "not slow" tests src deploy --ignore=tests/studies

@@ -16,8 +16,9 @@ from twofold.report.card import Gauge
 from twofold.report.federation_page import TwoRounds
 from twofold.report.page import Block, Facts, Folded, Links, Notice, Page, Paragraph, Points, Section, Table, render
 from twofold.report.plot import Plot
+from twofold.report.status import Federations, Refresh, Steps
 
-BLOCKS = (Facts, Folded, Gauge, Links, Notice, Paragraph, Plot, Points, Table, TwoRounds)
+BLOCKS = (Facts, Federations, Folded, Gauge, Links, Notice, Paragraph, Plot, Points, Refresh, Steps, Table, TwoRounds)
 
 
 def page(*titles: str) -> Page:

@@ -233,7 +233,8 @@ def run_service(
 ) -> None:
     """Serve until a signal asks for the end."""
     need_network("starlette", "uvicorn", "httpx")
-    from twofold.server.service.app import Service  # these load starlette and uvicorn
+    from twofold.report.status_site import PASSWORD_FILE, status_routes  # these load starlette and uvicorn
+    from twofold.server.service.app import Service, build_app
     from twofold.server.service.run import serve, server_of
 
     host, port = _address(listen)
@@ -245,11 +246,13 @@ def run_service(
             parameter="certificate",
         )
     service = Service(state, hosted, poll=poll)
-    server = server_of(service, host=host, port=port, certificate=certificate, key=key)
+    app = build_app(service, more=status_routes(service))
+    server = server_of(service, host=host, port=port, certificate=certificate, key=key, app=app)
     scheme = "http" if certificate is None else "https"
     for one in service.federations.values():
         typer.echo(f"{one.plan.name}: plan {one.plan.hash[:12]}, {one.plan.sharing}, run by {one.operator}")
     typer.echo(f"listening on {scheme}://{host}:{port}; Ctrl-C or SIGTERM ends it, and it goes on from there later")
+    typer.echo(f"status page: the same address in a browser; its password is in {state / PASSWORD_FILE}")
     sys.stdout.flush()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn ends first, and then repeats the signal
     with suppress(KeyboardInterrupt):

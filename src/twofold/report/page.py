@@ -91,6 +91,8 @@ class Page:
         Smaller type and no list of links, so that the page prints on few sheets.
     data : str
         JSON that goes along with the page for programs; browsers neither show nor run it.
+    refresh : int
+        Seconds after which a browser loads the page again; 0 for never.
 
     Examples
     --------
@@ -106,6 +108,7 @@ class Page:
     footer: str = ""
     sheet: bool = False
     data: str = ""
+    refresh: int = 0
 
     def html(self) -> str:
         """Give the page as text; equal content gives equal bytes."""
@@ -158,6 +161,8 @@ class Table(Block):
         The same rows in full precision, offered as tab-separated text; one cell may have several values.
     exact_columns : tuple of str
         Headings of `exact`; the columns' own by default.
+    compact : bool
+        Columns as narrow as their words, so that short cells fit on a phone.
 
     Examples
     --------
@@ -179,6 +184,7 @@ class Table(Block):
     note: str = ""
     exact: tuple[tuple[object, ...], ...] = ()
     exact_columns: tuple[str, ...] = ()
+    compact: bool = False
 
     def __post_init__(self) -> None:
         _check("rows", self.columns, self.rows)

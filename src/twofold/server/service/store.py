@@ -259,6 +259,10 @@ class Store:
         """Entity and receipt of every message of a step, by entity."""
         return [(str(a), str(b)) for a, b in self._rows("SELECT entity, receipt FROM message WHERE step = ?", step.id)]
 
+    def arrivals(self, step: Step) -> list[tuple[str, str]]:
+        """Entity and time of every message of a step, by entity."""
+        return [(str(a), str(b)) for a, b in self._rows("SELECT entity, at FROM message WHERE step = ?", step.id)]
+
     def conflicts(self, step: Step) -> list[tuple[str, str]]:
         """Entity and receipt of every second message of a step."""
         return [(str(a), str(b)) for a, b in self._rows("SELECT entity, receipt FROM conflict WHERE step = ?", step.id)]
