@@ -17,7 +17,7 @@ from twofold.cli.network import (
 )
 from twofold.cli.options import PlanOption, open_keys, read_agreed
 from twofold.cli.steps import NOT_YET, PUBLISHED, SENT
-from twofold.errors import BadMessage, RoundClosed, TwofoldError
+from twofold.errors import BadMessage, ProtocolError, RoundClosed
 from twofold.federation.folder import ServerFolder
 from twofold.federation.mailbox import EntityMailbox, NothingYet, Step, steps_of
 from twofold.federation.messages import read_header
@@ -47,21 +47,24 @@ def forward(
     """
     agreed = read_agreed(plan)
     reach = {"ca": ca, "pin": pin, "proxy": proxy, "certificate": client_certificate, "key": client_key}
-    mailbox = mailbox_of(agreed, open_keys(agreed, keys), server, reach)
-    sent = 0
-    for file in _files(files):
-        try:
-            sent += _carry(file, agreed, mailbox)
-        except RoundClosed as error:
-            typer.echo(f"{file}: {error.summary}", err=True)
-        except TwofoldError as error:
-            if len(files) == 1 and files[0] == file:
-                raise
-            typer.echo(f"  not taken: {file.name}: {error.summary}", err=True)
-    if not sent and back is None:
-        raise BadMessage("there was no message of this plan.", found=f"{len(files)} paths", parameter="files")
-    if back is not None and not _bring(agreed, mailbox, back):
-        raise typer.Exit(NOT_YET)
+    with mailbox_of(agreed, open_keys(agreed, keys), server, reach) as mailbox:
+        sent = sum(_tried(file, agreed, mailbox, alone=files == [file]) for file in _files(files))
+        if not sent and back is None:
+            raise BadMessage("there was no message of this plan.", found=f"{len(files)} paths", parameter="files")
+        if back is not None and not _bring(agreed, mailbox, back):
+            raise typer.Exit(NOT_YET)
+
+
+def _tried(file: Path, plan: Plan, mailbox: EntityMailbox, *, alone: bool) -> bool:
+    """Carry a file; of several, one that is no message is told and left."""
+    try:
+        _carry(file, plan, mailbox)
+    except (ProtocolError, RoundClosed) as error:
+        if alone:
+            raise
+        typer.echo(f"  not taken: {file.name}: {error.summary}", err=True)
+        return False
+    return True
 
 
 def _files(given: list[Path]) -> list[Path]:
@@ -71,7 +74,7 @@ def _files(given: list[Path]) -> list[Path]:
     return found
 
 
-def _carry(file: Path, plan: Plan, mailbox: EntityMailbox) -> int:
+def _carry(file: Path, plan: Plan, mailbox: EntityMailbox) -> None:
     """Upload one file to the step that its header names."""
     most = max(step.up.limit(plan) for step in steps_of(plan))
     data = read_limited(file, most)
@@ -81,7 +84,6 @@ def _carry(file: Path, plan: Plan, mailbox: EntityMailbox) -> int:
         raise BadMessage("this is not a message that an entity sends in this plan.", found=file.name)
     done = mailbox.submit(step, data, entity=header.entity)
     typer.echo(f"{file.name}: {SENT[step.id]} of {header.entity}, {'sent' if done.new else 'already there'}")
-    return 1
 
 
 def _bring(plan: Plan, mailbox: EntityMailbox, folder: Path) -> bool:

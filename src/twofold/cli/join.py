@@ -6,6 +6,7 @@ import json as jsonlib
 import math
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -160,12 +161,11 @@ def join(
     agent.check_room()  # before others wait for this entity
 
     patience = wait if wait is not None else 0.0 if once or server is None else math.inf
-    mailbox: EntityMailbox
-    if server is None:
-        mailbox = EntityFolder(*folders, agreed)
-    else:
-        mailbox = mailbox_of(agreed, store, server, reach)
-    with shell_words(secure=agreed.peers is not None):
+    with ExitStack() as stack:
+        mailbox: EntityMailbox = EntityFolder(*folders, agreed)
+        if server is not None:
+            mailbox = stack.enter_context(mailbox_of(agreed, store, server, reach))
+        stack.enter_context(shell_words(secure=agreed.peers is not None))
         status, fresh = _take_part(agent, mailbox, 0.0 if once else patience, poll)
     note = ""
     if status.factors is not None:

@@ -37,7 +37,17 @@ from twofold.errors import (
     UntrustedServer,
 )
 from twofold.federation import wire
-from twofold.federation.mailbox import NothingYet, Rejected, Step, StepId, Submitted, as_bytes, check_sender, conflict
+from twofold.federation.mailbox import (
+    NothingYet,
+    Rejected,
+    Step,
+    StepId,
+    Submitted,
+    as_bytes,
+    check_sender,
+    closed,
+    conflict,
+)
 from twofold.federation.messages import receipt
 from twofold.federation.plan import Plan
 from twofold.storage.container import parse_json, printable
@@ -118,7 +128,7 @@ class Connection:
     proxy: str | None = None
     certificate: tuple[str, str] | None = None
     seconds: float = 60.0
-    attempts: int = 5
+    attempts: int = 7
 
     def __post_init__(self) -> None:
         try:
@@ -232,7 +242,7 @@ class Client:
         name: str,
         signer: SigningKey,
         http: httpx.Client | None = None,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], None] = lambda seconds: time.sleep(seconds),
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.connection, self.name, self._signer = connection, name, signer
@@ -361,6 +371,12 @@ class HttpsMailbox:
         self._sent: set[tuple[StepId, str]] = set()
         self._got: dict[StepId, bytes] = {}
 
+    def __enter__(self) -> HttpsMailbox:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.client.close()
+
     def submit(self, step: Step, data: bytes, *, entity: str) -> Submitted:
         """Upload the message, unless the server has it; see `EntityMailbox`."""
         content, mark = as_bytes(data), receipt(data)
@@ -369,18 +385,19 @@ class HttpsMailbox:
             return Submitted(receipt=mark, new=False)
         step.up.decode(content, self.plan)
         path = wire.message_path(self.plan.hash, step.id, entity)
-        here = self.client.ask("HEAD", path)
-        new = False
-        if here.status == 200:
-            if _tag(here) != mark:
-                raise conflict(entity)
-        elif here.status == 404 and "twofold-error" not in here.headers:
+        here = self.client.get(path)
+        if here.status != 200:
+            raise refused(here)
+        record, new = _record(here), False
+        if (known := record.get("receipt")) is None:
+            if record.get("closed"):
+                raise closed()
             answer = self.client.ask("PUT", path, body=content)
             if answer.status not in (200, 201) or _tag(answer) != mark:
                 raise refused(answer)
             new = answer.status == 201
-        else:
-            raise refused(here)
+        elif known != mark:
+            raise conflict(entity)
         self._sent.add((step.id, mark))
         return Submitted(receipt=mark, new=new)
 

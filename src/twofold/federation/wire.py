@@ -7,7 +7,7 @@ path                                            what
 ==============================================  =====================================================================
 ``GET  .``                                      how far the federation has come
 ``GET  ./documents/KIND``                       plan, catalog, features, roster or agreements
-``HEAD ./steps/STEP/messages/NAME``             which message of an entity is here
+``GET  ./steps/STEP/messages/NAME``             which message of an entity is here
 ``PUT  ./steps/STEP/messages/NAME``             an entity's message
 ``PUT  ./steps/STEP/parts/RECEIPT``             a message of one operator to the other
 ``GET  ./steps/STEP/published``                 what the server published in a step

@@ -85,7 +85,8 @@ def test_a_round_is_published_and_then_closed(one: Served) -> None:
     one.look()
     waiting = get(one, path)
     assert (waiting.status_code, waiting.headers["retry-after"]) == (202, "5")
-    assert get(one, wire.message_path(one.plan.hash, ROUNDS.id, NAMES[2]), method="HEAD").status_code == 404
+    mine = wire.message_path(one.plan.hash, ROUNDS.id, NAMES[2])
+    assert get(one, mine).json() == {"receipt": None, "closed": False}
     put(one, release_of(one.made, NAMES[2]), entity=NAMES[2], name=NAMES[2])
     assert one.look().published
     found = get(one, path)
@@ -93,8 +94,7 @@ def test_a_round_is_published_and_then_closed(one: Served) -> None:
     assert found.headers["etag"] == f'"{wire.digest_of(found.content)}"'
     assert get(one, path, **{"if-none-match": found.headers["etag"]}).status_code == 304
     assert one.box("st-anna").fetch(ROUNDS) == found.content
-    head = get(one, wire.message_path(one.plan.hash, ROUNDS.id, NAMES[2]), method="HEAD")
-    assert head.status_code == 200
+    assert get(one, mine).json()["receipt"] == one.federation.store.receipt_of(ROUNDS, NAMES[2])
 
 
 def test_after_publication_nothing_new_is_taken(tmp_path: Path) -> None:

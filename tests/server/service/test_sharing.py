@@ -204,9 +204,9 @@ def test_only_the_other_operator_sends_parts(pair: Pair) -> None:
 
 
 def test_an_operator_that_is_away_gets_everything_later(pair: Pair) -> None:
+    way, pair.peers[0].way = pair.peers[0].way, HttpsPeer(pair.client(OPERATORS[0], 0), pair.plan)  # refused there
     for name in pair.two.names:
         pair.box(name, 0).submit(REPORTS, pair.two.reports[name], entity=name)
-    way, pair.peers[0].way = pair.peers[0].way, HttpsPeer(pair.client(OPERATORS[0], 0), pair.plan)  # refused there
     pair.federation(0).look()
     assert pair.federation(0).problem is not None
     assert len(pair.federation(0).store.undelivered()) >= 2

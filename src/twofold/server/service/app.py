@@ -160,7 +160,7 @@ def build_app(service: Service, *, more: Iterable[Route] = ()) -> Starlette:
         (f"{wire.ROOT}/openapi.json", ["GET"], requests.openapi),
         (plan, ["GET"], requests.status),
         (f"{plan}/documents/{{kind}}", ["GET"], requests.document),
-        (f"{step}/messages/{{entity}}", ["HEAD", "PUT"], requests.message),
+        (f"{step}/messages/{{entity}}", ["GET", "PUT"], requests.message),
         (f"{step}/parts/{{receipt}}", ["PUT"], requests.part),
         (f"{step}/published", ["GET"], requests.published),
         (f"{step}/close", ["POST"], requests.close),
@@ -253,10 +253,11 @@ class _Requests:
         if not NAME.fullmatch(entity) or not (one.plan.people or entity in one.roster.entities):
             raise Refusal(404, PlanMismatch("the plan does not name this entity.", parameter="entity"))
         known = await to_thread.run_sync(one.store.receipt_of, step, entity)
-        if known is None and await to_thread.run_sync(one.is_published, step):
+        over = known is None and await to_thread.run_sync(one.is_published, step)
+        if request.method != "PUT":
+            return JSONResponse({"receipt": known, "closed": over}, headers=_tag(known))
+        if over:
             raise Refusal(410, closed())
-        if request.method == "HEAD":
-            return Response(status_code=404 if known is None else 200, headers=_tag(known))
         length = self._length(request, step)
         incoming = await self._receive(request, one, length, sent.digest)
         try:

@@ -58,9 +58,9 @@ def openapi() -> dict[str, Any]:
                 )
             },
             f"{step}/messages/{{entity}}": {
-                "head": _get(
+                "get": _get(
                     "which message of an entity is here",
-                    {200: "this one, see ETag", 410: _ERRORS[410]},
+                    {200: "its receipt, or null"},
                     parameters=("plan", "step", "entity"),
                 ),
                 "put": _put("an entity's message", ("plan", "step", "entity")),

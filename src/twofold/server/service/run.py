@@ -41,6 +41,13 @@ class _Guarded(H11Protocol):
         self._forget()
         super().connection_lost(exc)
 
+    def shutdown(self) -> None:
+        """End at once what answers nothing: over TLS, a polite end would wait for the other side."""
+        if self._answering:
+            super().shutdown()
+        else:
+            self.transport.abort()
+
     @property
     def _answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
