@@ -71,6 +71,7 @@ def written(page: str, name: str, text: str) -> str:
 @contextmanager
 def _place(folder: Path | None) -> Iterator[Path]:
     if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
         yield folder
         return
     memory = Path("/dev/shm")

@@ -150,7 +150,7 @@ class _Requests:
     def turn(self, rng: random.Random) -> list[int]:
         """Send one request of a random kind, now and then over a connection of its own."""
         work = rng.choice(
-            (self._open, self._status, self._head, self._again, self._conflict, self._tampered, self._unsigned)
+            (self._open, self._status, self._here, self._again, self._conflict, self._tampered, self._unsigned)
         )
         if rng.random() < 0.1:
             with self.place.http(self.url) as http:
@@ -176,8 +176,8 @@ class _Requests:
         paths = (wire.federation_path(self.plan), wire.published_path(self.plan, ROUNDS.id))
         return self._ask(http, "GET", random.choice(paths))
 
-    def _head(self, http: httpx.Client) -> int:
-        return self._ask(http, "HEAD", wire.message_path(self.plan, ROUNDS.id, NAMES[1]))
+    def _here(self, http: httpx.Client) -> int:
+        return self._ask(http, "GET", wire.message_path(self.plan, ROUNDS.id, NAMES[1]))
 
     def _again(self, http: httpx.Client) -> int:
         return self._put(http, self.first)

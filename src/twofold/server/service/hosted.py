@@ -169,6 +169,8 @@ class Federation:
             del data
         if self.store.receipt_of(step, entity) is None and self.store.published_receipt(step) is not None:
             return Outcome.CLOSED
+        if self.store.has_evidence(step, entity, one.digest):  # one more would only fill the disk
+            return Outcome.CONFLICT
         size, mark = one.size, self.store.keep(one)
         outcome = self.store.add(step, entity, mark, size=size, at=now_text(), carrier=carrier)
         if outcome is Outcome.CONFLICT:
