@@ -6,7 +6,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-studies test-slow coverage check shape format bench docs lock clean
+.PHONY: help demo test test-studies test-slow fuzz coverage check shape format bench docs lock clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -22,6 +22,9 @@ test-studies: $(VENV)/.dev  ## run the tests and doctests of the laboratory, exc
 
 test-slow: $(VENV)/.dev  ## run the slow tests, minutes each
 	$(PYTEST) -n auto -m slow
+
+fuzz: $(VENV)/.dev $(VENV)/.fuzz  ## send requests made from the service's own OpenAPI document
+	$(PYTEST) tests/studies/network/test_openapi.py
 
 coverage: $(VENV)/.dev  ## run the same tests and print which lines they reach
 	$(PYTEST) -n auto -m "not slow" --cov --cov-report=term
@@ -63,10 +66,11 @@ $(VENV)/.%: requirements/%.txt $(VENV)/.runtime
 $(VENV)/.bench: requirements/bench.txt $(VENV)/.dev
 
 # Locks hold versions and hashes and name no registry. uv resolves all platforms in one run.
-LOCK = uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q pyproject.toml
+LOCK = uv pip compile --universal --no-strip-extras --python-version 3.11 --generate-hashes --no-header --no-annotate -q pyproject.toml
 lock:  ## resolve the dependencies again (needs uv)
 	$(LOCK) --group build -o requirements/runtime.txt
 	$(LOCK) --extra all --group dev -c requirements/runtime.txt -o requirements/dev.txt
+	$(LOCK) --extra all --group fuzz -c requirements/dev.txt -o requirements/fuzz.txt
 	$(LOCK) --group docs -c requirements/dev.txt -o requirements/docs.txt
 	$(LOCK) --extra all --extra bench -c requirements/dev.txt -o requirements/bench.txt
 

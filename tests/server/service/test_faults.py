@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -64,3 +67,27 @@ def test_a_log_that_cannot_be_written_is_no_fault_of_the_message(one: Served, mo
     assert put(one, data).status_code == 200
     accepted = [entry.fields["digest"] for entry in read_log(one.federation.log.path) if entry.event is Event.ACCEPTED]
     assert accepted == [wire.digest_of(data)]
+
+
+def test_many_uploads_at_once_do_not_fight_for_the_log(one: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    writing, most, real = [0], [0], SecurityLog._writing
+
+    @contextmanager
+    def watched(self: SecurityLog) -> Iterator[None]:
+        writing[0] += 1
+        most[0] = max(most[0], writing[0])
+        try:
+            with real(self):
+                time.sleep(0.05)
+                yield
+        finally:
+            writing[0] -= 1
+
+    monkeypatch.setattr(SecurityLog, "_writing", watched)
+    sent = {name: release_of(one.made, name) for name in NAMES}
+    with ThreadPoolExecutor(len(NAMES)) as pool:
+        found = list(pool.map(lambda name: put(one, sent[name], name).status_code, NAMES))
+    assert found == [201] * len(NAMES)
+    assert most == [1]
+    logged = [entry.fields["entity"] for entry in read_log(one.federation.log.path) if entry.event is Event.ACCEPTED]
+    assert sorted(map(str, logged)) == sorted(NAMES)
