@@ -7,7 +7,7 @@ PYTEST := $(BIN)/python -m pytest
 FLOWER := .venv-flower
 
 .DEFAULT_GOAL := help
-.PHONY: help demo federation test test-studies test-slow coverage check shape format bench bundle flower test-flower docs lock clean
+.PHONY: help demo federation test test-studies test-slow fuzz coverage check shape format bench bundle flower test-flower docs lock clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -26,6 +26,9 @@ test-studies: $(VENV)/.dev  ## run the tests and doctests of the laboratory, exc
 
 test-slow: $(VENV)/.dev  ## run the slow tests, minutes each
 	$(PYTEST) -n auto -m slow
+
+fuzz: $(VENV)/.dev $(VENV)/.fuzz  ## send requests made from the service's own OpenAPI document
+	$(PYTEST) tests/studies/network/test_openapi.py
 
 coverage: $(VENV)/.dev  ## run the same tests and print which lines they reach
 	$(PYTEST) -n auto -m "not slow" --cov --cov-report=term
@@ -89,6 +92,7 @@ lock:  ## resolve the dependencies again (needs uv)
 	$(LOCK) --group build -o requirements/runtime.txt
 	$(LOCK) --extra network -c requirements/runtime.txt -o requirements/network.txt
 	$(LOCK) --extra all --group dev -c requirements/network.txt -c requirements/runtime.txt -o requirements/dev.txt
+	$(LOCK) --extra all --group fuzz -c requirements/dev.txt -o requirements/fuzz.txt
 	$(LOCK) --group docs -c requirements/dev.txt -o requirements/docs.txt
 	$(LOCK) --extra all --extra bench -c requirements/dev.txt -o requirements/bench.txt
 	$(RESOLVE) adapters/flower/pyproject.toml --group adapters/flower/pyproject.toml:build -o requirements/flower.txt

@@ -30,6 +30,7 @@ COMMANDS: Final = {
     "hostile": ("studies.hostile.run:main", "feed hostile files to every parser and count what happens"),
     "operators": ("studies.operators.run:main", "run sums with two operators under random faults"),
     "federation": ("studies.federation_demo.run:main", "run a federation over TLS between network namespaces"),
+    "network": ("studies.network.run:main", "load, hostile uploads, kills and a soak of a real service"),
     "torture": ("studies.torture:main", "kill writers of a ledger and check that nothing is lost"),
     "shape": ("studies.shape:main", "count the files and lines of the code"),
     "same": ("studies.same_numbers:main", "record every number of this version, or compare with a record"),

@@ -121,6 +121,7 @@ class Federation:
         self._poll, self._checks = poll, threading.BoundedSemaphore(checks)
         self._wake, self._stop = threading.Event(), threading.Event()
         self._working = threading.Lock()
+        self._logging = threading.Lock()  # the log's own lock is between processes, and unfair: threads would starve
         self._close: str | None = None
         self._thread: threading.Thread | None = None
         self._box: OperatorMailbox = ServiceMailbox(self.store, published=self._published)
@@ -169,14 +170,18 @@ class Federation:
             del data
         if self.store.receipt_of(step, entity) is None and self.store.published_receipt(step) is not None:
             return Outcome.CLOSED
+        if self.store.has_evidence(step, entity, one.digest):  # one more would only fill the disk
+            return Outcome.CONFLICT
         size, mark = one.size, self.store.keep(one)
         outcome = self.store.add(step, entity, mark, size=size, at=now_text(), carrier=carrier)
         if outcome is Outcome.CONFLICT:
             fields = {"step": step.id.value, "entity": entity, "digest": mark, "carrier": carrier}
-            self.log.add_once(Event.CONFLICT, plan=self.plan.hash, **fields)
+            with self._logging:
+                self.log.add_once(Event.CONFLICT, plan=self.plan.hash, **fields)
         elif outcome is not Outcome.CLOSED:
-            for late in self.store.unlogged():  # this one, or one whose line could not be written
-                self._log_accepted(late.step, late.entity, late.receipt, late.carrier)
+            with self._logging:
+                for late in self.store.unlogged():  # this one, or one whose line could not be written
+                    self._log_accepted(late.step, late.entity, late.receipt, late.carrier)
             self.wake()
         return outcome
 
@@ -199,7 +204,8 @@ class Federation:
 
     def close_step(self, step: Step) -> None:
         """Stop waiting in a step, at the next look."""
-        self.log.add(Event.CLOSED, plan=self.plan.hash, step=step.id.value)
+        with self._logging:
+            self.log.add(Event.CLOSED, plan=self.plan.hash, step=step.id.value)
         self._close = step.id.value
         self.wake()
 
@@ -308,7 +314,7 @@ class Federation:
             self.store.delivered(name, mark)
 
     def _published(self, step: Step, mark: str) -> None:
-        with suppress(LogBroken):  # it is out; the next start cannot take it back
+        with suppress(LogBroken), self._logging:  # it is out; the next start cannot take it back
             self.log.add_once(Event.PUBLISHED, plan=self.plan.hash, step=step.id.value, digest=mark)
 
     def _log_accepted(self, step: str, entity: str, mark: str, carrier: str) -> None:

@@ -255,6 +255,14 @@ class Store:
                 self._base.execute("INSERT OR IGNORE INTO conflict VALUES (?, ?, ?, ?, ?)", kept)
             return Outcome.CONFLICT
 
+    def has_evidence(self, step: Step, entity: str, mark: str) -> bool:
+        """Whether a message would be a second one of its entity, and enough of these are kept."""
+        known = self.receipt_of(step, entity)
+        if known is None or known == mark:
+            return False
+        count = self._one("SELECT count(*) FROM conflict WHERE step = ? AND entity = ?", step.id, entity)
+        return bool(count[0] >= _MOST_CONFLICTS)
+
     def messages(self, step: Step) -> list[tuple[str, str]]:
         """Entity and receipt of every message of a step, by entity."""
         return [(str(a), str(b)) for a, b in self._rows("SELECT entity, receipt FROM message WHERE step = ?", step.id)]

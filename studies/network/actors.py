@@ -1,0 +1,285 @@
+"""A small federation over HTTP whose processes die: what each of them does, and where it can be killed."""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import shutil
+import signal
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+
+from benchmarks import _kill_actors as folders
+from benchmarks._kill_points import Kill, arm, end_at_once
+from studies.network.place import OPEN, Place, hosted_in
+from tests.enrolled import OPERATOR, Enrolled, enrolled, fixed_secrets
+from tests.served import Served
+from twofold.entity.agent import Entity
+from twofold.entity.participate import participate
+from twofold.errors import Unreachable
+from twofold.federation.factors import decode_factors
+from twofold.federation.https import Client, Connection, HttpsMailbox
+from twofold.federation.mailbox import InProcess, Step, StepId, Submitted
+from twofold.federation.messages import receipt
+from twofold.federation.plan import Plan
+from twofold.federation.secure import SecureSum
+from twofold.privacy.ledger import Ledger
+from twofold.server.coordinate import coordinate, server_for
+from twofold.server.service.app import Service, build_app
+from twofold.server.service.run import server_of
+from twofold.server.state import MemoryState
+from twofold.storage import files as disk
+from twofold.storage.files import write_whole
+
+__all__ = ["HOST", "RELEASES", "Scene", "Tell", "be", "rehearse", "run_entities", "run_server", "run_together"]
+
+HOST: Final = "127.0.0.1"
+#: Steps in which a release leaves.
+RELEASES: Final = (StepId.ROUNDS, StepId.MASKED)
+#: Seconds after which a process that hangs ends itself.
+PATIENCE: Final = 60
+#: Seconds between two looks of those who wait.
+_POLL: Final = 0.02
+_REAL_DRAW: Final = Entity._draw
+Tell = Callable[[str], None]
+App = Callable[[MutableMapping[str, Any], Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Any]
+
+
+class Scene:
+    """A federation before anybody starts: a plan, keys and data that are the same in every process.
+
+    Parameters
+    ----------
+    sharing : str
+        "plain": three entities and one release each. "peers": five entities and the three visits of a secure sum.
+    """
+
+    def __init__(self, sharing: str) -> None:
+        self.sharing = sharing
+        count = 3 if sharing == "plain" else 5
+        self.names = tuple(f"site-{number}" for number in range(count))
+        given: dict[str, Any] = {"catalog": folders.CATALOG, "feedback": "counts", "bound": 2, "max_items": 3, "rank": 2}
+        if sharing == "plain":
+            given |= {"mechanism": "popularity", "quorum": count}
+        else:
+            given |= {"mechanism": "gram", "secure": SecureSum(survivors=count - 1, present=count)}
+        plan = Plan(n_users=folders.USERS, n_entities=count, **given)
+        self.made: Enrolled = enrolled(plan, secrets=fixed_secrets(*self.names))
+        self.plan = self.made.plan
+        self.tables = {name: folders.table(name) for name in self.names}
+
+    def prepare(self, folder: Path) -> None:
+        """Make the files that exist before anybody starts; those of the next run are copied."""
+        folder.mkdir(parents=True)
+        for name, one in self.made.secrets.items():
+            (folder / f"{name}.keys").write_bytes(one.to_bytes())
+        Enrolled(self.plan, self.made.secrets, folder)
+        place = Place(folder, self.made, agreed=False)
+        shutil.copyfile(folder / f"{OPERATOR}.keys", place.folder / "plans" / self.plan.hash / "keys")
+
+    def ledger(self, folder: Path, name: str) -> Path:
+        """Where an entity's ledger is."""
+        return folder / f"{name}.ledger"
+
+
+class TellingMailbox(HttpsMailbox):
+    """An entity's end that says what it tries to send, and what was acknowledged."""
+
+    def __init__(self, client: Client, plan: Plan, tell: Tell) -> None:
+        super().__init__(client, plan)
+        self._tell = tell
+
+    def submit(self, step: Step, data: bytes, *, entity: str) -> Submitted:
+        """Send, and say so before and after."""
+        self._tell(f"try {step.id} {receipt(data)}")
+        sent = super().submit(step, data, entity=entity)
+        self._tell(f"sent {step.id} {sent.receipt}")
+        return sent
+
+
+class DyingTransport(httpx.HTTPTransport):
+    """Ends the process before the n-th request leaves, or after its answer came."""
+
+    def __init__(self, kill: Kill, die: Tell) -> None:
+        super().__init__()
+        self._left, self._kill, self._die = kill.number, kill, die
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Send one request."""
+        self._left -= 1
+        if self._left == 0 and self._kill.share < 0.5:
+            self._die(f"before {request.method}")
+        answer = super().handle_request(request)
+        if self._left == 0:
+            self._die(f"after {request.method}")
+        return answer
+
+
+def run_entities(scene: Scene, folder: Path, url: str, tell: Tell, kill: Kill, die: Tell) -> None:
+    """Let every entity take part in turn until all have the item factors; one at a time, so a kill meets one of them.
+
+    What follows needs no network: `benchmarks._kills` kills it, too.
+    """
+    waiting = [name for name in scene.names if not (folder / f"{name}.round2").exists()]
+    random.Random(kill.share).shuffle(waiting)
+    sending = DyingTransport(kill, die) if kill.kind == "none" and kill.number else httpx.HTTPTransport()
+    connection = Connection(server=url, attempts=1, seconds=10.0, proxy="")
+    with httpx.Client(transport=sending) as http:
+        while waiting:
+            for name in list(waiting):
+                client = Client(connection, name=name, signer=scene.made.signer(name), http=http)
+                data = _turn(scene, folder, client, lambda line, name=name: tell(f"{name}|{line}"))
+                if data is not None:
+                    write_whole(folder / f"{name}.round2", data)
+                    tell(f"{name}|factors {receipt(data)}")
+                    waiting.remove(name)
+            time.sleep(_POLL)
+
+
+def run_together(scene: Scene, folder: Path, tell: Tell, kill: Kill, die: Tell) -> None:
+    """Be the service and every entity in one process, without sockets: a kill ends both ends of a request at once.
+
+    A tenth of the cost of two processes. The same application, store, coordinator and client run; requests pass from
+    one to the other as calls, and the coordinator looks after every turn of the entities.
+    """
+    count = _counter(kill, die)
+    service = Service(folder / "state", hosted_in(folder), limits=OPEN)
+    one = Served(scene.made, service)
+    one.app = _dying(one.app, count)
+    waiting = [name for name in scene.names if not (folder / f"{name}.round2").exists()]
+    connection = Connection(server=f"http://{HOST}", attempts=1)
+    while waiting:
+        for name in list(waiting):
+            client = Client(connection, name=name, signer=scene.made.signer(name), http=one.http())
+            data = _turn(scene, folder, client, lambda line, name=name: tell(f"{name}|{line}"))
+            if data is not None:
+                write_whole(folder / f"{name}.round2", data)
+                tell(f"{name}|factors {receipt(data)}")
+                waiting.remove(name)
+        one.look()
+
+
+def _counter(kill: Kill, die: Tell) -> Tell:
+    """Give what counts the boundaries of requests; one of the store's steps if the kill asks for these."""
+    left = [kill.number if kill.kind == "none" else 0]
+
+    def count(name: str) -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            die(name)
+
+    if kill.share < 0.5:
+        disk._listener = count
+        return lambda _: None
+    return count
+
+
+def _turn(scene: Scene, folder: Path, client: Client, tell: Tell) -> bytes | None:
+    """Do what is due for one entity, as a new process would."""
+    name = client.name
+    book = scene.ledger(folder, name)
+    if not book.exists():
+        Ledger.create(book, dataset=name, ceiling=scene.plan.budget, unit=scene.plan.unit)
+    _tell_draws(book, tell)
+    entity = Entity(name, scene.tables[name], scene.plan, ledger=book, keys=folder / f"{name}.keys")
+    try:
+        return participate(entity, TellingMailbox(client, scene.plan, tell)).factors
+    except Unreachable:  # the service is dead for now
+        return None
+
+
+def rehearse(scene: Scene, folder: Path) -> None:
+    """Run the federation without a network and without threads: what it loads, forks of this process have loaded."""
+    box, state = InProcess(), MemoryState()
+    service = Service(folder / "state", hosted_in(folder), limits=OPEN)
+    server_of(service, host=HOST, port=0)
+    service.stop()
+    httpx.Client(transport=httpx.HTTPTransport()).close()
+    server = server_for(scene.plan, threads=1, signer=scene.made.signer(OPERATOR))
+    waiting = list(scene.names)
+    for name in waiting:
+        Ledger.create(scene.ledger(folder, name), dataset=name, ceiling=scene.plan.budget, unit=scene.plan.unit)
+    for _ in range(10):
+        for name in waiting:
+            book = scene.ledger(folder, name)
+            entity = Entity(name, scene.tables[name], scene.plan, ledger=book, keys=folder / f"{name}.keys")
+            if (data := participate(entity, box).factors) is not None:
+                decode_factors(data, scene.plan)
+                return
+        coordinate(server, box, state=state)
+    raise RuntimeError("the federation does not end")
+
+
+def _tell_draws(book: Path, tell: Tell) -> None:
+    """Have the entity say that it draws, whether that is paid for, and what it drew; the process is a child."""
+
+    def draw(self: Entity, *given: Any, **named: Any) -> bytes:
+        tell("draw paid" if Ledger(book).state().open else "draw unpaid")
+        content = _REAL_DRAW(self, *given, **named)
+        tell(f"drawn {sha256(content).hexdigest()}")
+        return content
+
+    Entity._draw = draw  # type: ignore[method-assign]
+
+
+def run_server(folder: Path, port: int, kill: Kill, die: Tell) -> None:
+    """Be the service until somebody kills it."""
+    count = _counter(kill, die)
+    service = Service(folder / "state", hosted_in(folder), limits=OPEN, poll=_POLL)
+    server_of(service, host=HOST, port=port, app=_dying(build_app(service), count)).run()
+
+
+def _dying(app: App, count: Tell) -> App:
+    """Count what passes between the sockets and the application: bodies coming in, answers going out."""
+
+    async def run(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await app(scope, receive, send)
+            return
+
+        async def received() -> Any:
+            got = await receive()
+            count(f"received {scope['method']}")
+            return got
+
+        async def sent(one: Any) -> None:
+            count(f"before answering {scope['method']}")
+            await send(one)
+            count(f"after answering {scope['method']}")
+
+        await app(scope, received, sent)
+
+    return run
+
+
+def be(job: Callable[[Tell, Tell], None], kill: Kill, pipe: int) -> None:
+    """Be the process; never comes back."""
+    code, write = 3, os.write
+    gc.disable()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.alarm(PATIENCE)
+
+    def tell(line: str) -> None:
+        write(pipe, f"{line}\n".encode())
+
+    def die(name: str) -> None:
+        end_at_once(name, tell)
+
+    try:
+        arm(kill, die)
+        job(tell, die)
+        code = 0
+    except BaseException as error:
+        place = error.__traceback__
+        while place is not None and place.tb_next is not None:
+            place = place.tb_next
+        where = "" if place is None else f"{Path(place.tb_frame.f_code.co_filename).name}:{place.tb_lineno}"
+        tell(f"error {type(error).__name__}: {str(error).splitlines()[:1]} at {where}")
+    finally:
+        os._exit(code)

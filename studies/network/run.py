@@ -1,0 +1,146 @@
+"""``python -m studies network load|hostile|crash|soak``: the network's tables, each from a real run on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+__all__ = ["main", "written"]
+
+#: Few threads: a fork does not copy them, and a child must not wait for one.
+SINGLE: Final = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS"), "1")
+_PORTS: Final = 20_000
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one study and print its table; exit code 1 if something happened that must not."""
+    parser = argparse.ArgumentParser(prog="python -m studies network", description=__doc__)
+    parser.add_argument("--page", type=Path, help="also put the table into this page, between its marks")
+    parser.add_argument("--folder", type=Path, help="where the files go; by default a temporary folder, in memory if there is one")
+    studies = parser.add_subparsers(dest="study", required=True)
+    load = studies.add_parser("load", help="many uploads at once: rate, times, memory")
+    load.add_argument("--scale", type=float, default=1.0, help="share of the entities")
+    studies.add_parser("hostile", help="everything that must be refused, with its status")
+    crash = studies.add_parser("crash", help="kill the service and its entities at random points")
+    crash.add_argument("--runs", type=int, default=1000, help="federations with at least one kill")
+    crash.add_argument("--together", type=int, default=0, help="as many more, with service and entities in one process")
+    crash.add_argument("--minutes", type=float, default=25.0, help="end earlier after this time")
+    crash.add_argument("--seed", type=int, default=1)
+    crash.add_argument("--workers", type=int, default=1, help="processes")
+    crash.add_argument("--worker", type=int, help=argparse.SUPPRESS)
+    soak = studies.add_parser("soak", help="requests for a long time: does anything grow?")
+    soak.add_argument("--minutes", type=float, default=30.0)
+    serve = studies.add_parser("serve", help=argparse.SUPPRESS)
+    serve.add_argument("given", nargs=argparse.REMAINDER)
+    asked = parser.parse_args(arguments)
+    if asked.study == "serve":
+        from studies.network.place import main as be_service
+
+        return be_service(asked.given)
+    with _place(asked.folder) as folder:
+        sound, lines = _STUDIES[asked.study](asked, folder)
+    text = "\n".join(lines)
+    print(text)
+    if asked.page is not None and text:
+        asked.page.write_text(written(asked.page.read_text(), asked.study, text))
+    return int(not sound)
+
+
+def written(page: str, name: str, text: str) -> str:
+    """Put a text between the marks of its name in a page.
+
+    Examples
+    --------
+    >>> written("<!-- load -->old<!-- end of load -->", "load", "new")
+    '<!-- load -->\\n\\nnew\\n\\n<!-- end of load -->'
+    """
+    start, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+    return re.sub(f"{start}.*?{end}", lambda _: f"{start}\n\n{text}\n\n{end}", page, flags=re.DOTALL)
+
+
+@contextmanager
+def _place(folder: Path | None) -> Iterator[Path]:
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield folder
+        return
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as made:
+        yield Path(made)
+
+
+def _load(asked: Any, folder: Path) -> tuple[bool, list[str]]:
+    from studies.network.load import loads, report
+
+    found = loads(folder, scale=asked.scale)
+    return all(one.sound for one in found), report(found)
+
+
+def _hostile(_: Any, folder: Path) -> tuple[bool, list[str]]:
+    from studies.network.hostile import hostile, report
+
+    found = hostile(folder)
+    return found.sound, report(found)
+
+
+def _soak(asked: Any, folder: Path) -> tuple[bool, list[str]]:
+    from studies.network.soak import soak
+
+    found = soak(folder, seconds=60 * asked.minutes)
+    return found.sound, found.report()
+
+
+def _crash(asked: Any, folder: Path) -> tuple[bool, list[str]]:
+    from studies.network.crash import crash, joined, report
+
+    if asked.worker is not None:
+        runs, together = (asked.together, True) if asked.together else (asked.runs, False)
+        port = _PORTS + asked.worker
+        given = {"seed": asked.seed, "port": port, "minutes": asked.minutes, "together": together}
+        return True, [json.dumps(crash(folder, runs=runs, **given).as_dict())]
+    lines, sound = list[str](), True
+    kinds = [("two processes", "--runs", asked.runs), ("one process", "--together", asked.together)]
+    for name, option, runs in kinds:
+        if runs:
+            tally = joined(_workers(asked, option, runs))
+            sound = sound and tally.failures == 0
+            lines += [f"Service and entities as {name}:", "", *report(tally), ""]
+    from studies.network.disk import faults_report
+
+    more, rows = faults_report(folder)
+    return sound and more, [*lines, *rows]
+
+
+def _workers(asked: Any, option: str, runs: int) -> list[dict[str, object]]:
+    """Run the kills in processes of their own: a process that forks must have no threads."""
+    started = []
+    for number in range(asked.workers):
+        share = runs // asked.workers + (number < runs % asked.workers)
+        command = [sys.executable, "-m", "studies", "network", "crash", option, str(share), "--worker", str(number)]
+        command += ["--minutes", str(asked.minutes), "--seed", str(asked.seed * 1_000 + number)]
+        started.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | SINGLE))
+    found = []
+    for one in started:
+        out, _ = one.communicate()
+        if one.returncode:
+            raise RuntimeError(f"a worker ended with {one.returncode}")
+        found.append(json.loads(out.splitlines()[-1]))
+    return found
+
+
+_STUDIES: Final[dict[str, Callable[[Any, Path], tuple[bool, list[str]]]]] = {
+    "load": _load,
+    "hostile": _hostile,
+    "crash": _crash,
+    "soak": _soak,
+}

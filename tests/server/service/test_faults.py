@@ -1,0 +1,93 @@
+"""Faults that the laboratory found in the service: what fills a disk, and whose fault a refusal names."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.served import NAMES, Served, release_of, served
+from twofold.errors import LogBroken
+from twofold.federation import wire
+from twofold.federation.mailbox import ROUNDS
+from twofold.identity.log import Event, SecurityLog, read_log
+
+NOW = 1_800_000_000.0
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> Iterator[Served]:
+    with served(tmp_path, clock=lambda: NOW) as found:
+        yield found
+
+
+def put(one: Served, data: bytes, name: str = NAMES[0]) -> httpx.Response:
+    where = wire.message_path(one.plan.hash, ROUNDS.id, name)
+    signed = wire.Request.signed(
+        "PUT", where, name=name, signer=one.made.signer(name), at=NOW, digest=wire.digest_of(data)
+    )
+    with one.http() as http:
+        return http.put(where, content=data, headers={**signed.headers, "content-type": wire.MESSAGE})
+
+
+def files(one: Served) -> int:
+    return sum(path.is_file() for path in (one.federation.store.folder / "objects").rglob("*"))
+
+
+def test_a_member_cannot_fill_the_disk_with_second_messages(one: Served) -> None:
+    sent = [release_of(one.made, NAMES[0]) for _ in range(9)]
+    assert [put(one, data).status_code for data in sent] == [201] + [409] * 8
+    # The message, and three others as evidence.
+    assert files(one) == 4
+    assert len(one.federation.store.conflicts(ROUNDS)) == 3
+    logged = [entry for entry in read_log(one.federation.log.path) if entry.event is Event.CONFLICT]
+    assert len(logged) == 3
+    assert put(one, sent[0]).status_code == 200
+    assert one.federation.store.read(wire.digest_of(sent[0]), 10**6) == sent[0]
+
+
+def test_a_log_that_cannot_be_written_is_no_fault_of_the_message(one: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = release_of(one.made, NAMES[0])
+
+    def full(self: SecurityLog, event: Event, **fields: Any) -> None:
+        raise LogBroken("the log cannot be written.", parameter="log")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SecurityLog, "add_once", full)
+        answer = put(one, data)
+        assert (answer.status_code, answer.headers["twofold-error"]) == (507, "TransportError")
+        assert int(answer.headers["retry-after"]) >= 1
+    # It was on the disk before: sent again, it is here, and now in the log.
+    assert put(one, data).status_code == 200
+    accepted = [entry.fields["digest"] for entry in read_log(one.federation.log.path) if entry.event is Event.ACCEPTED]
+    assert accepted == [wire.digest_of(data)]
+
+
+def test_many_uploads_at_once_do_not_fight_for_the_log(one: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    writing, most, real = [0], [0], SecurityLog._writing
+
+    @contextmanager
+    def watched(self: SecurityLog) -> Iterator[None]:
+        writing[0] += 1
+        most[0] = max(most[0], writing[0])
+        try:
+            with real(self):
+                time.sleep(0.05)
+                yield
+        finally:
+            writing[0] -= 1
+
+    monkeypatch.setattr(SecurityLog, "_writing", watched)
+    sent = {name: release_of(one.made, name) for name in NAMES}
+    with ThreadPoolExecutor(len(NAMES)) as pool:
+        found = list(pool.map(lambda name: put(one, sent[name], name).status_code, NAMES))
+    assert found == [201] * len(NAMES)
+    assert most == [1]
+    logged = [entry.fields["entity"] for entry in read_log(one.federation.log.path) if entry.event is Event.ACCEPTED]
+    assert sorted(map(str, logged)) == sorted(NAMES)
