@@ -120,7 +120,8 @@ def _rows(message: Prototypes, public: ReleaseParameters) -> WeightedRows:
     weights = _weights(sizes, message.noise.values, variance)
     noise = message.noise.values / divisors
     if message.observed is None:
-        means = message.value_sums() / divisors[:, None]
+        means = message.value_sums()
+        means /= divisors[:, None]
         return WeightedRows(values=means, row_weights=weights, noise=noise, sizes=sizes, seeded=message.seeded)
     means, entry_weights = _observed_means(message, public)
     return WeightedRows(
@@ -259,7 +260,9 @@ def _consistent(message: Prototypes, public: ReleaseParameters) -> Prototypes:
 
 def _sums(message: Prototypes, public: ReleaseParameters, users: Floats) -> Integers:
     l2 = message.noise.law == "gaussian"
-    norms = np.linalg.norm(message.sums.astype(np.float64), ord=2 if l2 else 1, axis=1) * message.units.values
+    # Row by row: a copy of a whole table in floating point would take longer than the sum.
+    norms = np.array([np.linalg.norm(row.astype(np.float64), ord=2 if l2 else 1) for row in message.sums])
+    norms *= message.units.values
     of_noise = message.noise.values * _noise_norm(public.n_items, l2=l2)
     return _divided(message.sums, norms, users * (public.row_l2 if l2 else public.row_l1) + of_noise)
 

@@ -250,7 +250,7 @@ class Arrived:
                 fix="start again with files that nobody is writing to",
                 parameter="messages",
             )
-        return decode_release(data, plan)
+        return decode_release(data, plan, known=True)
 
 
 def arrived(messages: Iterable[MessageLike], plan: Plan, keep: Callable[[bytes], Callable[[], bytes]]) -> list[Arrived]:

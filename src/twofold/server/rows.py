@@ -117,8 +117,10 @@ def factorize_rows(rows: WeightedRows, plan: Plan, *, threads: int | None = None
         seen = survey([rows], plan)
         scale = scaling(seen, plan)
         rank = usable_rank(plan, seen)
-        scaled = fit_items(rows, scale, rank=rank, seed=plan.seed, threads=threads) if seen.rows else None
-        return finish(scaled, [rows], seen, scale, plan, threads=threads)
+        if not seen.rows:
+            return finish(None, None, seen, scale, plan)
+        scaled = fit_items(rows, scale, rank=rank, seed=plan.seed, threads=threads)
+        return finish(scaled, row_moments(scaled, [rows], scale, threads), seen, scale, plan)
 
 
 def usable_rank(plan: Plan, seen: Survey) -> int:
@@ -152,17 +154,17 @@ def _stored(Y: Floats, observed: NDArray[np.bool_]) -> sp.csr_array:
 
 def finish(
     scaled: Floats | None,
-    blocks: Iterable[WeightedRows],
+    row_sums: tuple[Floats, Floats] | None,
     seen: Survey,
     scale: Scaling,
     plan: Plan,
     *,
-    threads: int | None = None,
+    remark: str = "",
 ) -> SharedFactors:
-    """Turn factors of Y into factors of the values, moments, means and a note."""
+    """Turn factors of Y and what `row_moments` gives into factors of the values, moments, means and a note."""
     V, moments = np.zeros((seen.n_items, 1)), np.zeros((1, 1))
-    if scaled is not None and scaled.any():
-        own, total = _moments(scaled, blocks, scale, threads)
+    if scaled is not None and row_sums is not None and scaled.any():
+        own, total = row_sums
         kept = above_noise(scaled, own, scale.edge)
         total = total / seen.weight
         own, total = own[np.ix_(kept, kept)], total[np.ix_(kept, kept)]
@@ -174,11 +176,11 @@ def finish(
         means=_means(seen, plan),
         support=seen.item_weight,
         users=seen.weight,
-        note=_note(plan, seen, scale, alive),
+        note="; ".join(words for words in (_note(plan, seen, scale, alive), remark) if words),
     )
 
 
-def _moments(
+def row_moments(
     scaled: Floats, blocks: Iterable[WeightedRows], scale: Scaling, threads: int | None
 ) -> tuple[Floats, Floats]:
     """Sums of ũ ũᵀ over the rows of Y, and of u uᵀ over users, at the best fit to the factors of Y."""

@@ -1,36 +1,42 @@
-"""Factorization of rows that do not fit into memory: several passes, one block of rows at a time.
+"""Factorization of rows that do not fit into memory: a few looks at them, one block of rows at a time.
 
-For counts the passes start from the leading patterns of the rows, found in three looks.
+Counts are squeezed into two small matrices by two looks, factorized there until nothing moves, and then polished and
+verified on the rows themselves. Ratings have a weight in every entry, which cannot be squeezed: they take a pass for
+every step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 
-from twofold.algorithms._jit import one_blas_thread
+from twofold.algorithms._jit import Workers, one_blas_thread
 from twofold.federation.plan import Plan
 from twofold.release.combine import joined
 from twofold.release.content import Floats, WeightedRows
-from twofold.server.descent import Blocks, Look, Scaling, descend, scaling, survey
-from twofold.server.rows import SharedFactors, finish, fit_items, usable_rank
+from twofold.server.descent import Blocks, Look, Scaling, Survey, descend, scaling, survey
+from twofold.server.rows import SharedFactors, finish, fit_items, row_moments, usable_rank
 
-__all__ = ["factorize_blocks", "sketched_items"]
+__all__ = ["Squeezed", "ahead", "factorize_blocks", "squeezed"]
 
 MOST_PASSES = 40
-# Of the objective, per pass. In `benchmarks.server` 40 messages of 8,192 items end by it after two passes; 500 of
-# 262,144 items, nearly free of noise, do not and use up all passes.
-PASS_TOLERANCE = 1e-4
-MORE_DIRECTIONS = 20  # of a sketch, beyond the rank
-MOST_SKETCH_STEPS = 100
-SKETCH_TOLERANCE = 1e-5
+PASS_TOLERANCE = 1e-4  # of the objective, per pass
+MORE_DIRECTIONS = 20  # of the squeezed rows, beyond the rank
+MOST_STEPS = 200  # on squeezed rows
+STEP_TOLERANCE = 1e-6
+# Of the largest direction. Below it the rounding of the largest is as large as a direction itself.
+_FAINT = 1e-7
+# Items at a time where a product is added to an array of all items, so that it stays in the processor's cache.
+_ITEMS = 2048
 
 
 def factorize_blocks(
     blocks: Blocks, plan: Plan, *, start_rows: int = 4096, threads: int | None = None
 ) -> SharedFactors:
-    """Do the same as `factorize_rows`, with one block of rows in memory at a time.
+    """Do the same as `factorize_rows`, with two blocks of rows in memory at a time.
 
     Parameters
     ----------
@@ -41,17 +47,18 @@ def factorize_blocks(
     start_rows : int
         For ratings: about how many rows of the first blocks are factorized in memory for a start.
     threads : int, optional
-        As for `factorize_rows`.
+        As for `factorize_rows`. With more than one, the next block is read while one is worked on.
 
     Notes
     -----
     Both minimise the same objective. Each pass fits the rows of every block to the current V, exactly, adds up the
     normal equations of V, rank x rank (for ratings for each item) and items x rank, and solves them exactly at the
-    end. A step lengthened along the last change is kept if it lowers the objective, as in `masked_nmf`. For counts a
-    sketch of all rows (`sketched_items`) is factorized first, so that fewer passes are needed. From different
-    starts the two may end in different, equally good places.
+    end. A step lengthened along the last change is kept if it lowers the objective, as in `masked_nmf`. For counts
+    `squeezed` rows are factorized first, so that two passes are enough unless noise is strong and passes have
+    something left to do. From different starts the two may end in different, equally good places. The note says so if
+    the objective still moved after the last pass.
 
-    Memory: one block several times over, and (2 + rank) arrays like V for ratings, four for counts.
+    Memory: two blocks several times over, and (2 + rank) arrays like V for ratings, about ten for counts.
 
     Examples
     --------
@@ -64,22 +71,65 @@ def factorize_blocks(
     array([[1., 2.],
            [2., 4.]])
     """
-    with one_blas_thread():
-        seen = survey(blocks(), plan)
-        scale, rank = scaling(seen, plan), usable_rank(plan, seen)
-        V = None
-        if seen.rows:
-            V = _start(blocks, scale, plan, rank, start_rows, threads)
-            V = descend(lambda V: _look(blocks, V, scale, plan, threads), V, most=MOST_PASSES, tolerance=PASS_TOLERANCE)
-        return finish(V, blocks(), seen, scale, plan, threads=threads)
+
+    def read() -> Iterator[WeightedRows]:
+        return ahead(blocks(), threads)
+
+    with one_blas_thread():  # sums cut otherwise by another number of threads would be other sums
+        if plan.feedback == "counts":
+            return _factorize_counts(read, plan, threads)
+        return _factorize_ratings(read, plan, start_rows, threads)
 
 
-def _start(blocks: Blocks, scale: Scaling, plan: Plan, rank: int, start_rows: int, threads: int | None) -> Floats:
-    """Starting point of the passes: a sketch of all rows or, if entries have weights, some of the rows."""
-    if plan.feedback == "counts":
-        return sketched_items(blocks, scale, rank=rank, seed=plan.seed, threads=threads)
-    first = _first(blocks(), start_rows, rank)
-    return fit_items(first, scale, rank=rank, seed=plan.seed, threads=threads)
+def ahead(blocks: Iterable[WeightedRows], threads: int | None) -> Iterator[WeightedRows]:
+    """Read the next block on a second thread while the caller works on one; same blocks, same order.
+
+    Examples
+    --------
+    >>> one = np.ones(1)
+    >>> rows = WeightedRows(values=np.ones((1, 3)), row_weights=one, noise=one, sizes=one, seeded=False)
+    >>> [block is rows for block in ahead([rows, rows], threads=2)]
+    [True, True]
+    """
+    if Workers(threads).threads == 1:
+        yield from blocks
+        return
+    source = iter(blocks)
+    with ThreadPoolExecutor(1, thread_name_prefix="twofold") as reader:
+        coming = reader.submit(next, source, None)
+        while (block := coming.result()) is not None:
+            coming = reader.submit(next, source, None)
+            yield block
+
+
+def _factorize_counts(blocks: Blocks, plan: Plan, threads: int | None) -> SharedFactors:
+    small = squeezed(blocks, plan)
+    seen, scale = small.seen, small.scale
+    if not seen.rows:
+        return finish(None, None, seen, scale, plan)
+    start = small.descend(rank=usable_rank(plan, seen), seed=plan.seed, threads=threads)
+    found, settled = descend(
+        lambda V: _look_at_counts(blocks, V, seen, scale, threads), start, most=MOST_PASSES, tolerance=PASS_TOLERANCE
+    )
+    # Users are the rows of U over √(w/unit), and each counts w times: their moments are those of U, times the unit.
+    return finish(found.V, (found.gram, found.gram * scale.unit), seen, scale, plan, remark=_remark(settled))
+
+
+def _factorize_ratings(blocks: Blocks, plan: Plan, start_rows: int, threads: int | None) -> SharedFactors:
+    seen = survey(blocks(), plan)
+    scale, rank = scaling(seen, plan), usable_rank(plan, seen)
+    if not seen.rows:
+        return finish(None, None, seen, scale, plan)
+    start = fit_items(_first(blocks(), start_rows, rank), scale, rank=rank, seed=plan.seed, threads=threads)
+    found, settled = descend(
+        lambda V: _look_at_ratings(blocks, V, scale, threads), start, most=MOST_PASSES, tolerance=PASS_TOLERANCE
+    )
+    moments = row_moments(found.V, blocks(), scale, threads)
+    return finish(found.V, moments, seen, scale, plan, remark=_remark(settled))
+
+
+def _remark(settled: bool) -> str:
+    return "" if settled else f"not converged: the objective still moved after {MOST_PASSES} passes"
 
 
 def _first(blocks: Iterable[WeightedRows], rows: int, rank: int) -> WeightedRows:
@@ -94,79 +144,117 @@ def _first(blocks: Iterable[WeightedRows], rows: int, rank: int) -> WeightedRows
     return joined(taken)
 
 
-def _look(blocks: Blocks, V: Floats, scale: Scaling, plan: Plan, threads: int | None) -> Look:
-    found = Look(V=V, ridge=scale.ridge, per_item=plan.feedback == "ratings", threads=threads)
+def _look_at_ratings(blocks: Blocks, V: Floats, scale: Scaling, threads: int | None) -> Look:
+    found = Look(V=V, ridge=scale.ridge, per_item=True, threads=threads)
     for block in blocks():
         Y, weights, _ = scale.rows(block)
         found.add(Y, weights)
     return found
 
 
-def sketched_items(blocks: Blocks, scale: Scaling, *, rank: int, seed: int, threads: int | None) -> Floats:
-    """Factorize the projection of all rows on their leading directions, in memory.
+def _look_at_counts(blocks: Blocks, V: Floats, seen: Survey, scale: Scaling, threads: int | None) -> Look:
+    """As `Look.add`, but the rows are scaled in the products, which are small, and their squares are known."""
+    found = Look(V=V, ridge=scale.ridge, per_item=False, threads=threads)
+    found.objective += seen.squares / scale.unit
+    assert found.square is not None
+    for block in blocks():
+        roots = _roots(block, scale.unit)
+        U = found.fit(found.square, roots * (block.values @ V), 0.0)
+        found.gram += U.T @ U
+        _add_product(found.given, block.values, roots * U)
+    return found
+
+
+class Squeezed:
+    """Rows of counts as the product of two small matrices, and their totals.
+
+    Parameters
+    ----------
+    seen, scale : Survey, Scaling
+        Totals of all rows, and how they become Y.
+    left, right : arrays (rows, directions) and (items, directions)
+        Orthonormal columns, and Yᵀ left: Y ≈ left rightᵀ.
+    """
+
+    def __init__(self, seen: Survey, scale: Scaling, left: Floats, right: Floats) -> None:
+        self.seen, self.scale, self.left, self.right = seen, scale, left, right
+
+    def look(self, V: Floats, threads: int | None) -> Look:
+        """Fit all rows to V without reading them."""
+        found = Look(V=V, ridge=self.scale.ridge, per_item=False, threads=threads)
+        assert found.square is not None
+        U = found.fit(found.square, self.left @ (self.right.T @ V), self.seen.squares / self.scale.unit)
+        found.gram += U.T @ U
+        found.given += self.right @ (self.left.T @ U)
+        return found
+
+    def descend(self, *, rank: int, seed: int, threads: int | None) -> Floats:
+        """Item factors, from a random start of the size of the values."""
+        size = np.sqrt(self.seen.squares / self.scale.unit / (self.seen.rows * self.seen.n_items))
+        start = 2 * np.sqrt(size / rank) * np.random.default_rng(seed).random((self.seen.n_items, rank))
+        found, _ = descend(lambda V: self.look(V, threads), start, most=MOST_STEPS, tolerance=STEP_TOLERANCE)
+        return found.V
+
+
+def squeezed(blocks: Blocks, plan: Plan) -> Squeezed:
+    """Take the leading directions of all rows of counts, in two looks.
 
     Parameters
     ----------
     blocks : callable
         Rows of counts, in blocks.
-    scale : Scaling
-        How they become Y.
-    rank, seed, threads
-        As for `factorize_rows`.
+    plan : Plan
+        Its rank, 20 more, is the number of directions.
 
     Notes
     -----
-    A random combination of the rows, drawn once towards the leading directions (Halko, Martinsson and Tropp 2011,
-    algorithm 4.4), gives an orthonormal P of rank + 20 columns with Y ≈ Y P Pᵀ. The coefficients Y P are small. With
-    them and P both sides of the factorization are solved as from Y itself, U against VᵀV and YP(PᵀV), V against UᵀU and
-    P(YP)ᵀU. What is left out is below the directions that are kept, and mostly noise; the passes over the rows
-    themselves that follow see all of it.
+    The first look adds up the totals and random combinations of the rows. Made orthonormal, these are a P of items x
+    directions. The second look gives C = Y P and Yᵀ C. With C = A S Bᵀ (A, B orthonormal, S diagonal), A spans
+    the leading directions of the rows (Halko, Martinsson and Tropp 2011, section 4.5, with one half of a power step),
+    and Aᵀ Y = S⁻¹ Bᵀ (Yᵀ C)ᵀ needs no third look. Both sides of the factorization need Y only in products: with V it
+    is A (AᵀY) V, with U it is (AᵀY)ᵀ (Aᵀ U). What is left out is below the directions that are kept, and mostly
+    noise; the passes over the rows themselves that follow see all of it.
+
+    Examples
+    --------
+    >>> from twofold.federation.plan import CatalogKey
+    >>> plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=2), feedback="counts", bound=9, max_items=2, rank=1)
+    >>> one = np.ones(1)
+    >>> rows = WeightedRows(values=np.array([[1.0, 2.0]]), row_weights=one, noise=0 * one, sizes=one, seeded=False)
+    >>> small = squeezed(lambda: iter([rows, rows]), plan)
+    >>> small.left.shape, (small.left @ small.right.T).round(6)
+    ((2, 1), array([[1., 2.],
+           [1., 2.]]))
     """
-    rng = np.random.default_rng(seed)
-    P, squares, size = _first_directions(blocks, scale, rank + MORE_DIRECTIONS, rng)
-    P = _orthonormal(_sum(Y.T @ (Y @ P) for Y in _rows(blocks, scale)))
-    C = np.concatenate([Y @ P for Y in _rows(blocks, scale)])
-
-    def look(V: Floats) -> Look:
-        found = Look(V=V, ridge=scale.ridge, per_item=False, threads=threads)
-        assert found.square is not None
-        U = found.fit(found.square, C @ (P.T @ V), squares)
-        found.gram += U.T @ U
-        found.given += P @ (C.T @ U)
-        return found
-
-    start = 2 * np.sqrt(size / rank) * rng.random((len(P), rank))
-    return descend(look, start, most=MOST_SKETCH_STEPS, tolerance=SKETCH_TOLERANCE)
+    seen, P = _first_directions(blocks, plan)
+    scale = scaling(seen, plan)
+    right, coefficients = np.zeros_like(P), []
+    for block in blocks():
+        roots = _roots(block, scale.unit)
+        coefficients.append(roots * (block.values @ P))
+        _add_product(right, block.values, roots * coefficients[-1])
+    left, sizes, turned = np.linalg.svd(np.concatenate(coefficients), full_matrices=False)
+    kept = sizes > _FAINT * sizes.max(initial=0.0)
+    return Squeezed(seen, scale, left[:, kept], right @ (turned[kept].T / sizes[kept]))
 
 
-def _first_directions(
-    blocks: Blocks, scale: Scaling, number: int, rng: np.random.Generator
-) -> tuple[Floats, float, float]:
-    """Random combinations of the rows, made orthonormal; the squares of Y, and the mean size of its cells."""
-    squares = sizes = 0.0
-    cells = 0
-
-    def parts() -> Iterator[Floats]:
-        nonlocal squares, sizes, cells
-        for Y in _rows(blocks, scale):
-            squares, sizes, cells = squares + float(np.vdot(Y, Y)), sizes + float(np.abs(Y).sum()), cells + Y.size
-            yield Y.T @ rng.standard_normal((len(Y), number))
-
-    total = _sum(parts())
-    return _orthonormal(total), squares, sizes / cells
+def _first_directions(blocks: Blocks, plan: Plan) -> tuple[Survey, Floats]:
+    """Totals, and random combinations of the rows, made orthonormal."""
+    seen, rng = Survey(n_items=plan.n_items), np.random.default_rng(plan.seed)
+    number = min(plan.rank, plan.n_items) + MORE_DIRECTIONS
+    total = np.zeros((plan.n_items, number))
+    for block in blocks():
+        seen.add(block, plan)
+        _add_product(total, block.values, _roots(block, 1.0) * rng.standard_normal((block.n_rows, number)))
+    return seen, np.asarray(np.linalg.qr(total)[0])
 
 
-def _sum(parts: Iterator[Floats]) -> Floats:
-    """Sum of at least one array, in their order, in place."""
-    total = next(parts)
-    for part in parts:
-        total += part
-    return total
+def _roots(block: WeightedRows, unit: float) -> Any:
+    return np.sqrt(block.row_weights / unit)[:, None]
 
 
-def _rows(blocks: Blocks, scale: Scaling) -> Iterator[Floats]:
-    return (scale.rows(block)[0] for block in blocks())
-
-
-def _orthonormal(columns: Floats) -> Floats:
-    return np.asarray(np.linalg.qr(columns)[0])
+def _add_product(total: Floats, values: Floats, factors: Floats) -> None:
+    """Add valuesᵀ factors in place, without an array of that size beside it."""
+    for first in range(0, len(total), _ITEMS):
+        part = slice(first, first + _ITEMS)
+        total[part] += values[:, part].T @ factors
