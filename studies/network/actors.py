@@ -64,7 +64,13 @@ class Scene:
         self.sharing = sharing
         count = 3 if sharing == "plain" else 5
         self.names = tuple(f"site-{number}" for number in range(count))
-        given: dict[str, Any] = {"catalog": folders.CATALOG, "feedback": "counts", "bound": 2, "max_items": 3, "rank": 2}
+        given: dict[str, Any] = {
+            "catalog": folders.CATALOG,
+            "feedback": "counts",
+            "bound": 2,
+            "max_items": 3,
+            "rank": 2,
+        }
         if sharing == "plain":
             given |= {"mechanism": "popularity", "quorum": count}
         else:

@@ -12,7 +12,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -78,7 +78,7 @@ class Tally:
 
     def as_dict(self) -> dict[str, object]:
         """Give plain JSON."""
-        return asdict(self)
+        return vars(self) | {"sharing": dict(self.sharing), "where": dict(self.where)}
 
 
 MUST_BE_ZERO: Final = (
@@ -161,7 +161,15 @@ class _Child:
 
 
 def crash(
-    folder: Path, *, runs: int, seed: int = 0, port: int = FIRST_PORT, minutes: float = 60.0, peers: float = 0.2, together: bool = False
+    folder: Path,
+    *,
+    runs: int,
+    seed: int = 0,
+    port: int = FIRST_PORT,
+    minutes: float = 60.0,
+    peers: float = 0.2,
+    together: bool = False,
+    told: Callable[[Tally], None] | None = None,
 ) -> Tally:
     """Run federations until `runs` of them had a kill; check each.
 
@@ -181,6 +189,8 @@ def crash(
         Share of federations with a secure sum among the entities.
     together : bool
         Whether service and entities are one process without sockets, which costs a tenth.
+    told : callable, optional
+        Gets the counts now and then.
     """
     rng, tally = random.Random(seed), Tally()
     scenes = {sharing: Scene(sharing) for sharing in (["plain"] * (peers < 1) + ["peers"] * (peers > 0))}
@@ -200,7 +210,9 @@ def crash(
         check(scenes[sharing], place, seen, tally)
         tally.sharing[sharing] += 1
         shutil.rmtree(place)
-    tally.seconds = time.monotonic() - start
+        tally.seconds = time.monotonic() - start
+        if told is not None and tally.federations % 20 == 0:
+            told(tally)
     return tally
 
 

@@ -9,7 +9,7 @@ import socket
 import ssl
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -139,10 +139,8 @@ class Ground:
     def raw(self, data: bytes, *, seconds: float = 20.0) -> str:
         """Send any bytes; give the first status, or "closed"."""
         with self.connected(seconds=seconds) as one:
-            try:
+            with suppress(OSError):  # refused while it was still being sent; the answer may be there
                 one.sendall(data)
-            except OSError:  # refused while it was still being sent; the answer may be there
-                pass
             return status_of(one)
 
     def head(self, data: bytes, *, length: int | None = None, entity: str = ANNA) -> bytes:

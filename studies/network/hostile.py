@@ -105,9 +105,7 @@ attack("cross-entity: another's message under one's own name", "422")(lambda g: 
 attack("cross-federation: request for another plan", "401")(
     lambda g: g.put(g.message(), headers=g.signed("PUT", g.path(made=g.other), g.message()))
 )
-attack("cross-federation: message of another plan", "422")(
-    lambda g: g.put(g.message(), path=g.path(made=g.other))
-)
+attack("cross-federation: message of another plan", "422")(lambda g: g.put(g.message(), path=g.path(made=g.other)))
 attack("plan that this service does not run", "404")(
     lambda g: g.put(g.message(), path=wire.message_path("ab" * 32, ROUNDS.id, ANNA))
 )
@@ -164,7 +162,9 @@ attack("longer than it says", "400")(lambda g: g.raw(g.head(data := g.message(),
 attack("chunked, without a length", "411")(
     lambda g: g.raw(g.head(b"x").replace(b"content-length: 1", b"transfer-encoding: chunked") + b"1\r\nx\r\n0\r\n\r\n")
 )
-attack("two lengths (smuggling)", "400")(lambda g: g.raw(g.head(b"xy").replace(b"host:", b"content-length: 1\r\nhost:")))
+attack("two lengths (smuggling)", "400")(
+    lambda g: g.raw(g.head(b"xy").replace(b"host:", b"content-length: 1\r\nhost:"))
+)
 attack("length and chunks (smuggling)", "400 or 411")(
     lambda g: g.raw(g.head(b"x").replace(b"host:", b"transfer-encoding: chunked\r\nhost:") + b"0\r\n\r\n")
 )
@@ -181,7 +181,18 @@ attack("HTTP/2 without agreement", "400 or 404 or 505 or closed")(lambda g: g.ra
 
 @attack("path traversal and odd names", "400 or 401 or 404 or 405")
 def _names(g: Ground) -> str:
-    odd = ("..%2f..%2fetc", "..", "%2e%2e", "st-anna%00", "st-anna/../st-bern", "con", "a" * 80, "%ff", "%0d%0ax: y", "*")
+    odd = (
+        "..%2f..%2fetc",
+        "..",
+        "%2e%2e",
+        "st-anna%00",
+        "st-anna/../st-bern",
+        "con",
+        "a" * 80,
+        "%ff",
+        "%0d%0ax: y",
+        "*",
+    )
     base = f"{wire.federation_path(g.plan.hash)}/steps/rounds/messages/"
     found = {g.raw(_put_raw(g, base + name)) for name in odd}
     found |= {g.raw(_put_raw(g, path)) for path in ("/v1/../../etc/passwd", "//v1/health", "/v1/federations/%2e%2e/x")}

@@ -140,9 +140,7 @@ def hosted_in(folder: Path) -> list[Hosted]:
 
 def run_service(folder: Path, *, port: int, tls: bool = True, skew: float = 0.0, limits: Limits = OPEN) -> None:
     """Be the service of a place until a signal comes."""
-    service = Service(
-        folder / "state", hosted_in(folder), limits=limits, poll=0.05, clock=lambda: time.time() + skew
-    )
+    service = Service(folder / "state", hosted_in(folder), limits=limits, poll=0.05, clock=lambda: time.time() + skew)
     files = {"certificate": folder / "server.pem", "key": folder / "server.key"} if tls else {}
     server_of(service, host=HOST, port=port, **files).run()
 

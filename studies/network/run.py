@@ -9,9 +9,8 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,7 +25,9 @@ def main(arguments: Sequence[str]) -> int:
     """Run one study and print its table; exit code 1 if something happened that must not."""
     parser = argparse.ArgumentParser(prog="python -m studies network", description=__doc__)
     parser.add_argument("--page", type=Path, help="also put the table into this page, between its marks")
-    parser.add_argument("--folder", type=Path, help="where the files go; by default a temporary folder, in memory if there is one")
+    parser.add_argument(
+        "--folder", type=Path, help="where the files go; by default a temporary folder, in memory if there is one"
+    )
     studies = parser.add_subparsers(dest="study", required=True)
     load = studies.add_parser("load", help="many uploads at once: rate, times, memory")
     load.add_argument("--scale", type=float, default=1.0, help="share of the entities")
@@ -57,12 +58,12 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def written(page: str, name: str, text: str) -> str:
-    """Put a text between the marks of its name in a page.
+    r"""Put a text between the marks of its name in a page.
 
     Examples
     --------
     >>> written("<!-- load -->old<!-- end of load -->", "load", "new")
-    '<!-- load -->\\n\\nnew\\n\\n<!-- end of load -->'
+    '<!-- load -->\n\nnew\n\n<!-- end of load -->'
     """
     start, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
     return re.sub(f"{start}.*?{end}", lambda _: f"{start}\n\n{text}\n\n{end}", page, flags=re.DOTALL)
@@ -101,13 +102,17 @@ def _soak(asked: Any, folder: Path) -> tuple[bool, list[str]]:
 
 
 def _crash(asked: Any, folder: Path) -> tuple[bool, list[str]]:
-    from studies.network.crash import crash, joined, report
+    from studies.network.crash import Tally, crash, joined, report
 
     if asked.worker is not None:
         runs, together = (asked.together, True) if asked.together else (asked.runs, False)
         port = _PORTS + asked.worker
         given = {"seed": asked.seed, "port": port, "minutes": asked.minutes, "together": together}
-        return True, [json.dumps(crash(folder, runs=runs, **given).as_dict())]
+
+        def told(tally: Tally) -> None:
+            print(json.dumps(tally.as_dict()), file=sys.stderr, flush=True)
+
+        return True, [json.dumps(crash(folder, runs=runs, told=told, **given).as_dict())]
     lines, sound = list[str](), True
     kinds = [("two processes", "--runs", asked.runs), ("one process", "--together", asked.together)]
     for name, option, runs in kinds:

@@ -71,7 +71,10 @@ class Soak:
 
     def report(self) -> list[str]:
         """Give the tables as Markdown."""
-        lines = ["| held by the service | first | last | most | growth per hour | allowed |", "|---|---:|---:|---:|---:|---:|"]
+        lines = [
+            "| held by the service | first | last | most | growth per hour | allowed |",
+            "|---|---:|---:|---:|---:|---:|",
+        ]
         for one in self.growth():
             numbers = f"{one.first:.1f} | {one.last:.1f} | {one.most:.1f} | {one.slope:+.2f} | {LIMITS[one.name]:.0f}"
             lines.append(f"| {one.name} | {numbers} |")

@@ -437,7 +437,9 @@ class _Requests:
     async def _check(self, work: Callable[[], Outcome]) -> Outcome:
         try:
             return await to_thread.run_sync(work)
-        except LogBroken as error:  # the service's own log; the message is not at fault, and is logged when it comes again
+        except (
+            LogBroken
+        ) as error:  # the service's own log; the message is not at fault, and is logged when it comes again
             raise Refusal(507, error.as_(TransportError), after=self.limits.retry_after) from None
         except (ProtocolError, PrivacyError) as error:
             raise Refusal(422, error) from None
