@@ -41,7 +41,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
             call(f"keys new --operator {name} --keys {name}.keys --output {name}.pub")
         Path("items.csv").write_text("\n".join(["item", *ITEMS]))
         public = " ".join(f"--public-key {name}.pub" for name in (*ENTITIES, *OPERATORS))
-        call(f"plan new plan.toml --catalog items.csv --secure operators --floor 2 --n-users 20 --rank 1 {public}")
+        call(f"plan new plan.toml --catalog items.csv --secure operators --floor 2 --n-users 200 --rank 1 {public}")
         for name in (*ENTITIES, *OPERATORS):
             call(f"plan agree plan.toml --keys {name}.keys --output {name}.agreement")
         call("plan agreed plan.toml clinic.agreement uni.agreement -o plan.agreed")

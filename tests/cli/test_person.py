@@ -31,7 +31,7 @@ def call(line: str, code: int = 0) -> str:
 
 def release(name: str, more: str = "--confirm --new-ledger") -> str:
     mine = f"--data {name}.csv --keys {name}.keys --voucher {name}.voucher --ledger {name}.ledger"
-    return f"release --person --plan plan.toml {mine} -o box {more}"
+    return f"release --person --confirm-useless --plan plan.toml {mine} -o box {more}"
 
 
 def vouch(name: str) -> None:

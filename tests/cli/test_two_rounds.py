@@ -219,7 +219,7 @@ def test_simulate(folder: Path) -> None:
 
 
 def test_simulate_with_a_secure_sum_writes_the_plan_its_factors_belong_to(folder: Path) -> None:
-    options = "--catalog items.csv --n-entities 3 --n-users 25 --bound 5 --rank 2 --mechanism gram --survivors 3"
+    options = "--catalog items.csv --n-entities 3 --n-users 400 --bound 5 --rank 2 --mechanism gram --survivors 3"
     call(f"plan new secure.toml {options}")
     frames = [table(seed).with_columns(hospital=pl.lit(name)) for seed, name in enumerate(("anna", "benno", "carla"))]
     pl.concat(frames).write_csv("three.csv")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import replace
 
@@ -12,11 +13,19 @@ from scipy import sparse
 from tests.refused import refused
 from twofold.entity.adapt import Adapted, adapt
 from twofold.entity.candidates import SECOND_LADDER
+from twofold.entity.models.blend import Scorer
+from twofold.entity.models.factors import FactorScorer, damped_rows, damping_of_items, drawn_factors
 from twofold.entity.models.item_item import ItemItemScorer
+from twofold.entity.models.others import unit_rows
+from twofold.entity.models.ridge import pattern_prior, weights_from_gram
 from twofold.errors import BadParameter, BadShape
 from twofold.evaluate.measure import user_ndcg
 from twofold.features import Features
 from twofold.federation.factors import ItemFactors
+from twofold.federation.plan import CatalogKey, Plan
+from twofold.release.content import Moments
+from twofold.server.counts import factorize_counts
+from twofold.server.factorize import signed
 
 ITEMS, CLASSES = 60, 6
 CLASS = np.arange(ITEMS) % CLASSES
@@ -32,11 +41,11 @@ def people(users: int, seed: int) -> sparse.csr_array:
 
 
 def shared_of(rows: sparse.csr_array) -> ItemFactors:
-    x = np.sqrt(rows.toarray().astype(float))
+    x = unit_rows(rows).toarray()
     values, axes = np.linalg.eigh(x.T @ x / len(x))
     return ItemFactors(
         plan="0" * 64, catalog="0" * 64, factors=np.zeros((ITEMS, 1), np.float32), moments=np.zeros((1, 1)),
-        means=rows.toarray().mean(axis=0).astype(float), support=np.full(ITEMS, float(len(x))), users=float(len(x)),
+        means=(x**2).mean(axis=0), support=np.full(ITEMS, float(len(x))), users=float(len(x)),
         entities=5, private=False, patterns=axes.astype(np.float32), strengths=np.maximum(values, 0.0),
         squares=(x**2).mean(axis=0),
     )  # fmt: skip
@@ -57,15 +66,16 @@ def run(rows: sparse.csr_array, shared: ItemFactors | None, **options: object) -
     return adapt(rows, shared, feedback="counts", lower=0, bound=5, rank=4, threads=1, **options)
 
 
-def score(made: Adapted, seed: int = 77) -> np.ndarray:
+def score(made: Adapted | Scorer, seed: int = 77) -> np.ndarray:
     """Gain of lists for new people, every third entry of theirs held out."""
+    scorer = made.scorer if isinstance(made, Adapted) else made
     rows = people(400, seed).toarray()
     held = np.where(np.random.default_rng(seed).random(rows.shape) < 1 / 3, rows, 0)
     history, test = sparse.csr_array(rows - held), sparse.csr_array(held)
-    return user_ndcg(made.scorer.scores(history), test, seen=history, n=10)
+    return user_ndcg(scorer.scores(history), test, seen=history, n=10)
 
 
-def better(one: Adapted, other: Adapted) -> tuple[float, float]:
+def better(one: Adapted | Scorer, other: Adapted | Scorer) -> tuple[float, float]:
     gaps = score(one) - score(other)
     gaps = gaps[~np.isnan(gaps)]
     return float(gaps.mean()), float(gaps.std() / math.sqrt(gaps.size))
@@ -117,14 +127,74 @@ def test_a_given_strength_is_what_all_candidates_have(strength):
 
 
 def test_shared_only_knows_nothing_of_the_entity():
-    """The ridge is in entries of the entity's average size, so the other entity has the same entries elsewhere."""
-    shared, rows = shared_of(people(300, 2)), people(20, 8)
-    other = sparse.csr_array(rows.toarray()[:, ::-1].copy())
-    one, same = (run(given, shared, local="item-item", strength="shared").scorer for given in (rows, other))
-    mixed = run(other, shared, local="item-item", strength=300.0).scorer
-    new = people(5, 1)
-    np.testing.assert_allclose(one.scores(new), same.scores(new), atol=1e-6)
+    shared, new = shared_of(people(300, 2)), people(5, 1)
+    one, same = (
+        run(rows, shared, local="item-item", strength="shared").scorer for rows in (people(20, 8), 4 * people(7, 9))
+    )
+    mixed = run(people(20, 8), shared, local="item-item", strength=300.0).scorer
+    np.testing.assert_array_equal(one.scores(new), same.scores(new))
     assert not np.allclose(one.scores(new), mixed.scores(new), atol=1e-3)
+
+
+# Shared moments are of unit rows, own rows are as long as they are
+
+
+@functools.cache
+def sent(noise: float) -> ItemFactors:
+    """What the server makes of the unit rows of 4,000 people in some noise."""
+    unit, rng = unit_rows(people(4_000, 2)), np.random.default_rng(0)
+    apart = np.triu(rng.normal(size=(ITEMS, ITEMS)) * noise)
+    moments = Moments(
+        kind="gram", users=4_000.0, sums=np.asarray(unit.sum(axis=0)).ravel() + rng.normal(size=ITEMS) * noise,
+        pairs=(unit.T @ unit).toarray() + apart + np.triu(apart, 1).T, users_noise=0.0, sums_noise=noise,
+        pairs_noise=noise, cap=1.0, entities=5, seeded=True,
+    )  # fmt: skip
+    plan = Plan(catalog=CatalogKey(hash="0" * 64, n_items=ITEMS), bound=5, max_items=9, rank=CLASSES, simulation=True)
+    return signed(factorize_counts(moments, plan), plan, entities=5, sound=False)
+
+
+@pytest.mark.parametrize(("local", "strength"), [("item-item", 100.0), ("factors", 3.0)])
+def test_a_shared_person_weighs_as_an_own_one_however_long_own_rows_are(local, strength):
+    rows, new = people(20, 8), people(30, 1)
+    one, four = (run(many * rows, sent(6.0), local=local, strength=strength).scorer.scores(new) for many in (1, 4))
+    unlike = run(rows, sent(6.0), local=local, strength=4 * strength).scorer.scores(new)
+
+    def apart(other):
+        return np.abs(one / np.linalg.norm(one) - other / np.linalg.norm(other)).max()
+
+    assert apart(four) < 1e-3 * apart(unlike) + 1e-6
+
+
+def drawn_as_counts(rows: sparse.csr_array, shared: ItemFactors) -> FactorScorer:
+    """Factors of unit rows taken for those of counts: damped once more, and pulled to own rows of any length."""
+    towards = shared.factors * damping_of_items(rows, 0.5).astype(np.float32)[:, None]
+    found = drawn_factors(
+        damped_rows(rows, 0.5), towards, shared.moments, 100.0, start=towards, feedback="counts", penalty=0.02
+    )
+    return FactorScorer(found, feedback="counts", zero_weight=1.0, regularization=0.02, power=0.5)
+
+
+def ridge_of_own_size(rows: sparse.csr_array, shared: ItemFactors) -> ItemItemScorer:
+    """Shared moments of unit rows under a ridge of entries of own size."""
+    extra, rest = pattern_prior(shared, None, 0)
+    ridge = shared.users * rest + 75.0 * damped_rows(rows, 0.5).power(2).sum() / rows.nnz
+    weights = weights_from_gram(shared.users * extra.T @ extra, ridge)
+    return ItemItemScorer(weights, means=np.zeros(ITEMS), feedback="counts", power=0.5)
+
+
+@pytest.mark.parametrize("noise", [0.5, 6.0])
+@pytest.mark.parametrize(
+    ("local", "strength", "before"), [("factors", 3.0, drawn_as_counts), ("item-item", "shared", ridge_of_own_size)]
+)
+def test_kinds_asked_for_gain_more_than_in_mixed_units(local, strength, before, noise):
+    gains, kept = [], []
+    for seed in range(1, 5):
+        rows = people(12, seed)
+        made = run(rows, sent(noise), local=local, strength=strength)
+        gains.append(better(made, run(rows, None, local=local))[0])
+        kept.append(better(made, before(rows, sent(noise)))[0])
+    assert min(gains) > 0
+    assert np.mean(kept) > 0
 
 
 def test_features_can_be_asked_for_and_must_fit():

@@ -16,7 +16,7 @@ from tests.enrolled import enrolled, fixed_secrets
 from tests.refused import refused
 from twofold.data.catalog import Catalog, Identifiers
 from twofold.data.ratings import Ratings
-from twofold.entity.account import NewLedger
+from twofold.entity.account import NewLedger, NothingExpected
 from twofold.entity.agent import Entity, bounded
 from twofold.errors import (
     BadPlan,
@@ -233,9 +233,55 @@ def test_the_ledger_of_another_name_under_the_same_key_is_noticed(tmp_path):
         Entity("st-olga", table(), plan, ledger=path).release()
 
 
+# What is worth nothing
+
+
+def useless(**changes: object) -> Plan:
+    return agreed(mechanism="gram", n_users=30, **changes)
+
+
+def test_a_release_worth_nothing_warns_before_it_is_paid_for(ledger):
+    assert useless().prediction.word == "nothing"
+    entity = member("st-anna", table(), useless(), ledger=ledger)
+    with pytest.raises(NothingExpected):  # as an error, it stops the release
+        entity.release()
+    assert not ledger.state().entries
+    with pytest.warns(NothingExpected) as caught:
+        entity.release()
+    assert [one.filename for one in caught] == [__file__]
+    assert len(ledger.state().entries) == 1
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_it_warns_again_only_if_it_costs_again(ledger, version):
+    with pytest.warns(NothingExpected):
+        member("st-anna", table(), useless(), ledger=ledger).release()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        member("st-anna", table(), useless(), ledger=ledger, version=version).release()
+    assert [one.category for one in caught] == ([] if version == "1" else [NothingExpected])
+    assert len(ledger.state().entries) == int(version)
+
+
+def test_whether_it_warns_does_not_depend_on_the_data(tmp_path):
+    for number, ratings in enumerate((table(3_000), table(), table().take([]))):
+        with pytest.warns(NothingExpected):
+            member("st-anna", ratings, useless(), ledger=roomy(tmp_path / f"{number}.ledger")).release()
+
+
+def test_a_release_of_which_something_is_expected_does_not_warn(ledger):
+    plan = agreed(mechanism="gram", n_users=3_000)  # every warning is an error here
+    assert plan.prediction.word not in (None, "nothing")
+    assert member("st-anna", table(), plan, ledger=ledger).release().data
+    with pytest.warns(NewLedger) as caught:  # and a simulation spends nothing
+        Entity("st-anna", table(), useless(simulation=True), ledger=ledger.path.with_name("other.ledger")).release()
+    assert [one.category for one in caught] == [NewLedger]
+
+
 # What must not depend on the data
 
 
+@pytest.mark.filterwarnings("ignore::twofold.entity.account.NothingExpected")  # thirty people, and every mechanism
 @pytest.mark.parametrize("mechanism", [*PRIVATE, "auto"])
 @pytest.mark.parametrize("feedback", ["counts", "ratings"])
 def test_neighbours_have_the_same_event_header_and_size(tmp_path, mechanism, feedback):

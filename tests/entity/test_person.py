@@ -14,9 +14,13 @@ from tests.refused import refused
 from twofold.data.catalog import Catalog, Identifiers
 from twofold.data.ratings import Ratings
 from twofold.entity.agent import Entity
-from twofold.entity.person import Person, person_keys, read_request, read_voucher, vouch, voucher_file
+from twofold.entity.candidates import Candidate, FitSettings, fitted
+from twofold.entity.models.others import unit_rows
+from twofold.entity.person import Person, fold_person_in, person_keys, read_request, read_voucher, vouch, voucher_file
 from twofold.errors import BadMessage, BadPlan, BudgetExceeded, DataError, NotReady, PlanMismatch
+from twofold.evaluate.measure import user_ndcg
 from twofold.federation.agreement import Agreements
+from twofold.federation.factors import ItemFactors
 from twofold.federation.plan import Plan
 from twofold.federation.reports import decode_report, person_name
 from twofold.federation.secure import OperatorSum
@@ -26,6 +30,8 @@ from twofold.identity.roster import Roster
 from twofold.privacy.ledger import Ledger
 
 CATALOG = Catalog([f"item-{number}" for number in range(6)])
+#: Fifty people with six items: noise hides everything, which is not what is tested here.
+pytestmark = pytest.mark.filterwarnings("ignore::twofold.entity.account.NothingExpected")
 
 
 def row(*values: float) -> Ratings:
@@ -199,6 +205,38 @@ def test_plans_for_people(site: Site) -> None:
     people_plan(site.plan.members, secure=OperatorSum(floor=9, people=True, noise="both"))
     with refused(BadPlan, "mechanism"):
         people_plan(site.plan.members, mechanism="buckets")
+
+
+def test_a_row_that_is_folded_in_gets_better_lists_than_a_person_alone_or_everybodys_list() -> None:
+    """Items of a class are used together; 4,000 people were summed. The length of a row changes no list."""
+    items, classes, rng = 60, 6, np.random.default_rng(4)
+    use = rng.gamma(1.0, 1.0, size=items)
+    rates = rng.gamma(0.3, 1.0, size=(4_120, classes))[:, np.arange(items) % classes] * use
+    counts = np.minimum(rng.poisson(3 * rates), 5).astype(np.float32)
+    unit = unit_rows(sparse.csr_array(counts[120:])).toarray()
+    second = unit.T @ unit / len(unit)
+    values, axes = np.linalg.eigh(second)
+    shared = ItemFactors(
+        plan="0" * 64, catalog="0" * 64, factors=np.zeros((items, 1), np.float32), moments=np.zeros((1, 1)),
+        means=np.diag(second).copy(), support=np.ones(items), users=4_000.0, entities=4_000, private=False,
+        patterns=axes[:, -12:].astype(np.float32), strengths=values[-12:].copy(), squares=np.diag(second).copy(),
+    )  # fmt: skip
+    settings = FitSettings(feedback="counts", lower=0, bound=5, rank=2, threads=1)
+    mine = counts[:120]
+    held = np.where(rng.random(mine.shape) < 1 / 3, mine, 0)
+    history, test = sparse.csr_array(mine - held), sparse.csr_array(held)
+
+    def lists(score: Any) -> np.ndarray:
+        return user_ndcg(np.vstack([score(history[[one]]) for one in range(120)]), test, seen=history, n=10)
+
+    alone = Candidate(kind="item-item", strength=0.0)
+    folded = lists(lambda row: fold_person_in(row, shared, settings)[1].scores(row))
+    longer = lists(lambda row: fold_person_in(4 * row, shared, settings)[1].scores(row))
+    np.testing.assert_allclose(folded, longer, atol=1e-9)
+    for without in (lambda row: fitted(alone, row, None, settings, gain=1.0).scores(row), lambda _: shared.means):
+        gaps = folded - lists(without)
+        gaps = gaps[~np.isnan(gaps)]
+        assert gaps.mean() > 5 * gaps.std() / np.sqrt(gaps.size)
 
 
 def test_requests_and_vouchers_in_files(site: Site) -> None:

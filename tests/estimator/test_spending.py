@@ -98,6 +98,7 @@ def test_other_people_under_the_same_name_have_their_own_budget() -> None:
     assert fit(make_plan(), visits()).factors_.hash == one.factors_.hash
 
 
+@pytest.mark.filterwarnings("ignore::twofold.entity.account.NothingExpected")  # one hospital of twenty people
 def test_a_refusal_spends_nothing_for_anyone() -> None:
     fit(make_plan(), visits().filter(pl.col("hospital") == "south"))
     with refused(SilentSpending, "plan", "entity south"):
@@ -222,6 +223,7 @@ def test_new_ledgers_are_announced_once_with_their_folder_and_number(tmp_path: P
     fit(make_plan(), visits(), ledgers=tmp_path / "ledgerz")  # a second warning would be an error
 
 
+@pytest.mark.filterwarnings("ignore::twofold.entity.account.NothingExpected")  # twenty people and ε = 1
 def test_ledgers_hand_out_what_they_stored_and_refuse_another_plan(tmp_path: Path) -> None:
     one, other = fit_with_new_ledgers(tmp_path), fit(make_plan(), visits(), ledgers=tmp_path)
     assert one.factors_.hash == other.factors_.hash
@@ -230,6 +232,7 @@ def test_ledgers_hand_out_what_they_stored_and_refuse_another_plan(tmp_path: Pat
     assert len(Ledger(tmp_path / "north.ledger").state().entries) == 1
 
 
+@pytest.mark.filterwarnings("ignore::twofold.entity.account.NothingExpected")  # twenty people and ε = 1
 def test_ledgers_with_room_take_another_plan(tmp_path: Path) -> None:
     fit_with_new_ledgers(tmp_path)
     for path in tmp_path.glob("*.ledger"):

@@ -26,7 +26,7 @@ from twofold.identity.keys import Role, Secrets
 from twofold.identity.roster import Roster
 from twofold.privacy.budget import ApproxDP, PureDP
 from twofold.privacy.unit import Unit
-from twofold.release.bilinear.layout import MOST_NUMBERS
+from twofold.release.bilinear.layout import MOST_NUMBERS, MOST_PAIRED
 from twofold.storage.container import parse_json
 
 CATALOG = CatalogKey(hash="0" * 64, n_items=40)
@@ -379,6 +379,19 @@ def test_a_message_too_large_to_send_is_refused_with_what_can_be_sent_instead(fi
     for possible in (sketch, Plan(catalog=LONG, mechanism="popularity", **smaller)):
         said = f"{possible.spec.mechanism} {8 * (possible.spec.numbers or 0):,} bytes"
         assert said in str(caught.value.expected)
+
+
+def test_pairs_of_counts_that_no_entity_can_use_are_refused_with_what_can_be_sent_instead() -> None:
+    catalog = CatalogKey(hash="0" * 64, n_items=MOST_PAIRED + 1)
+    with pytest.raises(BadPlan) as caught:
+        Plan(catalog=catalog, mechanism="gram")
+    assert caught.value.parameter == "mechanism"
+    assert f"{MOST_PAIRED:,} items" in str(caught.value.expected)
+    for name in ("sketch", "popularity"):
+        possible = Plan(catalog=catalog, mechanism=name, n_prototypes=10)
+        assert f"{name} {8 * (possible.spec.numbers or 0):,} bytes" in str(caught.value.expected)
+    assert Plan(catalog=CatalogKey(hash="0" * 64, n_items=MOST_PAIRED), mechanism="gram").spec.mechanism == "gram"
+    assert Plan(catalog=catalog, mechanism="gram", feedback="ratings").spec.mechanism == "gram"
 
 
 def test_what_is_refused_offers_public_features_only_where_they_fit() -> None:

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from twofold.entity.models.others import MAX_ITEMS
 from twofold.features import Features
 from twofold.release import ReleaseParameters
+from twofold.release.bilinear.layout import MOST_PAIRED
 from twofold.release.bilinear.mechanism import Bilinear, clear_share, combine_bilinear
 from twofold.release.choose import GRAM_ITEMS, bilinear_choice, possible_kinds
 from twofold.release.usefulness import LEAST_USE, SPECTRUM, directions, predict
@@ -50,8 +51,12 @@ def test_kinds_that_cannot_be_made_are_not_possible() -> None:
     assert bilinear_choice(PUBLIC.with_(features=None, n_items=50_000, n_prototypes=1000, honest=3)) is None
 
 
-def test_auto_sends_all_pairs_of_counts_up_to_what_an_entity_can_use() -> None:
-    assert GRAM_ITEMS["counts"] == MAX_ITEMS
+def test_one_limit_for_what_is_sent_and_what_an_entity_can_use() -> None:
+    assert GRAM_ITEMS["counts"] == MAX_ITEMS == MOST_PAIRED
+    public = PUBLIC.with_(features=None, n_items=MOST_PAIRED)
+    assert possible_kinds(public) == ["gram"]
+    assert Bilinear(kind="gram").spec(public).numbers
+    assert possible_kinds(public.with_(n_items=MOST_PAIRED + 1)) == ["sketch"]
 
 
 def test_a_table_too_wide_for_a_message_is_not_chosen() -> None:

@@ -135,7 +135,7 @@ def join(
     folders = _folders(outbox, inbox, server)
     agreed = read_agreed(plan)
     accept_weak(agreed, yes)
-    accept_useless(agreed, confirm_useless, ledger)
+    accept_useless(agreed, confirm_useless, ledger, version=version)
     name = agreed_name(entity, output, agreed)
     items = read_catalog(agreed, plan, catalog)
     columns = {"user": user, "item": item, "value": value, "separator": separator}

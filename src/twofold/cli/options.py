@@ -310,21 +310,22 @@ def prediction_lines(plan: Plan) -> list[str]:
     ]
 
 
-def accept_useless(plan: Plan, confirmed: bool, ledger: Path) -> None:
-    """Ask before a price is spent on a release that will show nothing; what was paid for before is not asked again.
+def accept_useless(plan: Plan, confirmed: bool, ledger: Path, *, version: str) -> None:
+    """Ask before a price is spent on a release that will show nothing; refuse where nobody can be asked.
+
+    What was paid for before is not asked again.
 
     Privacy
     -------
     Looks at the plan's public numbers and at the ledger, never at data.
     """
-    if confirmed or plan.simulation or plan.prediction.word != "nothing" or _paid(plan, ledger):
-        return
-    if not sys.stdin.isatty():  # nobody to ask; `plan explain` has said it
+    if confirmed or not plan.useless or _paid(plan, ledger, version):
         return
     lines = prediction_lines(plan)
-    typer.echo("\n".join(lines), err=True)
-    if typer.confirm(f"Spend ε = {float(plan.epsilon):g} all the same?", err=True):
-        return
+    if _asks():
+        typer.echo("\n".join(lines), err=True)
+        if typer.confirm(f"Spend ε = {float(plan.epsilon):g} all the same?", err=True):
+            return
     raise BadPlan(
         "the release would show nothing; nothing was reserved, drawn or sent.",
         found=lines[0],
@@ -334,9 +335,16 @@ def accept_useless(plan: Plan, confirmed: bool, ledger: Path) -> None:
     )
 
 
-def _paid(plan: Plan, ledger: Path) -> bool:
+def _asks() -> bool:
+    """Whether there is somebody to ask."""
+    return sys.stdin.isatty()
+
+
+def _paid(plan: Plan, ledger: Path, version: str) -> bool:
+    from twofold.entity.account import paid  # loads what most commands do without
+
     try:
-        return any(entry.key[0] == plan.hash for entry in Ledger(ledger).state().entries)
+        return paid(Ledger(ledger), plan, version)
     except TwofoldError:  # whatever is wrong with it, it is said where it is opened
         return False
 

@@ -121,7 +121,7 @@ def release(
             parameter="secure",
         )
     accept_weak(agreed, yes)
-    accept_useless(agreed, confirm_useless, ledger)
+    accept_useless(agreed, confirm_useless, ledger, version=version)
     items = read_catalog(agreed, plan, catalog)
     _check_person(agreed, person=person, voucher=voucher, confirm=confirm, keys=keys, entity=entity)
     if person:

@@ -21,7 +21,7 @@ from twofold.privacy.rng import Source
 if TYPE_CHECKING:
     from twofold.storage.signing import SigningKey
 
-__all__ = ["LedgerCharge", "NewLedger", "NothingExpected", "describe", "open_account"]
+__all__ = ["LedgerCharge", "NewLedger", "NothingExpected", "describe", "open_account", "paid"]
 
 
 class NewLedger(UserWarning):
@@ -57,7 +57,7 @@ class LedgerCharge:
                 draw=draw,
             )
         except BudgetExceeded as error:
-            before = self._before(version)
+            before = _before(self.ledger, self.plan, version)
             if before:
                 raise _ended_before(error, waits="open" in before) from None
             raise
@@ -69,21 +69,25 @@ class LedgerCharge:
         -------
         Looks at the plan and the ledger only. Writes nothing.
         """
-        before = self._before(version)
-        if before & {"released", "open"}:
+        if paid(self.ledger, self.plan, version):
             return
         asked: dict[str, Any] = {"plan": self.plan.hash, "version": version, "unit": self.plan.unit, "cost": self.cost}
         request = Request(data="0" * 64, events=[self.event], **asked)  # no data is looked at
         try:
             check(request, self.ledger.state(), name=self.ledger.path.name)
         except BudgetExceeded as error:
-            if before:
+            if _before(self.ledger, self.plan, version):
                 raise _ended_before(error, waits=False) from None
             raise
 
-    def _before(self, version: str) -> set[str]:
-        key = (self.plan.hash, version)
-        return {entry.status for entry in self.ledger.state().entries if entry.key == key}
+
+def paid(ledger: Ledger, plan: Plan, version: str) -> bool:
+    """Whether a release of this version is stored or reserved, so that nothing more would be spent on it."""
+    return bool(_before(ledger, plan, version) & {"released", "open"})
+
+
+def _before(ledger: Ledger, plan: Plan, version: str) -> set[str]:
+    return {entry.status for entry in ledger.state().entries if entry.key == (plan.hash, version)}
 
 
 def open_account(

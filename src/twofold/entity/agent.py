@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from twofold.checks import check_entity_name
 from twofold.data.bounds import Bounds
 from twofold.data.ratings import Ratings
-from twofold.entity.account import NothingExpected, open_account
+from twofold.entity.account import NothingExpected, open_account, paid
 from twofold.errors import DataError, NotForRealUse, NotReady, PlanMismatch, PrivacyError, Run, Set
 from twofold.federation.factors import ItemFactors
 from twofold.federation.messages import ReleaseMessage, decode_release, encode_release, roster_of
@@ -250,7 +250,7 @@ class Entity:
         NewLedger
             A ledger was created, because there was none at this path.
         NothingExpected
-            By public numbers alone, noise hides everything in the release of this plan.
+            By public numbers alone, noise hides everything in the release of this plan; not for one paid for before.
         StaleRelease
             The stored message is older than these ratings. For the entity only.
 
@@ -457,15 +457,15 @@ class Entity:
             if self._made is None:
                 self._made = self._draw(event, self._source, masks)
             return self._made
-        if self.plan.prediction.word == "nothing" and not self.plan.simulation:
+        signer = self._ledger_signer()
+        account = open_account(self._ledger, self.plan, dataset=self._dataset, event=event, signer=signer)
+        if self.plan.useless and not paid(account.ledger, self.plan, self.version):
             warnings.warn(
                 "this release will probably show nothing: by the plan's public numbers, noise hides even which items "
                 "are frequent. Its price is spent all the same; see Plan.prediction.",
                 NothingExpected,
                 stacklevel=3,
             )
-        signer = self._ledger_signer()
-        account = open_account(self._ledger, self.plan, dataset=self._dataset, event=event, signer=signer)
         if self.site is not None:
             self.site.clear(self.plan, account.ledger.state(), entity=self.name, version=self.version)
         digest, version = self._ratings.digest(), self.version

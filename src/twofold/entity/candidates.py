@@ -65,6 +65,8 @@ LADDER: dict[str, dict[str, tuple[float, ...]]] = {
 }
 #: Strengths of item-item weights for counts where second moments were sent: they are worth more than prototypes.
 SECOND_LADDER = (0.0, 100.0, 300.0, 1_000.0, 3_000.0)
+#: Likewise of factors, whose few columns say less than the moments do.
+SECOND_FACTORS = (0.0, 1.0, math.inf)
 #: Users that public features weigh as much as, for counts.
 FEATURE_USERS = 300.0
 #: Below this number of users, an entity with ratings tries no own factors beside item-item weights.
@@ -214,8 +216,8 @@ def candidates(
 
 def _ladder(kind: str, feedback: str, shared: ItemFactors | None) -> tuple[float, ...]:
     """Strengths of one kind."""
-    if kind == "item-item" and feedback == "counts" and shared is not None and shared.patterns is not None:
-        return SECOND_LADDER
+    if feedback == "counts" and shared is not None and shared.patterns is not None:
+        return {"item-item": SECOND_LADDER, "factors": SECOND_FACTORS}.get(kind, LADDER[feedback].get(kind, ()))
     return LADDER[feedback][kind]
 
 

@@ -460,6 +460,11 @@ class Plan(FieldTable):
         judged = self.release_mechanism.usefulness(self.parameters)
         return predict(self.parameters, judged, pairs=self.spec.mechanism == "gram")
 
+    @property
+    def useless(self) -> bool:
+        """Whether a price would be spent on a release that is predicted to show nothing; a simulation spends none."""
+        return not self.simulation and self.prediction.word == "nothing"
+
     @cached_property
     def hash(self) -> str:
         """SHA-256 of every field, the same on every machine and however the file is written."""

@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 from twofold.errors import BadParameter, MissingExtra, Set
 from twofold.release.balcan import Balcan
-from twofold.release.bilinear.layout import MOST_NUMBERS
+from twofold.release.bilinear.layout import MOST_NUMBERS, MOST_PAIRED
 from twofold.release.bilinear.mechanism import Bilinear, clear_share
 from twofold.release.buckets import Buckets, Popularity
 from twofold.release.cells import CellNoise
@@ -31,9 +31,9 @@ __all__ = [
     "resolve",
 ]
 
-#: Largest catalog for which "auto" sends all pairs. Of counts as many as an entity's model can use, 18 million numbers;
-#: of ratings two million.
-GRAM_ITEMS: Final = {"counts": 6_000, "ratings": 2_000}
+#: Largest catalog for which "auto" sends all pairs. Of counts as many as an entity's model can use, 18 million numbers,
+#: and no plan may send more; of ratings two million.
+GRAM_ITEMS: Final = {"counts": MOST_PAIRED, "ratings": 2_000}
 #: Smallest catalog for which "auto" looks at pairs at all, unless the sum is secure: of fewer items a handful of
 #: prototypes says as much, and simpler.
 LEAST_ITEMS: Final = 16

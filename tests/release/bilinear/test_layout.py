@@ -14,7 +14,7 @@ from tests.refused import refused
 from twofold.errors import BadParameter, TwofoldError
 from twofold.features import Features
 from twofold.release import ReleaseParameters
-from twofold.release.bilinear.layout import KINDS, MOST_NUMBERS, BilinearLayout, row_cap, typical_items
+from twofold.release.bilinear.layout import KINDS, MOST_NUMBERS, MOST_PAIRED, BilinearLayout, row_cap, typical_items
 from twofold.release.content import DIAGONAL
 
 COUNTS = ReleaseParameters(
@@ -118,11 +118,21 @@ def test_a_kind_that_is_not_known_or_has_no_table_is_refused() -> None:
 
 
 def test_a_message_that_would_be_too_large_is_refused() -> None:
-    many = ReleaseParameters(n_items=10_000, n_users=9, max_items=10, bound=1)
+    many = ReleaseParameters(n_items=10_000, n_users=9, max_items=10, bound=1, feedback="ratings")
     assert MOST_NUMBERS < 10_000 * 10_001 // 2
     with refused(BadParameter, "mechanism", found="50,005,000", expected=f"{MOST_NUMBERS:,}"):
         BilinearLayout.of(many, "gram")
     assert BilinearLayout.of(many, "sketch").length < MOST_NUMBERS
+
+
+def test_pairs_of_counts_that_no_entity_can_use_are_refused() -> None:
+    most = ReleaseParameters(n_items=MOST_PAIRED, n_users=9, max_items=10, bound=1)
+    assert BilinearLayout.of(most, "gram").columns == MOST_PAIRED
+    one_more = most.with_(n_items=MOST_PAIRED + 1)
+    with refused(BadParameter, "mechanism", found=f"{MOST_PAIRED + 1:,} items", expected=f"{MOST_PAIRED:,} items"):
+        BilinearLayout.of(one_more, "gram")
+    for kind in ("sketch", "gram"):  # patterns of ratings are used in catalogs of any length
+        assert BilinearLayout.of(one_more.with_(feedback="ratings"), kind).length < MOST_NUMBERS
 
 
 @pytest.mark.parametrize(

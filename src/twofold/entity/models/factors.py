@@ -5,6 +5,12 @@ factors are held fixed: as many as there are factors, with the shared second mom
 factors say. They count as much as `strength` users, so an item with few entries keeps its shared factors and one with
 many gets its own. Both halves of a step are exact non-negative solves (`fold_in`). Alone, an entity's items are pulled
 weakly to its own average item instead, so that an unrated item gets what its users give on average.
+
+Scale. Factors of prototypes are in counts, and are brought to damped counts by how much damping shrinks each item.
+Factors of second moments (the server sent patterns as well) are in damped rows of norm 1 already, and ``moments`` is
+the mean of u uᵀ of such rows. A row x is |x| times such a row, and so is its u; hence pseudo-users who are to weigh as
+own people do get the moments times the own mean of |x|² (`row_size`). Histories are damped before they are folded in;
+a fold-in is proportional to the row, so they need no norm. Ratings are neither damped nor brought to a norm.
 """
 
 from __future__ import annotations
@@ -233,7 +239,7 @@ class FactorFit:
             return self._made(self._own(damped_rows(self.rows, power)), "own", power, self._cold_start(None))
         cold_start = self._cold_start(self.shared)
         if math.isinf(strength):
-            return self._made(self._as_sent(), "shared", 1.0, cold_start)
+            return self._made(self._as_sent(), "shared", power if self._of_unit_rows else 1.0, cold_start)
         return self._made(self._drawn(damped_rows(self.rows, power), strength), "shared", power, cold_start)
 
     def _made(self, factors: Factors, stage: str, power: float, cold_start: NDArray[np.float64]) -> FactorScorer:
@@ -262,8 +268,16 @@ class FactorFit:
         assert self.shared is not None
         return filled_factors(self.shared) if self.feedback == "ratings" else np.array(self.shared.factors)
 
+    @property
+    def _of_unit_rows(self) -> bool:
+        """Whether the shared factors are in damped rows of norm 1."""
+        return self.feedback == "counts" and self.shared is not None and self.shared.patterns is not None
+
     def _drawn(self, values: sparse.csr_array, strength: float) -> Factors:
         assert self.shared is not None
+        if self._of_unit_rows:
+            towards, moments = self._as_sent(), self.shared.moments * row_size(self.rows, POWER[self.feedback])
+            return self._draw(values, towards, moments, strength, towards, "shared")
         towards = self._as_sent() * damping_of_items(self.rows, POWER[self.feedback]).astype(np.float32)[:, None]
         return self._draw(values, towards, self.shared.moments, strength, towards, "shared")
 
@@ -404,6 +418,18 @@ def damped_rows(rows: sparse.csr_array, power: float) -> sparse.csr_array:
     [[2.0, 0.0]]
     """
     return with_data(rows, damped(rows.data, power).astype(np.float32))
+
+
+def row_size(rows: sparse.csr_array, power: float) -> float:
+    """Mean square of the norm of a damped row, over rows that are not empty; 1 where there are none.
+
+    Examples
+    --------
+    >>> row_size(sparse.csr_array(np.array([[4.0, 1.0], [0.0, 3.0], [0.0, 0.0]])), 0.5)
+    4.0
+    """
+    people = int(np.count_nonzero(np.diff(rows.indptr)))
+    return float((damped(rows.data, power) ** 2).sum()) / people if people else 1.0
 
 
 def damping_of_items(rows: sparse.csr_array, power: float) -> NDArray[np.float64]:

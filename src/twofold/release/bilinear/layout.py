@@ -51,11 +51,14 @@ from twofold.privacy.budget import Number, exact
 from twofold.release.content import DIAGONAL, Kind
 from twofold.release.contract import ReleaseParameters
 
-__all__ = ["KINDS", "MOST_NUMBERS", "BilinearLayout", "row_cap", "typical_items"]
+__all__ = ["KINDS", "MOST_NUMBERS", "MOST_PAIRED", "BilinearLayout", "row_cap", "typical_items"]
 
 KINDS: Final[tuple[Kind, ...]] = ("gram", "sketch", "features")
 #: Numbers of one message; a Gram matrix of about 8,000 items.
 MOST_NUMBERS: Final = 1 << 25
+#: Longest catalog whose pairs an entity with counts can use: up to here it makes whole tables of items by items, 4
+#: bytes x items² each (`twofold.entity.models.item_item`). All pairs of a longer one would be paid for in vain.
+MOST_PAIRED: Final = 6_000
 
 # An entry of a full row of equal entries fills about 7 bits: rounding it costs below half a percent.
 _ENTRY: Final = 128
@@ -323,12 +326,13 @@ def _columns(public: ReleaseParameters, kind: Kind) -> int:
     else:
         columns = public.n_items if kind == "gram" else public.n_prototypes
     numbers = _pair_length(public.n_items, columns, kind)
-    if numbers > MOST_NUMBERS:
-        raise _too_large(public, kind, numbers)
+    vain = kind == "gram" and public.feedback == "counts" and public.n_items > MOST_PAIRED
+    if vain or numbers > MOST_NUMBERS:
+        raise _too_large(public, kind, numbers, vain=vain)
     return columns
 
 
-def _too_large(public: ReleaseParameters, kind: Kind, numbers: int) -> BadParameter:
+def _too_large(public: ReleaseParameters, kind: Kind, numbers: int, *, vain: bool) -> BadParameter:
     """Refuse a message with what a catalog of this length can be released by instead, and its size."""
     rows = public.n_items * (2 if public.feedback == "ratings" else 1) + 1
     widths: dict[str, int] = {} if public.features is None else {"features": public.features.n_features}
@@ -341,10 +345,11 @@ def _too_large(public: ReleaseParameters, kind: Kind, numbers: int) -> BadParame
     if kind == "sketch" and columns:
         fixes.insert(0, Set("n_prototypes", columns))
     possible = ", ".join(f"{name} {8 * size:,} bytes" for name, size in sizes.items())
+    most = f"{MOST_PAIRED:,} items, whose pairs an entity can use" if vain else f"{MOST_NUMBERS:,} numbers"
     return BadParameter(
         f"a message of kind {kind!r} would be too large.",
         found=f"{numbers:,} numbers for {public.n_items:,} items, {8 * numbers:,} bytes",
-        expected=f"at most {MOST_NUMBERS:,} numbers" + (f"; possible: {possible}" if possible else ""),
+        expected=f"at most {most}" + (f"; possible: {possible}" if possible else ""),
         fix=tuple(fixes) or "a shorter catalog",
         parameter="mechanism",
     )
