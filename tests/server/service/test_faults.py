@@ -17,6 +17,7 @@ from twofold.errors import LogBroken
 from twofold.federation import wire
 from twofold.federation.mailbox import ROUNDS
 from twofold.identity.log import Event, SecurityLog, read_log
+from twofold.server.service.store import Store
 
 NOW = 1_800_000_000.0
 
@@ -91,3 +92,23 @@ def test_many_uploads_at_once_do_not_fight_for_the_log(one: Served, monkeypatch:
     assert most == [1]
     logged = [entry.fields["entity"] for entry in read_log(one.federation.log.path) if entry.event is Event.ACCEPTED]
     assert sorted(map(str, logged)) == sorted(NAMES)
+
+
+def test_a_request_to_close_outlives_a_kill(one: Served) -> None:
+    store = one.federation.store
+    one.federation.close_step(ROUNDS)
+    assert Store(store.folder, one.plan).asked_to_close() == ROUNDS.id.value
+    one.federation.look()
+    assert store.asked_to_close() is None
+
+
+def test_a_request_to_close_a_step_that_is_published_closes_no_other(
+    one: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a kill between the publication and its note."""
+    closed: list[bool] = []
+    monkeypatch.setattr(one.federation, "_look", lambda *, close: closed.append(close))
+    monkeypatch.setattr(one.federation, "is_published", lambda step: step is ROUNDS)
+    one.federation.close_step(ROUNDS)
+    one.federation.look()
+    assert closed == [False]

@@ -122,7 +122,6 @@ class Federation:
         self._wake, self._stop = threading.Event(), threading.Event()
         self._working = threading.Lock()
         self._logging = threading.Lock()  # the log's own lock is between processes, and unfair: threads would starve
-        self._close: str | None = None
         self._thread: threading.Thread | None = None
         self._box: OperatorMailbox = ServiceMailbox(self.store, published=self._published)
         if hosted.folders is not None:
@@ -203,10 +202,10 @@ class Federation:
         return [] if status is None else [one.reason for one in status.refused if one.name == entity][:3]
 
     def close_step(self, step: Step) -> None:
-        """Stop waiting in a step, at the next look."""
+        """Stop waiting in a step, at the next look; a kill before that does not lose it."""
         with self._logging:
             self.log.add(Event.CLOSED, plan=self.plan.hash, step=step.id.value)
-        self._close = step.id.value
+        self.store.ask_to_close(step.id.value)
         self.wake()
 
     def describe(self) -> dict[str, Any]:
@@ -277,13 +276,15 @@ class Federation:
     def look(self) -> CoordinationStatus | None:
         """Look once, and deliver what the other operator is to get; for tests, and by the thread."""
         with self._working:
-            close, self._close = self._close, None
+            close = self.store.asked_to_close()
             try:
-                now = self.status.step.value if self.status is not None else close
+                now = next((name for name, step in self.steps.items() if not self.is_published(step)), None)
                 self.status = self._look(close=close is not None and close == now)
                 self.problem = None
             except TwofoldError as error:  # too few messages at the deadline, or a folder that is away
                 self.problem = error
+            if close is not None:
+                self.store.ask_to_close(None)  # it was done, or refused; a kill before this asks again
             if self.hosted.peer is not None:
                 self._deliver(self.hosted.peer)
             self.looks += 1

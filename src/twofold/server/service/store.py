@@ -335,6 +335,18 @@ class Store:
         found = self._one("SELECT receipt FROM published WHERE step = ?", step.id)
         return None if found is None else str(found[0])
 
+    def ask_to_close(self, step: str | None) -> None:
+        """Remember that a step is to be closed, or that this was seen to."""
+        with self._together("close"):
+            self._base.execute("DELETE FROM about WHERE name = 'close'")
+            if step is not None:
+                self._base.execute("INSERT INTO about VALUES ('close', ?)", (step.encode(),))
+
+    def asked_to_close(self) -> str | None:
+        """Step that is to be closed, or None."""
+        found = self._one("SELECT data FROM about WHERE name = 'close'")
+        return None if found is None else bytes(found[0]).decode()
+
     def _one(self, query: str, *given: object) -> Any:
         with self._lock:
             return self._base.execute(query, given).fetchone()
