@@ -29,7 +29,7 @@ from twofold.storage.container import receipt
 
 NAMES = ("anna", "bern", "clara")
 ITEMS = "abcdefgh"
-NUMBERS = "--catalog items.csv --mechanism gram --n-users 100 --rank 1 --max-items 4"
+NUMBERS = "--catalog items.csv --mechanism gram --n-users 2000 --rank 1 --max-items 4"
 
 
 @pytest.fixture(autouse=True)
@@ -108,7 +108,7 @@ REFUSALS: dict[str, tuple[dict[str, Any], tuple[str, str], dict[str, str]]] = {
     "operators": ({}, ("", ""), {"operator": "other-centre.pub"}),
     "min_participants": ({"members": ("anna", "bern")}, ("", ""), {}),
     "max_epsilon": ({"epsilon": 2}, ("", ""), {}),
-    "min_users": ({}, ("min_users", "101"), {}),
+    "min_users": ({}, ("min_users", "2001"), {}),
     "mechanisms": ({}, ("mechanisms", '["sketch"]'), {}),
     "require_secure_sum": ({}, ("require_secure_sum", "true"), {}),
 }

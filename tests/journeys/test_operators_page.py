@@ -48,7 +48,7 @@ def test_the_python_runs_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     terms: dict[str, Any] = {"mechanism": "gram", "rank": 2, "n_entities": 2, "roster": roster}
     CATALOG.write("items.csv")
     made = Plan(
-        catalog=CATALOG, feedback="counts", bound=5, max_items=3, n_users=24, secure=OperatorSum(floor=2), **terms
+        catalog=CATALOG, feedback="counts", bound=5, max_items=3, n_users=2_000, secure=OperatorSum(floor=2), **terms
     )
     made.write("plan.toml")
     plan = agree("plan.toml", write=True)
