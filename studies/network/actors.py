@@ -151,8 +151,8 @@ def run_entities(scene: Scene, folder: Path, url: str, tell: Tell, kill: Kill, d
 def run_together(scene: Scene, folder: Path, tell: Tell, kill: Kill, die: Tell) -> None:
     """Be the service and every entity in one process, without sockets: a kill ends both ends of a request at once.
 
-    A tenth of the cost of two processes. The same application, store, coordinator and client run; requests pass from
-    one to the other as calls, and the coordinator looks after every turn of the entities.
+    Cheaper than two processes, since nobody waits. The same application, store, coordinator and client run; requests
+    pass from one to the other as calls, and the coordinator looks after every turn of the entities.
     """
     count = _counter(kill, die)
     service = Service(folder / "state", hosted_in(folder), limits=OPEN)

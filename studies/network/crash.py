@@ -188,7 +188,7 @@ def crash(
     peers : float
         Share of federations with a secure sum among the entities.
     together : bool
-        Whether service and entities are one process without sockets, which costs a tenth.
+        Whether service and entities are one process without sockets, which is cheaper: nobody waits for a socket.
     told : callable, optional
         Gets the counts now and then.
     """
