@@ -48,8 +48,8 @@ app = ServerApp()
 def main(grid, context):
     nodes = list(grid.get_node_ids())
     content = RecordDict({"any": ConfigRecord({"x": 1})})
-    messages = [Message(content, dst_node_id=node, message_type="query", ttl=120.0) for node in nodes]
-    replies = list(grid.send_and_receive(messages, timeout=120))
+    messages = [Message(content, dst_node_id=node, message_type="query", ttl=300.0) for node in nodes]
+    replies = list(grid.send_and_receive(messages, timeout=300))
     print("ASKED", len(nodes), "ANSWERED", len(replies), "ERRORS", sum(one.has_error() for one in replies))
 """
 
@@ -71,7 +71,7 @@ class Flower:
     def start(self) -> None:
         files = ("--certificate", self.certificate, "--key", self.key)
         self.processes.start("link", self.words("link", *files, "--port", self.port))
-        self.processes.wait_for(lambda: listens(self.port), 60, "link")
+        self.processes.wait_for(lambda: listens(self.port), 240, "link")
         words = {
             "127.0.0.1:8000": f"127.0.0.1:{self.port}",
             "listen 443": f"listen 127.0.0.1:{self.public}",
@@ -92,7 +92,7 @@ class Flower:
         box = ("--outbox", self.folder / name / "outbox", "--inbox", self.folder / name / "inbox")
         more = ("--superlink", f"127.0.0.1:{self.public}", "--port", free_port(), "--as-root", "--key", secret, *box)
         self.processes.start(name, self.words("site", *more, state=self.folder / name / "state"))
-        self.processes.wait_for(lambda: b"SuperNode ID" in self.processes.log(name).read_bytes(), 60, name)
+        self.processes.wait_for(lambda: b"SuperNode ID" in self.processes.log(name).read_bytes(), 240, name)
 
 
 @pytest.fixture
@@ -140,11 +140,11 @@ def test_from_plan_to_model(flower: Flower) -> None:
         (Path(name, "outbox") / "mistake.round1").symlink_to(Path(f"{name}.parquet").resolve())
         flower.site(name, flower.register(name))
     Path("in").mkdir()
-    asked = ("--inbox", "in", "--outbox", "out", "--sites", 3, "--wait", 400, "--poll", 1, "--timeout", 120)
+    asked = ("--inbox", "in", "--outbox", "out", "--sites", 3, "--wait", 900, "--poll", 1, "--timeout", 300)
     flower.processes.start("carry", flower.words("carry", *asked, "--port", flower.port))
 
     begun, missing = time.monotonic(), set(SITES)
-    while missing and time.monotonic() - begun < 400:
+    while missing and time.monotonic() - begun < 900:
         for name in sorted(missing):
             boxes = (
                 f"--outbox {name}/outbox --inbox {name}/inbox --ledger {name}.ledger --keys {name}.keys --new-ledger"
@@ -156,7 +156,7 @@ def test_from_plan_to_model(flower: Flower) -> None:
     assert not missing, flower.processes.log("carry").read_text()[-3000:]
 
     said = flower.processes.log("carry")
-    flower.processes.wait_for(lambda: b"all 3 sites have the last message" in said.read_bytes(), 120, "carry")
+    flower.processes.wait_for(lambda: b"all 3 sites have the last message" in said.read_bytes(), 300, "carry")
     assert sorted(path.suffix for path in Path("in").iterdir()) == [".agreement"] * 3 + [".round1"] * 3
     factors = [path.read_bytes() for name in SITES for path in Path(name, "inbox").glob("*.round2")]
     assert factors == [next(Path("out").glob("*.round2")).read_bytes()] * 3
@@ -176,7 +176,7 @@ def test_code_that_the_server_sends_does_not_run_at_a_site(flower: Flower) -> No
     words += ["--root-certificates", flower.authority.certificate, "--auth-supernode-private-key", plain]
     words += ["--port", free_port()]
     flower.processes.start("plain", words, environment=environment)
-    flower.processes.wait_for(lambda: b"SuperNode ID" in flower.processes.log("plain").read_bytes(), 60, "plain")
+    flower.processes.wait_for(lambda: b"SuperNode ID" in flower.processes.log("plain").read_bytes(), 240, "plain")
 
     hostile = flower.folder / "app"
     (hostile / "evil").mkdir(parents=True)
@@ -193,7 +193,7 @@ def test_code_that_the_server_sends_does_not_run_at_a_site(flower: Flower) -> No
     operator = {**environment, "HOME": str(flower.state), "FLWR_HOME": str(flower.state)}
     run_it = [PROGRAMS / "flwr", "run", hostile, "twofold", "--stream"]
     flower.processes.start("evil", run_it, environment=operator)
-    flower.processes.wait_for(lambda: b"ASKED 2" in flower.processes.log("evil").read_bytes(), 200, "evil")
+    flower.processes.wait_for(lambda: b"ASKED 2" in flower.processes.log("evil").read_bytes(), 400, "evil")
     assert b"ANSWERED 2 ERRORS 2" in flower.processes.log("evil").read_bytes()  # neither app has such a query
     assert (home / "owned").read_text() == "ran"
     assert not list((flower.folder / "guarded").rglob("owned"))
