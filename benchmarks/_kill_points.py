@@ -82,4 +82,4 @@ def _arm_writes(kill: Kill, die: Callable[[str], None]) -> None:
             die("inside a write")
         return real(descriptor, content)
 
-    os.write = write  # type: ignore[assignment]
+    os.write = write

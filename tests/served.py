@@ -83,7 +83,11 @@ class Served:
         """Give a member's client."""
         of = made or self.made
         connection = Connection(server="http://127.0.0.1", attempts=2)
-        given = {"http": self.http(), "sleep": lambda _: None, "clock": lambda: self.service.clock()} | more
+        given: dict[str, Any] = {
+            "http": self.http(),
+            "sleep": lambda _: None,
+            "clock": lambda: self.service.clock(),
+        } | more
         return Client(connection, name=name, signer=of.signer(name), **given)
 
     def box(self, name: str) -> HttpsMailbox:
@@ -120,7 +124,8 @@ def listening(service: Service, *, certificate: tuple[Path, Path] | None = None)
 def hosted(made: Enrolled, **more: Any) -> Hosted:
     """Give what a service needs to run a plan."""
     keys = KeyStore(made.keys(OPERATOR))
-    return Hosted(**({"plan": made.plan, "keys": keys, "agreements": made.agreements} | more))
+    given: dict[str, Any] = {"plan": made.plan, "keys": keys, "agreements": made.agreements}
+    return Hosted(**given | more)
 
 
 class Authority:

@@ -9,6 +9,7 @@ import shutil
 import signal
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -140,7 +141,7 @@ def run_entities(scene: Scene, folder: Path, url: str, tell: Tell, kill: Kill, d
         while waiting:
             for name in list(waiting):
                 client = Client(connection, name=name, signer=scene.made.signer(name), http=http)
-                data = _turn(scene, folder, client, lambda line, name=name: tell(f"{name}|{line}"))
+                data = _turn(scene, folder, client, partial(_told, tell, name))
                 if data is not None:
                     write_whole(folder / f"{name}.round2", data)
                     tell(f"{name}|factors {receipt(data)}")
@@ -163,7 +164,7 @@ def run_together(scene: Scene, folder: Path, tell: Tell, kill: Kill, die: Tell) 
     while waiting:
         for name in list(waiting):
             client = Client(connection, name=name, signer=scene.made.signer(name), http=one.http())
-            data = _turn(scene, folder, client, lambda line, name=name: tell(f"{name}|{line}"))
+            data = _turn(scene, folder, client, partial(_told, tell, name))
             if data is not None:
                 write_whole(folder / f"{name}.round2", data)
                 tell(f"{name}|factors {receipt(data)}")
@@ -184,6 +185,10 @@ def _counter(kill: Kill, die: Tell) -> Tell:
         disk._listener = count
         return lambda _: None
     return count
+
+
+def _told(tell: Tell, name: str, line: str) -> None:
+    tell(f"{name}|{line}")
 
 
 def _turn(scene: Scene, folder: Path, client: Client, tell: Tell) -> bytes | None:

@@ -369,8 +369,8 @@ def check(scene: Scene, place: Path, seen: _Seen, tally: Tally) -> None:
 def _check_store(scene: Scene, store: Store, seen: _Seen, tally: Tally) -> None:
     """Find every acknowledged message, and compute from the stored ones what should have been published."""
     box, steps = InProcess(), {step.id.value: step for step in steps_of(scene.plan)}
-    for step, entity, mark in seen.acknowledged:
-        tally.lost += store.receipt_of(steps[step], entity) != mark
+    for named, entity, mark in seen.acknowledged:
+        tally.lost += store.receipt_of(steps[named], entity) != mark
     stored = 0
     for step in steps.values():
         tally.second_releases += len(store.conflicts(step))

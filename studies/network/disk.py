@@ -52,7 +52,7 @@ def cases(folder: Path) -> list[Case]:
     for number, run in enumerate((_full_disk, _clock_ahead, _clock_behind)):
         place = folder / f"fault-{number}"
         place.mkdir(parents=True)
-        made = enrolled(Plan(catalog=_CATALOG, mechanism="gram", n_users=100, **_GIVEN), *NAMES)  # type: ignore[arg-type]
+        made = enrolled(Plan(catalog=_CATALOG, mechanism="gram", n_users=100, **_GIVEN), *NAMES)
         found.append(run(Place(place, made), made))
     return found
 

@@ -18,11 +18,12 @@ from typing import Final
 import numpy as np
 
 from studies.network.ground import ANNA, BERN, CLARA, DORA, Ground, status_of
-from studies.network.place import OPEN, Limits
+from studies.network.place import OPEN
 from twofold.errors import TwofoldError
 from twofold.federation import wire
 from twofold.federation.https import Client, Connection
 from twofold.federation.mailbox import ROUNDS, StepId
+from twofold.server.service.limits import Limits
 
 __all__ = ["ATTACKS", "Attack", "Hostile", "hostile", "report"]
 

@@ -80,8 +80,8 @@ class Load:
 
 def report(found: Sequence[Load]) -> list[str]:
     """Give the table as Markdown."""
-    columns = ("engine", "entities x message", "taken", "per second", "p50 (s)", "p99 (s)", "MB in all")
-    columns += ("peak MB, uploads", "peak MB, with item factors", "item factors after (s)")
+    columns = ["engine", "entities x message", "taken", "per second", "p50 (s)", "p99 (s)", "MB in all"]
+    columns += ["peak MB, uploads", "peak MB, with item factors", "item factors after (s)"]
     return [f"| {' | '.join(columns)} |", "|---|---|" + "---:|" * 8, *(one.row() for one in found)]
 
 
@@ -113,7 +113,7 @@ def load(folder: Path, size: Size) -> Load:
     names = [f"site-{number:04d}" for number in range(size.entities)]
     given = {"feedback": "counts", "bound": 5, "max_items": 2, "rank": 2, "mechanism": "gram", "n_users": 1000}
     key = CatalogKey(hash="0" * 64, n_items=size.items)
-    plan = Plan(catalog=key, n_entities=size.entities, **given)  # type: ignore[arg-type]
+    plan = Plan(catalog=key, n_entities=size.entities, **given)
     made = enrolled(plan, *names)
     place = Place(folder, made)
     length = _draw(made, names, folder)
