@@ -240,6 +240,7 @@ def useless(**changes: object) -> Plan:
     return agreed(mechanism="gram", n_users=30, **changes)
 
 
+@pytest.mark.filterwarnings("error::twofold.entity.account.NothingExpected")
 def test_a_release_worth_nothing_warns_before_it_is_paid_for(ledger):
     assert useless().prediction.word == "nothing"
     entity = member("st-anna", table(), useless(), ledger=ledger)
@@ -269,8 +270,9 @@ def test_whether_it_warns_does_not_depend_on_the_data(tmp_path):
             member("st-anna", ratings, useless(), ledger=roomy(tmp_path / f"{number}.ledger")).release()
 
 
+@pytest.mark.filterwarnings("error::twofold.entity.account.NothingExpected")
 def test_a_release_of_which_something_is_expected_does_not_warn(ledger):
-    plan = agreed(mechanism="gram", n_users=3_000)  # every warning is an error here
+    plan = agreed(mechanism="gram", n_users=3_000)
     assert plan.prediction.word not in (None, "nothing")
     assert member("st-anna", table(), plan, ledger=ledger).release().data
     with pytest.warns(NewLedger) as caught:  # and a simulation spends nothing
