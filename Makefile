@@ -5,6 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 PYTEST := $(BIN)/python -m pytest
 FLOWER := .venv-flower
+FUZZ   := .venv-fuzz
 
 .DEFAULT_GOAL := help
 .PHONY: help demo federation test test-studies test-slow fuzz coverage check shape format bench bundle flower test-flower docs lock clean
@@ -27,8 +28,8 @@ test-studies: $(VENV)/.dev  ## run the tests and doctests of the laboratory, exc
 test-slow: $(VENV)/.dev  ## run the slow tests, minutes each
 	$(PYTEST) -n auto -m slow
 
-fuzz: $(VENV)/.dev $(VENV)/.fuzz  ## send requests made from the service's own OpenAPI document
-	$(PYTEST) tests/studies/network/test_openapi.py
+fuzz: $(FUZZ)/.ready  ## send requests made from the service's own OpenAPI document
+	$(FUZZ)/bin/python -m pytest tests/studies/network/test_openapi.py
 
 coverage: $(VENV)/.dev  ## run the same tests and print which lines they reach
 	$(PYTEST) -n auto -m "not slow" --cov --cov-report=term
@@ -84,6 +85,14 @@ $(FLOWER)/.ready: requirements/flower.txt adapters/flower/pyproject.toml
 	$(FLOWER)/bin/python -m pip --disable-pip-version-check -q install --no-deps --no-build-isolation -e adapters/flower
 	@touch $@
 
+# So are those of schemathesis: in our environment its older libraries of the command line would break other tests.
+$(FUZZ)/.ready: requirements/fuzz.txt requirements/runtime.txt pyproject.toml
+	$(PYTHON) -m venv $(FUZZ)
+	$(FUZZ)/bin/python -m pip --disable-pip-version-check -q install --no-deps --require-hashes -r requirements/runtime.txt
+	$(FUZZ)/bin/python -m pip --disable-pip-version-check -q install --no-deps --no-build-isolation -e .
+	$(FUZZ)/bin/python -m pip --disable-pip-version-check -q install --no-deps --require-hashes -r requirements/fuzz.txt
+	@touch $@
+
 # A lock is complete, so nothing is resolved here (--no-deps): pip would stop at a newer version of what has an extra.
 # Locks hold versions and hashes and name no registry. uv resolves all platforms in one run.
 RESOLVE = uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q
@@ -98,4 +107,4 @@ lock:  ## resolve the dependencies again (needs uv)
 	$(RESOLVE) adapters/flower/pyproject.toml --group adapters/flower/pyproject.toml:build -o requirements/flower.txt
 
 clean:  ## remove everything the targets made
-	rm -rf $(VENV) $(FLOWER) site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .coverage build dist
+	rm -rf $(VENV) $(FLOWER) $(FUZZ) site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .coverage build dist

@@ -4,34 +4,30 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from benchmarks._kill_points import Tell
+from tests.enrolled import enrolled, fixed_secrets
 from twofold.data.catalog import Catalog, Identifiers
 from twofold.data.ratings import Ratings
 from twofold.entity.agent import Entity
 from twofold.entity.model import Model
 from twofold.entity.participate import participate
-from twofold.federation.agreement import Agreements
 from twofold.federation.folder import EntityFolder, ServerFolder
 from twofold.federation.mailbox import ROUNDS, Step, Submitted
 from twofold.federation.plan import Plan
-from twofold.identity.keys import Role, Secrets
 from twofold.identity.keystore import KeyStore
-from twofold.identity.roster import Roster
 from twofold.privacy.budget import PureDP
 from twofold.privacy.ledger import Ledger
 from twofold.privacy.unit import Unit
-from twofold.release.buckets import Popularity
-from twofold.secure_sum.keys import Keys
 from twofold.server.coordinate import coordinate
 from twofold.server.factorize import Server
 from twofold.server.state import FolderState
-from twofold.storage.signing import SigningKey
 
 ENTITIES = ("anna", "bela", "cora")
 USERS, ITEMS = 30, 12
@@ -41,39 +37,27 @@ CEILING = PureDP(epsilon=COST)
 CATALOG = Catalog([f"item-{number}" for number in range(ITEMS)])
 
 
-def _secrets(name: str, role: Role) -> Secrets:
-    """Make someone's keys, the same in every process."""
-
-    def drawn(what: str) -> bytes:
-        return hashlib.sha256(f"{name} {what}".encode()).digest()
-
-    keys = Keys(mask=drawn("mask"), seal=drawn("seal"), seed=drawn("seed"), salt=drawn("salt"))
-    return Secrets(name=name, role=role, sign=SigningKey(drawn("sign")), sum=keys)
-
-
-OPERATOR = _secrets("coordinator", Role.OPERATOR)
-SECRETS = {name: _secrets(name, Role.ENTITY) for name in ENTITIES}
-PLAN = Plan(
-    catalog=CATALOG,
-    feedback="counts",
-    bound=5,
-    max_items=6,
-    n_prototypes=2,
-    rank=2,
-    epsilon=COST,
-    delta=0,
-    mechanism="popularity",
-    n_users=USERS,
-    n_entities=len(ENTITIES),
-    quorum=len(ENTITIES),
-    roster=Roster(one.identity for one in (*SECRETS.values(), OPERATOR)),
+MADE = enrolled(
+    Plan(
+        catalog=CATALOG,
+        feedback="counts",
+        bound=5,
+        max_items=6,
+        n_prototypes=2,
+        rank=2,
+        epsilon=COST,
+        delta=0,
+        mechanism="popularity",
+        n_users=USERS,
+        n_entities=len(ENTITIES),
+        quorum=len(ENTITIES),
+    ),
+    secrets=fixed_secrets(*ENTITIES),
 )
-AGREEMENTS = Agreements.joined(Agreements.signed(PLAN, one.sign, one.name) for one in (*SECRETS.values(), OPERATOR))
+PLAN = MADE.plan
 
 #: As it was before any process had it say what it does: forks inherit what their parent put in its place.
-REAL_RELEASE = Popularity.release
-
-Tell = Callable[[str], None]
+_REAL_DRAW = Entity._draw
 
 
 def table(name: str) -> Ratings:
@@ -91,8 +75,8 @@ def prepare(folder: Path) -> None:
     """Make the folders that exist before anyone starts."""
     for name in (*ENTITIES, "server", "secrets"):
         (folder / name).mkdir(parents=True)
-    for name, secrets in SECRETS.items():
-        (folder / "secrets" / name).write_bytes(secrets.to_bytes())
+    for name in ENTITIES:
+        (folder / "secrets" / name).write_bytes(MADE.secrets[name].to_bytes())
         KeyStore(folder / "secrets" / name).agree(PLAN.hash)
 
 
@@ -106,8 +90,8 @@ def run_entity(folder: Path, name: str, tell: Tell) -> bool:
     place, book = folder / name, ledger_path(folder, name)
     if not book.exists():
         Ledger.create(book, dataset=name, ceiling=CEILING, unit=Unit.person())
-    _tell_draws(book, tell)
-    entity = Entity(name, TABLES[name], PLAN, ledger=book, keys=folder / "secrets" / name, agreements=AGREEMENTS)
+    tell_draws(book, tell)
+    entity = Entity(name, TABLES[name], PLAN, ledger=book, keys=folder / "secrets" / name, agreements=MADE.agreements)
     data = participate(entity, TellingFolder(place, tell)).factors
     if data is None:
         return False
@@ -138,8 +122,8 @@ def run_server(folder: Path, tell: Tell) -> bool:
     """Take what arrived; True when the item factors are published."""
     place = folder / "server"
     box = ServerFolder(place / "in", place / "out", PLAN)
-    server = Server(PLAN, threads=1, signer=OPERATOR.sign)
-    coordinate(server, box, state=FolderState(place / "state", PLAN), agreements=AGREEMENTS)
+    server = Server(PLAN, threads=1, signer=MADE.signer())
+    coordinate(server, box, state=FolderState(place / "state", PLAN), agreements=MADE.agreements)
     data = box.published(ROUNDS)
     if data is None:
         return False
@@ -170,14 +154,13 @@ def _copy(source: Path, target: Path) -> None:
         os.close(descriptor)
 
 
-def _tell_draws(book: Path, tell: Tell) -> None:
-    """Have the mechanism say that it runs, whether that is paid for, and what it drew; the process is a child."""
+def tell_draws(book: Path, tell: Tell) -> None:
+    """Have entities say that they draw, whether that is paid for, and what they drew; the process is a child."""
 
-    def release(self: Popularity, *given: object, **named: object) -> object:
+    def draw(self: Entity, *given: Any, **named: Any) -> bytes:
         tell("draw paid" if Ledger(book).state().open else "draw unpaid")
-        drawn = REAL_RELEASE(self, *given, **named)  # type: ignore[arg-type]
-        content = drawn.value.sums.tobytes() + drawn.value.counts.tobytes()
+        content = _REAL_DRAW(self, *given, **named)
         tell(f"drawn {hashlib.sha256(content).hexdigest()}")
-        return drawn
+        return content
 
-    Popularity.release = release  # type: ignore[method-assign,assignment]
+    Entity._draw = draw  # type: ignore[method-assign]

@@ -16,12 +16,11 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks import _kill_actors as actors
-from benchmarks._kill_points import NEVER, Kill, arm, end_at_once
+from benchmarks._kill_points import NEVER, Child, Counts, Job, Kill, Places, Witness, be, forked, was_killed
 from twofold.federation.factors import encode_factors
 from twofold.federation.messages import receipt
 from twofold.privacy.ledger import Ledger
@@ -34,8 +33,6 @@ DEADLY_PASSES, MOST_PASSES = 3, 12
 CHANCE = 0.45
 #: Whether processes are programs started anew, which takes a hundred times as long, instead of forks of this one.
 SPAWN = False
-#: Seconds after which a process that hangs ends itself.
-PATIENCE = 60
 
 
 @dataclass
@@ -77,36 +74,22 @@ class Tally:
 
 
 @dataclass
-class World:
+class World(Witness):
     """What was seen of one federation from outside: everything that the processes said and the kills."""
 
     sent: dict[str, set[str]] = field(default_factory=dict)
-    factors: set[str] = field(default_factory=set)
     models: dict[str, set[str]] = field(default_factory=dict)
-    draws: Counter[str] = field(default_factory=Counter)
-    drawn: dict[str, set[str]] = field(default_factory=dict)
     kills: Counter[str] = field(default_factory=Counter)
     done: set[str] = field(default_factory=set)
 
-    def hear(self, actor: str, line: str, tally: Tally) -> None:
+    def hear(self, actor: str, line: str, tally: Counts) -> None:
         """Note what a process said."""
         word, _, content = line.partition(" ")
+        super().hear(kind(actor) if word == "died" else actor, line, tally)
         if word == "sent":
             self.sent.setdefault(actor, set()).add(content)
-        elif word == "factors":
-            self.factors.add(content)
         elif word == "model":
             self.models.setdefault(actor, set()).add(content)
-        elif word == "draw":
-            self.draws[actor] += 1
-            tally.unpaid_draws += content != "paid"
-        elif word == "drawn":
-            self.drawn.setdefault(actor, set()).add(content)
-        elif word == "died":
-            tally.where[f"{kind(actor)}: {content}"] += 1
-        elif word == "error":
-            tally.errors += 1
-            print(f"{actor}: {content}", file=sys.stderr)
 
 
 def torture(folder: Path, *, runs: int, seed: int = 0) -> Tally:
@@ -166,27 +149,25 @@ def _choose(stage: str, rng: random.Random, turns: Counter[str]) -> Kill:
     return Kill("time", 0, rng.random())
 
 
-def _job(folder: Path, actor: str) -> Callable[[Callable[[str], None]], bool]:
+def _job(folder: Path, actor: str) -> Job:
     if actor == "server":
-        return lambda tell: actors.run_server(folder, tell)
+        return lambda tell, _: actors.run_server(folder, tell)
     if actor == "carrier":
-        return lambda _: actors.run_carrier(folder)
-    return lambda tell: actors.run_entity(folder, actor, tell)
+        return lambda *_: actors.run_carrier(folder)
+    return lambda tell, _: actors.run_entity(folder, actor, tell)
 
 
 def _child(folder: Path, actor: str, kill: Kill, usual: dict[str, float], world: World, tally: Tally) -> None:
     """Run one process to its end or its death."""
-    reader, writer = os.pipe()
-    child = (_spawn if SPAWN else _fork)(folder, actor, kill, reader, writer)
-    os.close(writer)
+    child = _spawned(folder, actor, kill) if SPAWN else forked(_job(folder, actor), kill)
     if kill.kind == "time":
         time.sleep(kill.share * usual[kind(actor)])
-        os.kill(child, signal.SIGKILL)
-    with os.fdopen(reader, "rb") as pipe:
+        os.kill(child.pid, signal.SIGKILL)
+    with os.fdopen(child.pipe, "rb") as pipe:
         lines = pipe.read().decode().splitlines()
-    _, status = os.waitpid(child, 0)
+    _, status = os.waitpid(child.pid, 0)
     tally.processes += 1
-    killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+    killed = was_killed(status)
     if killed:
         _count_kill(actor, world, tally)
     for line in lines:
@@ -195,20 +176,15 @@ def _child(folder: Path, actor: str, kill: Kill, usual: dict[str, float], world:
         world.done.add(actor)
 
 
-def _fork(folder: Path, actor: str, kill: Kill, reader: int, writer: int) -> int:
-    child = os.fork()
-    if child == 0:
-        os.close(reader)
-        _be(_job(folder, actor), kill, writer)
-    return child
-
-
-def _spawn(folder: Path, actor: str, kill: Kill, reader: int, writer: int) -> int:  # noqa: ARG001
+def _spawned(folder: Path, actor: str, kill: Kill) -> Child:
     """Start a program of its own, as a site would: everything is loaded anew."""
+    reader, writer = os.pipe()
     given = json.dumps({"actor": actor, "kill": [kill.kind, kill.number, kill.share], "pipe": writer})
     command = [sys.executable, "-m", "benchmarks._kills", str(folder), "--be", given]
     os.set_inheritable(writer, True)
-    return os.posix_spawn(sys.executable, command, os.environ)
+    pid = os.posix_spawn(sys.executable, command, os.environ)
+    os.close(writer)
+    return Child(pid, reader)
 
 
 def _count_kill(actor: str, world: World, tally: Tally) -> None:
@@ -218,31 +194,13 @@ def _count_kill(actor: str, world: World, tally: Tally) -> None:
     setattr(tally, name, getattr(tally, name) + 1)
 
 
-def _be(job: Callable[[Callable[[str], None]], bool], kill: Kill, pipe: int) -> None:
-    """Be the process; never comes back."""
-    code, write = 3, os.write
-    gc.disable()
-    signal.alarm(PATIENCE)
-
-    def tell(line: str) -> None:
-        write(pipe, f"{line}\n".encode())
-
-    try:
-        arm(kill, lambda name: end_at_once(name, tell))
-        code = 0 if job(tell) else 2
-    except BaseException as error:
-        tell(f"error {type(error).__name__}: {str(error).splitlines()[:1]}")
-    finally:
-        os._exit(code)
-
-
 def _warm(folder: Path) -> dict[str, float]:
     """Find out how long each process takes; forks find everything loaded and compiled afterwards."""
     world, tally, usual = World(), Tally(), {}
     actors.prepare(folder)
     for actor in ("carrier",) if SPAWN else (*actors.ENTITIES, "carrier", "server", "carrier", *actors.ENTITIES):
         if not SPAWN:
-            _job(folder, actor)(lambda _: None)
+            _job(folder, actor)(lambda _: None, Places(NEVER, lambda _: None))
         start = time.perf_counter()
         _child(folder, actor, NEVER, {}, world, tally)
         usual[kind(actor)] = max(usual.get(kind(actor), 0.0), time.perf_counter() - start)
@@ -265,7 +223,7 @@ def check(folder: Path, world: World, tally: Tally) -> None:
     if len(stored) < len(actors.ENTITIES):
         return
     factors = Server(actors.PLAN, threads=1).factorize(stored)
-    due = receipt(encode_factors(factors, actors.PLAN, signer=actors.OPERATOR.sign))
+    due = receipt(encode_factors(factors, actors.PLAN, signer=actors.MADE.signer()))
     tally.changed_factors += world.factors != {due}
     models = set().union(*world.models.values())
     tally.changed_factors += len({line.split()[0] for line in models}) != 1
@@ -309,7 +267,7 @@ def main() -> int:
     parser.add_argument("--be", type=json.loads, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.be:
-        _be(_job(given.folder, given.be["actor"]), Kill(*given.be["kill"]), given.be["pipe"])
+        be(_job(given.folder, given.be["actor"]), Kill(*given.be["kill"]), given.be["pipe"])
     SPAWN = given.spawn
     tally = torture(given.folder, runs=given.runs, seed=given.seed)
     print(json.dumps({**vars(tally), "where": dict(tally.where.most_common())}, indent=2))

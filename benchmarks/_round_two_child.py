@@ -19,8 +19,9 @@ from twofold.entity.adapt import adapt
 from twofold.federation.factors import ItemFactors
 from twofold.federation.plan import Plan
 from twofold.privacy.mechanisms.gaussian import DiscreteGaussian
+from twofold.release.bilinear.combine import combine_bilinear
 from twofold.release.bilinear.layout import BilinearLayout
-from twofold.release.bilinear.mechanism import BilinearNoise, combine_bilinear
+from twofold.release.bilinear.mechanism import BilinearNoise
 from twofold.release.bilinear.records import exact_sums
 from twofold.release.content import BilinearSums
 from twofold.release.contract import check_rows

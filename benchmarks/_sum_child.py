@@ -6,7 +6,6 @@ quickly; names, keys, noise, seeds and signatures are their own.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sys
 import tempfile
@@ -18,15 +17,15 @@ from typing import Any
 import numpy as np
 
 from benchmarks.table import peak_megabytes
+from tests.enrolled import fixed_secrets
 from twofold.federation.messages import decode_release, encode_release
 from twofold.federation.plan import CatalogKey, Plan
 from twofold.federation.reports import decode_bundle, encode_bundle, encode_report, person_name, voucher_text
 from twofold.federation.secure import OperatorSum, SecureSum
-from twofold.identity.keys import Role, Secrets
+from twofold.identity.keys import Secrets
 from twofold.identity.keystore import KeyStore
 from twofold.identity.roster import Roster
 from twofold.release.content import BilinearSums
-from twofold.secure_sum import Keys
 from twofold.server.operator import Operator
 from twofold.storage.signing import Purpose, SigningKey
 
@@ -65,13 +64,7 @@ def names(entities: int) -> list[str]:
 
 def secrets(entities: int, operators: tuple[str, ...] = OPERATORS) -> dict[str, Secrets]:
     """Keys of everybody, from their names."""
-    roles = dict.fromkeys(names(entities), Role.ENTITY) | dict.fromkeys(operators, Role.OPERATOR)
-    return {name: _keys(name, role) for name, role in roles.items()}
-
-
-def _keys(name: str, role: Role) -> Secrets:
-    parts = {one: hashlib.sha256(f"{one} of {name}".encode()).digest() for one in ("mask", "seal", "seed", "salt")}
-    return Secrets(name=name, role=role, sign=SigningKey(hashlib.sha256(name.encode()).digest()), sum=Keys(**parts))
+    return fixed_secrets(*names(entities), operators=operators)
 
 
 def plan_of(kind: str, entities: int, items: int, members: dict[str, Secrets]) -> Plan:

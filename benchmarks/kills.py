@@ -6,10 +6,9 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
-from pathlib import Path
 
+from benchmarks._kill_points import SINGLE, fast_folder
 from benchmarks.table import Table, versions
 
 MUST_BE_ZERO = 11
@@ -39,11 +38,10 @@ def _table(runs: int, *, spawn: bool) -> Table:
 
 def torture(runs: int, *, spawn: bool) -> tuple[dict[str, int], float]:
     """Run the federations in a process of their own, in memory where there is such a disk: it forks."""
-    start, memory = time.perf_counter(), Path("/dev/shm")
-    single = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS"), "1")
-    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
-        command = [sys.executable, "-m", "benchmarks._kills", folder, f"--runs={runs}", *(["--spawn"] * spawn)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | single)
+    start = time.perf_counter()
+    with fast_folder() as folder:
+        command = [sys.executable, "-m", "benchmarks._kills", str(folder), f"--runs={runs}", *(["--spawn"] * spawn)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | SINGLE)
     if not done.stdout:
         raise RuntimeError(done.stderr)
     return json.loads(done.stdout), time.perf_counter() - start

@@ -79,7 +79,7 @@ def _streamed(*, quick: bool) -> Table:
         ),
         rows=[[number, total, limit / 1e6, looks, wall, wall / looks, memory]],
         note="Stacked rows beyond the limit are factorized in passes, some messages in memory at a time. Every message "
-        "is read to check it, for the totals, three times for a start, once in each pass and once for the moments.",
+        "is read to check it, twice to squeeze the rows, and once in each pass. Its SHA-256 is compared every time.",
     )
 
 

@@ -27,7 +27,7 @@ from studies.data import complete_journey
 from studies.frontier.fit import PerUser, Row, measure
 from studies.frontier.release import item_features
 from studies.frontier.settings import quarters, sampled
-from studies.runner import Tell, progress, run_cells
+from studies.runner import Tell, add_options, progress, run_cells
 from studies.store import Cell, Found, Store
 from twofold.algorithms._jit import at_most_threads, one_blas_thread
 from twofold.errors import BadParameter
@@ -387,15 +387,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     parser = argparse.ArgumentParser(prog="python -m studies compare", description=__doc__)
     parser.add_argument("--paper", action="store_true", help="every system of the paper instead; it has its own --help")
-    parser.add_argument("--size", choices=SIZES, default="quick")
-    parser.add_argument("--data", help="data sets, separated by commas")
-    parser.add_argument("--seeds", type=int, help="number of seeds (default: that of the size)")
-    parser.add_argument("--workers", type=int, default=1, help="data sets at once (default %(default)s)")
-    parser.add_argument("-o", "--output", type=Path, default=Path("compare"), help="folder (default %(default)s)")
-    parser.add_argument("--only-write", action="store_true", help="run nothing; write the pages from existing results")
+    add_options(parser, sizes=SIZES, at_once="data sets", folder="compare")
     asked = parser.parse_args(given)
-    if asked.seeds is not None and asked.seeds < 1:
-        parser.error("--seeds: 1 or more")
     plan = read_plan(asked.size)
     missing: list[str] = []
     if asked.only_write:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import argparse
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import get_context
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import Progress
@@ -15,7 +17,7 @@ from studies.store import Cell, Found, Store
 from twofold.algorithms._jit import at_most_threads, one_blas_thread
 from twofold.errors import MissingDataset
 
-__all__ = ["Ran", "Tell", "Work", "progress", "run_cells"]
+__all__ = ["Ran", "Tell", "Work", "add_options", "progress", "run_cells"]
 
 #: Runs some cells that share what is costly, such as a split, and gives what each found as soon as it is done.
 Work = Callable[[Sequence[Cell]], Iterator[Found]]
@@ -124,3 +126,27 @@ def progress() -> Iterator[Tell]:
             bars.update(tasks[name], completed=done, total=total)
 
         yield tell
+
+
+def add_options(parser: argparse.ArgumentParser, *, sizes: Iterable[str], at_once: str, folder: str) -> None:
+    """Add the options of a study whose cells are kept in a folder: how much to run, and where it goes.
+
+    Examples
+    --------
+    >>> parser = argparse.ArgumentParser()
+    >>> add_options(parser, sizes=["quick"], at_once="splits", folder="frontier")
+    >>> parser.parse_args(["--seeds", "3"]).seeds
+    3
+    """
+    parser.add_argument("--size", choices=sizes, default="quick")
+    parser.add_argument("--data", help="data sets, separated by commas")
+    parser.add_argument("--seeds", type=_positive, help="number of seeds (default: that of the size)")
+    parser.add_argument("--workers", type=int, default=1, help=f"{at_once} at once (default %(default)s)")
+    parser.add_argument("-o", "--output", type=Path, default=Path(folder), help="folder (default %(default)s)")
+    parser.add_argument("--only-write", action="store_true", help="run nothing; write the pages from existing results")
+
+
+def _positive(text: str) -> int:
+    if (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError("1 or more")
+    return number

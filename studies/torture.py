@@ -18,11 +18,12 @@ import signal
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 
+from benchmarks._kill_points import Kill, Kind, Tell, forked, was_killed
 from twofold.privacy import accountant  # loaded before the children are forked, not by each of them
 from twofold.privacy.budget import PureDP
 from twofold.privacy.events import ThresholdEvent
@@ -31,7 +32,6 @@ from twofold.privacy.ledger.record import digest
 from twofold.privacy.ledger.state import StaleRelease
 from twofold.privacy.rng import OperatingSystem, Source
 from twofold.privacy.unit import Unit
-from twofold.storage import files as disk
 
 __all__ = ["Tally", "torture"]
 
@@ -39,6 +39,9 @@ EPSILON = Fraction(1, 10)
 EVENT = ThresholdEvent(unit=Unit.person(), scale=Fraction(10), threshold=5)
 #: More steps than one release takes, so that some children come through.
 STEPS = 52
+#: Writes of one release, about.
+WRITES = 8
+KINDS: tuple[Kind, ...] = ("step", "step", "write", "time")
 #: At this interval, a version is drawn with its own noise, as by a program that does not know keys.
 OWN_NOISE = 4
 #: How often the data change after a child died before it had sent anything.
@@ -49,12 +52,13 @@ KILLS_PER_LEDGER = 25
 
 @dataclass
 class Tally:
-    """Counts of one run; the four that must be zero come first."""
+    """Counts of one run; the five that must be zero come first."""
 
     double_spends: int = 0
     lost_releases: int = 0
     changed_releases: int = 0
     reused_keys: int = 0
+    errors: int = 0
     kills: int = 0
     children: int = 0
     releases: int = 0
@@ -68,7 +72,7 @@ class Tally:
     @property
     def failures(self) -> int:
         """The events that must not happen."""
-        return self.double_spends + self.lost_releases + self.changed_releases + self.reused_keys
+        return self.double_spends + self.lost_releases + self.changed_releases + self.reused_keys + self.errors
 
 
 def torture(folder: Path, *, kills: int, seed: int = 0) -> Tally:
@@ -113,7 +117,7 @@ def _one_ledger(path: Path, tally: Tally, rng: random.Random, until: int) -> Non
         version = str(key)
         kill = _kill_at(tally.children, rng)
         tally.children += 1
-        tally.kills += _child(path, version, kill, rng, world, tally)
+        tally.kills += _child(path, version, kill, world, tally)
         if not path.exists():
             continue
         seen = _check(path, version, world, tally, seen)
@@ -131,31 +135,26 @@ def _one_ledger(path: Path, tally: Tally, rng: random.Random, until: int) -> Non
         tally.torn_lines += state.repaired
 
 
-def _kill_at(child: int, rng: random.Random) -> tuple[str, int]:
+def _kill_at(child: int, rng: random.Random) -> Kill:
     """Choose how a child dies: the first ones before each step in turn, then at a step, in a write, or at any time."""
     if child < STEPS:
-        return "step", child + 1
-    return rng.choice(("step", "step", "write", "time")), rng.randrange(1, STEPS)
+        return Kill("step", child + 1, rng.random())
+    kind, number = rng.choice(KINDS), rng.randrange(1, STEPS)
+    return Kill(kind, number % WRITES + 1 if kind == "write" else number, rng.random())
 
 
-def _child(path: Path, version: str, kill: tuple[str, int], rng: random.Random, world: _World, tally: Tally) -> int:
+def _child(path: Path, version: str, kill: Kill, world: _World, tally: Tally) -> int:
     """Run one release in a child; return 1 if it was killed."""
-    reader, writer = os.pipe()
-    share = rng.random()
-    child = os.fork()
-    if child == 0:
-        os.close(reader)
-        _work(path, version, world.changes[version], kill, share, writer)
-    os.close(writer)
-    if kill[0] == "time":
-        time.sleep(share * 0.02)
-        os.kill(child, signal.SIGKILL)
-    with os.fdopen(reader, "rb") as pipe:
+    child = forked(lambda tell, _: _work(path, version, world.changes[version], tell), kill)
+    if kill.kind == "time":
+        time.sleep(kill.share * 0.02)
+        os.kill(child.pid, signal.SIGKILL)
+    with os.fdopen(child.pipe, "rb") as pipe:
         messages = pipe.read().decode().splitlines()
-    _, status = os.waitpid(child, 0)
+    _, status = os.waitpid(child.pid, 0)
     for message in messages:
         _hear(message, version, world, tally)
-    return int(os.WIFSIGNALED(status))
+    return int(was_killed(status))
 
 
 def _hear(message: str, version: str, world: _World, tally: Tally) -> None:
@@ -168,76 +167,41 @@ def _hear(message: str, version: str, world: _World, tally: Tally) -> None:
             tally.changed_releases += world.known.setdefault(drawn_for, content) != content
     elif kind == "sent":
         tally.changed_releases += world.sent.setdefault(version, content) != content
+    elif kind == "died":
+        tally.where[content.partition(": ")[2]] += 1
     else:
-        tally.where[content] += 1
+        tally.errors += 1
 
 
 def _own_noise(version: str) -> bool:
     return int(version) % OWN_NOISE == OWN_NOISE - 1
 
 
-def _work(path: Path, version: str, change: int, kill: tuple[str, int], share: float, pipe: int) -> None:
+def _work(path: Path, version: str, change: int, tell: Tell) -> bool:
     """Run the process that dies: create the ledger if needed, ask for a release, report it."""
-    code = 1
-    try:
-        _arm(kill, share, pipe)
-        warnings.simplefilter("ignore", StaleRelease)  # the data are made to change
-        if not path.exists():
-            Ledger.create(path, dataset="torture", ceiling=PureDP(epsilon=10**6), unit=Unit.person())
+    warnings.simplefilter("ignore", StaleRelease)  # the data are made to change
+    if not path.exists():
+        Ledger.create(path, dataset="torture", ceiling=PureDP(epsilon=10**6), unit=Unit.person())
 
-        def draw_from(source: Source) -> bytes:
-            content = source.words(250).tobytes()
-            os.write(pipe, f"draw {digest(content)}\n".encode())
-            return content
+    def draw_from(source: Source) -> bytes:
+        content = source.words(250).tobytes()
+        tell(f"draw {digest(content)}")
+        return content
 
-        def draw() -> bytes:
-            return draw_from(OperatingSystem())
+    def draw() -> bytes:
+        return draw_from(OperatingSystem())
 
-        sent = Ledger(path).release(
-            plan=digest(b"plan"),
-            data=digest(f"{version} {change}".encode()),
-            version=version,
-            events=[EVENT],
-            unit=Unit.person(),
-            draw=draw if _own_noise(version) else draw_from,
-            room=2000,
-        )
-        os.write(pipe, f"sent {digest(sent)}\n".encode())
-        code = 0
-    finally:
-        os._exit(code)
-
-
-def _arm(kill: tuple[str, int], share: float, pipe: int) -> None:
-    kind, count = kill
-    left = [count if kind == "step" else count % 8 + 1]
-
-    def die(name: str) -> None:
-        os.write(pipe, f"died {name}\n".encode())
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    def listen(name: str) -> None:
-        left[0] -= 1
-        if left[0] == 0:
-            die(name)
-
-    if kind == "step":
-        disk._listener = listen
-    elif kind == "write":
-        disk.write_all = _half_write(left, share, die)  # type: ignore[assignment]
-
-
-def _half_write(left: list[int], share: float, die: Callable[[str], None]) -> Callable[[int, bytes], None]:
-    whole = disk.write_all
-
-    def write(descriptor: int, content: bytes) -> None:
-        left[0] -= 1
-        if left[0] == 0:
-            os.write(descriptor, content[: int(share * (len(content) + 1))])
-            die("inside a write")
-        whole(descriptor, content)
-
-    return write
+    sent = Ledger(path).release(
+        plan=digest(b"plan"),
+        data=digest(f"{version} {change}".encode()),
+        version=version,
+        events=[EVENT],
+        unit=Unit.person(),
+        draw=draw if _own_noise(version) else draw_from,
+        room=2000,
+    )
+    tell(f"sent {digest(sent)}")
+    return True
 
 
 def _check(path: Path, version: str, world: _World, tally: Tally, seen: bytes) -> bytes:

@@ -41,20 +41,29 @@ class Authority:
         self.certificate = folder / f"{name}.crt"
         self.certificate.write_bytes(made.public_bytes(Encoding.PEM))
 
-    def issue(self, name: str, *, client: bool = False) -> tuple[Path, Path]:
-        """Write a certificate and its key: of a server on 127.0.0.1, or of a client."""
+    def issue(
+        self,
+        name: str,
+        *,
+        client: bool = False,
+        host: str = "127.0.0.1",
+        start: datetime | None = None,
+        folder: Path | None = None,
+    ) -> tuple[Path, Path]:
+        """Write a certificate and its key: of a server on this machine or at an address, or of a client."""
         key = ec.generate_private_key(ec.SECP256R1())
         use = ExtendedKeyUsageOID.CLIENT_AUTH if client else ExtendedKeyUsageOID.SERVER_AUTH
-        names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+        names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address(host))]
         made = (
-            _builder(_subject(name), self._subject, key.public_key())
+            _builder(_subject(name), self._subject, key.public_key(), start)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(x509.SubjectAlternativeName(names), critical=False)
             .add_extension(x509.ExtendedKeyUsage([use]), critical=False)
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
             .sign(self._key, hashes.SHA256())
         )
-        files = self.folder / f"{name}.crt", self.folder / f"{name}.key"
+        place = folder or self.folder
+        files = place / f"{name}.crt", place / f"{name}.key"
         files[0].write_bytes(made.public_bytes(Encoding.PEM))
         files[1].write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
         files[1].chmod(0o600)
@@ -75,14 +84,16 @@ def _subject(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
-def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
-    now = datetime.now(UTC)
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, start: datetime | None = None
+) -> x509.CertificateBuilder:
+    begin = start or datetime.now(UTC) - timedelta(hours=1)
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
         .public_key(key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(hours=1))
-        .not_valid_after(now + timedelta(days=2))
+        .not_valid_before(begin)
+        .not_valid_after(begin + timedelta(days=2))
     )

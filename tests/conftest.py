@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from benchmarks._kill_points import fast_folder
+
 settings.register_profile("twofold", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 settings.load_profile("twofold")
 
@@ -23,6 +25,13 @@ def data_folder() -> Path:
     if not folder.is_dir():
         pytest.skip("TWOFOLD_DATA names no folder")
     return folder
+
+
+@pytest.fixture
+def fast_disk() -> Iterator[Path]:
+    """A folder in memory where there is one, for tests that kill processes between two steps on the disk."""
+    with fast_folder() as folder:
+        yield folder
 
 
 def pytest_make_parametrize_id(config: pytest.Config, val: object) -> str | None:

@@ -58,9 +58,9 @@ def enrolled(
     return Enrolled(keyed, made, folder)
 
 
-def fixed_secrets(*names: str) -> dict[str, Secrets]:
-    """Secrets of entities and an operator that follow from their names: the same ones in every process."""
-    roles = dict.fromkeys(names, Role.ENTITY) | {OPERATOR: Role.OPERATOR}
+def fixed_secrets(*names: str, operators: tuple[str, ...] = (OPERATOR,)) -> dict[str, Secrets]:
+    """Secrets of entities and operators that follow from their names: the same ones in every process."""
+    roles = dict.fromkeys(names, Role.ENTITY) | dict.fromkeys(operators, Role.OPERATOR)
     return {name: _fixed(name, role) for name, role in roles.items()}
 
 

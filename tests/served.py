@@ -1,23 +1,16 @@
-"""A service for tests: a plan with a roster, a service over it, members' clients, and certificates."""
+"""A service for tests: a plan with a roster, a service over it, members' clients."""
 
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
 
 from tests.enrolled import OPERATOR, Enrolled, enrolled
 from twofold.federation.https import Client, Connection, HttpsMailbox
@@ -126,41 +119,3 @@ def hosted(made: Enrolled, **more: Any) -> Hosted:
     keys = KeyStore(made.keys(OPERATOR))
     given: dict[str, Any] = {"plan": made.plan, "keys": keys, "agreements": made.agreements}
     return Hosted(**given | more)
-
-
-class Authority:
-    """A certificate authority of a test."""
-
-    def __init__(self, folder: Path, name: str = "test authority") -> None:
-        self.folder, self._key = folder, ec.generate_private_key(ec.SECP256R1())
-        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        made = self._builder(self._name, self._key.public_key(), 3650).add_extension(
-            x509.BasicConstraints(ca=True, path_length=0), critical=True
-        )
-        self.file = folder / f"{name.replace(' ', '-')}.pem"
-        self.file.write_bytes(made.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM))
-
-    def _builder(self, subject: x509.Name, public: Any, days: int, start: datetime | None = None) -> Any:
-        begin = start or datetime.now(UTC) - timedelta(days=1)
-        return (
-            x509.CertificateBuilder()
-            .subject_name(subject)
-            .issuer_name(self._name)
-            .public_key(public)
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(begin)
-            .not_valid_after(begin + timedelta(days=days))
-        )
-
-    def issue(self, label: str = "server", *, start: datetime | None = None, days: int = 30) -> tuple[Path, Path]:
-        """Issue a certificate for this machine; give its file and that of its key."""
-        key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-        names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
-        made = self._builder(subject, key.public_key(), days, start).add_extension(
-            x509.SubjectAlternativeName(names), critical=False
-        )
-        certificate, secret = self.folder / f"{label}.pem", self.folder / f"{label}.key"
-        certificate.write_bytes(made.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM))
-        secret.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-        return certificate, secret

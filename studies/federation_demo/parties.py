@@ -1,33 +1,24 @@
-"""The parties of the demonstration: their folders, made-up data, certificates, and their processes."""
+"""The parties of the demonstration: their folders, made-up data, and their processes."""
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import shutil
 import signal
 import subprocess
 import sys
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import polars as pl
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
 
+from benchmarks._kill_points import SINGLE
 from studies.federation_demo.network import Network
 from twofold.data.sources.hospitals import simulate
 from twofold.errors import NotReady
 
-__all__ = ["Parties", "issue", "make_data"]
-
-#: Small matrices: more threads would only wait for each other.
-_ENVIRONMENT: Final = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS"), "1")
+__all__ = ["Parties", "make_data"]
 
 
 def make_data(folder: Path, names: tuple[str, ...], *, patients: int, items: int, seed: int) -> dict[str, int]:
@@ -62,42 +53,6 @@ def make_data(folder: Path, names: tuple[str, ...], *, patients: int, items: int
     return sizes
 
 
-def issue(folder: Path, hosts: dict[str, str]) -> Path:
-    """Make a certificate authority, and a certificate for each service; give the authority's file.
-
-    Its key stays in this process and is forgotten.
-    """
-    root = ec.generate_private_key(ec.SECP256R1())
-    issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "authority of the demonstration")])
-    constraint = x509.BasicConstraints(ca=True, path_length=0)
-    made = _certificate(issuer, issuer, root.public_key()).add_extension(constraint, critical=True)
-    authority = folder / "authority.pem"
-    authority.write_bytes(made.sign(root, hashes.SHA256()).public_bytes(Encoding.PEM))
-    for name, host in hosts.items():
-        key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        where = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(host))])
-        signed = _certificate(subject, issuer, key.public_key()).add_extension(where, critical=False)
-        (folder / name / "server.pem").write_bytes(signed.sign(root, hashes.SHA256()).public_bytes(Encoding.PEM))
-        secret = folder / name / "server.key"
-        secret.touch(mode=0o600)
-        secret.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-    return authority
-
-
-def _certificate(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
-    begin = datetime.now(UTC) - timedelta(hours=1)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(begin)
-        .not_valid_after(begin + timedelta(days=2))
-    )
-
-
 class Parties:
     """Everybody's processes: started where their party is, and ended with this one, however it ends.
 
@@ -123,7 +78,7 @@ class Parties:
             process = subprocess.Popen(
                 program,
                 cwd=place,
-                env={**os.environ, **_ENVIRONMENT},
+                env={**os.environ, **SINGLE},
                 stdin=subprocess.DEVNULL,
                 stdout=printed,
                 stderr=printed,

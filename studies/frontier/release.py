@@ -25,8 +25,9 @@ from twofold.features import Features
 from twofold.federation.factors import ItemFactors
 from twofold.federation.plan import Plan
 from twofold.privacy.mechanisms.gaussian import DiscreteGaussian
+from twofold.release.bilinear.combine import combine_bilinear
 from twofold.release.bilinear.layout import KINDS, BilinearLayout
-from twofold.release.bilinear.mechanism import BilinearNoise, combine_bilinear
+from twofold.release.bilinear.mechanism import BilinearNoise
 from twofold.release.bilinear.records import exact_sums
 from twofold.release.content import BilinearSums, Integers, Kind, Moments
 from twofold.release.contract import ReleaseParameters, check_rows

@@ -27,7 +27,7 @@ from studies.frontier.release import Sums, prototype_factors, statistic_factors
 from studies.frontier.settings import SIZES, DataSetting, Grid, Release, read_frontier
 from studies.frontier.summary import BASELINES, SCHEMA
 from studies.frontier.tables import promises
-from studies.runner import Tell, progress, run_cells
+from studies.runner import Tell, add_options, progress, run_cells
 from studies.store import Cell, Found, Store
 from twofold.algorithms._jit import at_most_threads, one_blas_thread
 from twofold.release.bilinear.layout import KINDS
@@ -246,17 +246,10 @@ def write(frame: pl.DataFrame, grid: Grid, folder: Path) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run and print the page."""
     parser = argparse.ArgumentParser(prog="python -m studies frontier", description=__doc__)
-    parser.add_argument("--size", choices=SIZES, default="quick")
-    parser.add_argument("--data", help="data sets, separated by commas")
+    add_options(parser, sizes=SIZES, at_once="splits", folder="frontier")
     parser.add_argument("--mechanism", help="mechanisms, separated by commas")
     parser.add_argument("--noise", help="own or secure, or both separated by a comma (default)")
-    parser.add_argument("--seeds", type=int, help="number of seeds (default: that of the size)")
-    parser.add_argument("--workers", type=int, default=1, help="splits at once (default %(default)s)")
-    parser.add_argument("-o", "--output", type=Path, default=Path("frontier"), help="folder (default %(default)s)")
-    parser.add_argument("--only-write", action="store_true", help="run nothing; write the pages from existing results")
     asked = parser.parse_args(arguments)
-    if asked.seeds is not None and asked.seeds < 1:
-        parser.error("--seeds: 1 or more")
     grid = read_frontier(asked.size)
     missing: list[str] = []
     if asked.only_write:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import gc
-import os
 import random
 import shutil
-import signal
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
 import httpx
 
 from benchmarks import _kill_actors as folders
-from benchmarks._kill_points import Kill, arm, end_at_once
+from benchmarks._kill_points import Places, Tell
 from studies.network.place import OPEN, Place, hosted_in
 from tests.enrolled import OPERATOR, Enrolled, enrolled, fixed_secrets
 from tests.served import Served
@@ -35,20 +31,15 @@ from twofold.server.coordinate import coordinate, server_for
 from twofold.server.service.app import Service, build_app
 from twofold.server.service.run import server_of
 from twofold.server.state import MemoryState
-from twofold.storage import files as disk
 from twofold.storage.files import write_whole
 
-__all__ = ["HOST", "RELEASES", "Scene", "Tell", "be", "rehearse", "run_entities", "run_server", "run_together"]
+__all__ = ["HOST", "RELEASES", "Scene", "rehearse", "run_entities", "run_server", "run_together"]
 
 HOST: Final = "127.0.0.1"
 #: Steps in which a release leaves.
 RELEASES: Final = (StepId.ROUNDS, StepId.MASKED)
-#: Seconds after which a process that hangs ends itself.
-PATIENCE: Final = 60
 #: Seconds between two looks of those who wait.
 _POLL: Final = 0.02
-_REAL_DRAW: Final = Entity._draw
-Tell = Callable[[str], None]
 App = Callable[[MutableMapping[str, Any], Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Any]
 
 
@@ -111,80 +102,61 @@ class TellingMailbox(HttpsMailbox):
 
 
 class DyingTransport(httpx.HTTPTransport):
-    """Ends the process before the n-th request leaves, or after its answer came."""
+    """Passes a place before each request leaves, and after its answer came."""
 
-    def __init__(self, kill: Kill, die: Tell) -> None:
-        super().__init__()
-        self._left, self._kill, self._die = kill.number, kill, die
+    def __init__(self, places: Places) -> None:
+        super().__init__(verify=False)  # the address is of this machine, and plain HTTP
+        self._places = places
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Send one request."""
-        self._left -= 1
-        if self._left == 0 and self._kill.share < 0.5:
-            self._die(f"before {request.method}")
+        self._places.passed("request", f"before {request.method}")
         answer = super().handle_request(request)
-        if self._left == 0:
-            self._die(f"after {request.method}")
+        self._places.passed("request", f"after {request.method}")
         return answer
 
 
-def run_entities(scene: Scene, folder: Path, url: str, tell: Tell, kill: Kill, die: Tell) -> None:
+def run_entities(scene: Scene, folder: Path, url: str, tell: Tell, places: Places) -> bool:
     """Let every entity take part in turn until all have the item factors; one at a time, so a kill meets one of them.
 
     What follows needs no network: `benchmarks._kills` kills it, too.
     """
-    waiting = [name for name in scene.names if not (folder / f"{name}.round2").exists()]
-    random.Random(kill.share).shuffle(waiting)
-    sending = DyingTransport(kill, die) if kill.kind == "none" and kill.number else httpx.HTTPTransport()
     connection = Connection(server=url, attempts=1, seconds=10.0, proxy="")
-    with httpx.Client(transport=sending) as http:
-        while waiting:
-            for name in list(waiting):
-                client = Client(connection, name=name, signer=scene.made.signer(name), http=http)
-                data = _turn(scene, folder, client, partial(_told, tell, name))
-                if data is not None:
-                    write_whole(folder / f"{name}.round2", data)
-                    tell(f"{name}|factors {receipt(data)}")
-                    waiting.remove(name)
+    with httpx.Client(transport=DyingTransport(places), trust_env=False) as http:
+        for _ in _turns(scene, folder, connection, http, tell, order=places.kill.share):
             time.sleep(_POLL)
+    return True
 
 
-def run_together(scene: Scene, folder: Path, tell: Tell, kill: Kill, die: Tell) -> None:
+def run_together(scene: Scene, folder: Path, tell: Tell, places: Places) -> bool:
     """Be the service and every entity in one process, without sockets: a kill ends both ends of a request at once.
 
     Cheaper than two processes, since nobody waits. The same application, store, coordinator and client run; requests
     pass from one to the other as calls, and the coordinator looks after every turn of the entities.
     """
-    count = _counter(kill, die)
-    service = Service(folder / "state", hosted_in(folder), limits=OPEN)
-    one = Served(scene.made, service)
-    one.app = _dying(one.app, count)
+    one = Served(scene.made, Service(folder / "state", hosted_in(folder), limits=OPEN))
+    one.app = _dying(one.app, places)
+    connection, order = Connection(server=f"http://{HOST}", attempts=1), places.kill.share
+    for _ in _turns(scene, folder, connection, one.http(), tell, order=order):
+        one.look()
+    return True
+
+
+def _turns(
+    scene: Scene, folder: Path, connection: Connection, http: httpx.Client, tell: Tell, *, order: float
+) -> Iterator[None]:
+    """Let everybody who has no item factors do what is due, again and again."""
     waiting = [name for name in scene.names if not (folder / f"{name}.round2").exists()]
-    connection = Connection(server=f"http://{HOST}", attempts=1)
+    random.Random(order).shuffle(waiting)
     while waiting:
         for name in list(waiting):
-            client = Client(connection, name=name, signer=scene.made.signer(name), http=one.http())
+            client = Client(connection, name=name, signer=scene.made.signer(name), http=http)
             data = _turn(scene, folder, client, partial(_told, tell, name))
             if data is not None:
                 write_whole(folder / f"{name}.round2", data)
                 tell(f"{name}|factors {receipt(data)}")
                 waiting.remove(name)
-        one.look()
-
-
-def _counter(kill: Kill, die: Tell) -> Tell:
-    """Give what counts the boundaries of requests; one of the store's steps if the kill asks for these."""
-    left = [kill.number if kill.kind == "none" else 0]
-
-    def count(name: str) -> None:
-        left[0] -= 1
-        if left[0] == 0:
-            die(name)
-
-    if kill.share < 0.5:
-        disk._listener = count
-        return lambda _: None
-    return count
+        yield
 
 
 def _told(tell: Tell, name: str, line: str) -> None:
@@ -197,7 +169,7 @@ def _turn(scene: Scene, folder: Path, client: Client, tell: Tell) -> bytes | Non
     book = scene.ledger(folder, name)
     if not book.exists():
         Ledger.create(book, dataset=name, ceiling=scene.plan.budget, unit=scene.plan.unit)
-    _tell_draws(book, tell)
+    folders.tell_draws(book, tell)
     entity = Entity(name, scene.tables[name], scene.plan, ledger=book, keys=folder / f"{name}.keys")
     try:
         return participate(entity, TellingMailbox(client, scene.plan, tell)).factors
@@ -227,27 +199,15 @@ def rehearse(scene: Scene, folder: Path) -> None:
     raise RuntimeError("the federation does not end")
 
 
-def _tell_draws(book: Path, tell: Tell) -> None:
-    """Have the entity say that it draws, whether that is paid for, and what it drew; the process is a child."""
-
-    def draw(self: Entity, *given: Any, **named: Any) -> bytes:
-        tell("draw paid" if Ledger(book).state().open else "draw unpaid")
-        content = _REAL_DRAW(self, *given, **named)
-        tell(f"drawn {sha256(content).hexdigest()}")
-        return content
-
-    Entity._draw = draw  # type: ignore[method-assign]
-
-
-def run_server(folder: Path, port: int, kill: Kill, die: Tell) -> None:
+def run_server(folder: Path, port: int, places: Places) -> bool:
     """Be the service until somebody kills it."""
-    count = _counter(kill, die)
     service = Service(folder / "state", hosted_in(folder), limits=OPEN, poll=_POLL)
-    server_of(service, host=HOST, port=port, app=_dying(build_app(service), count)).run()
+    server_of(service, host=HOST, port=port, app=_dying(build_app(service), places)).run()
+    return True
 
 
-def _dying(app: App, count: Tell) -> App:
-    """Count what passes between the sockets and the application: bodies coming in, answers going out."""
+def _dying(app: App, places: Places) -> App:
+    """Pass places between the sockets and the application: bodies coming in, answers going out."""
 
     async def run(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -256,41 +216,14 @@ def _dying(app: App, count: Tell) -> App:
 
         async def received() -> Any:
             got = await receive()
-            count(f"received {scope['method']}")
+            places.passed("request", f"received {scope['method']}")
             return got
 
         async def sent(one: Any) -> None:
-            count(f"before answering {scope['method']}")
+            places.passed("request", f"before answering {scope['method']}")
             await send(one)
-            count(f"after answering {scope['method']}")
+            places.passed("request", f"after answering {scope['method']}")
 
         await app(scope, received, sent)
 
     return run
-
-
-def be(job: Callable[[Tell, Tell], None], kill: Kill, pipe: int) -> None:
-    """Be the process; never comes back."""
-    code, write = 3, os.write
-    gc.disable()
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.alarm(PATIENCE)
-
-    def tell(line: str) -> None:
-        write(pipe, f"{line}\n".encode())
-
-    def die(name: str) -> None:
-        end_at_once(name, tell)
-
-    try:
-        arm(kill, die)
-        job(tell, die)
-        code = 0
-    except BaseException as error:
-        place = error.__traceback__
-        while place is not None and place.tb_next is not None:
-            place = place.tb_next
-        where = "" if place is None else f"{Path(place.tb_frame.f_code.co_filename).name}:{place.tb_lineno}"
-        tell(f"error {type(error).__name__}: {str(error).splitlines()[:1]} at {where}")
-    finally:
-        os._exit(code)

@@ -8,7 +8,7 @@ import random
 import selectors
 import shutil
 import signal
-import sys
+import socket
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from benchmarks._kill_points import NEVER, Kill
-from studies.network.actors import HOST, RELEASES, Scene, Tell, be, rehearse, run_entities, run_server, run_together
+from benchmarks._kill_points import COUNT, NEVER, Counts, Job, Kill, Witness, forked, was_killed
+from studies.network.actors import HOST, RELEASES, Scene, rehearse, run_entities, run_server, run_together
+from studies.network.tally import KINDS, Tally
 from tests.enrolled import OPERATOR
 from twofold.errors import TwofoldError
 from twofold.federation.mailbox import InProcess, steps_of
@@ -28,128 +29,49 @@ from twofold.server.coordinate import coordinate, server_for
 from twofold.server.service.store import Store
 from twofold.server.state import MemoryState
 
-__all__ = ["Tally", "crash", "joined", "report"]
+__all__ = ["check", "crash"]
 
 SERVER: Final = "service"
 #: One process lets the entities take part in turn.
 ENTITIES: Final = "entities"
 #: One process is the service and the entities.
 TOGETHER: Final = "service and entities"
-#: More places than a process passes, so that some come through.
-PLACES: Final = {ENTITIES: 250, SERVER: 220, TOGETHER: 450}
 #: Kills of one federation, after which its processes are left alone.
 MOST_KILLS: Final = 5
-CHANCE: Final = 0.6
+#: How often a process is killed that is not the first to be.
+CHANCE: Final = 0.8
 #: Seconds within which a federation must end.
 PATIENCE: Final = 90.0
 #: Ports below those that the system gives away itself.
-FIRST_PORT: Final = 20_000
+PORTS: Final = range(20_000, 32_000)
 
 
 @dataclass
-class Tally:
-    """Counts of all federations; those that must be zero come first."""
-
-    lost: int = 0
-    second_releases: int = 0
-    wrong_charges: int = 0
-    unpaid_draws: int = 0
-    changed_draws: int = 0
-    different_factors: int = 0
-    broken_logs: int = 0
-    unfinished: int = 0
-    errors: int = 0
-    federations: int = 0
-    finished: int = 0
-    with_a_kill: int = 0
-    kills_of_service: int = 0
-    kills_of_entities: int = 0
-    acknowledged: int = 0
-    releases: int = 0
-    drawn_again: int = 0
-    seconds: float = 0.0
-    sharing: Counter[str] = field(default_factory=Counter)
-    where: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def failures(self) -> int:
-        """Everything that must not happen."""
-        return sum(getattr(self, name) for name in MUST_BE_ZERO)
-
-    def as_dict(self) -> dict[str, object]:
-        """Give plain JSON."""
-        return vars(self) | {"sharing": dict(self.sharing), "where": dict(self.where)}
-
-
-MUST_BE_ZERO: Final = (
-    "lost",
-    "second_releases",
-    "wrong_charges",
-    "unpaid_draws",
-    "changed_draws",
-    "different_factors",
-    "broken_logs",
-    "unfinished",
-    "errors",
-)
-
-
-def joined(records: list[dict[str, object]]) -> Tally:
-    """Add up the counts of several processes.
-
-    Examples
-    --------
-    >>> joined([Tally(federations=2).as_dict(), Tally(federations=3, lost=1).as_dict()]).failures
-    1
-    """
-    whole = Tally()
-    for record in records:
-        for name, value in record.items():
-            if isinstance(value, dict):
-                getattr(whole, name).update(value)
-            else:
-                setattr(whole, name, getattr(whole, name) + value)
-    return whole
-
-
-@dataclass
-class _Seen:
+class _Seen(Witness):
     """What was seen of one federation from outside."""
 
     acknowledged: set[tuple[str, str, str]] = field(default_factory=set)
     tried: dict[tuple[str, str], set[str]] = field(default_factory=dict)
-    drawn: dict[str, set[str]] = field(default_factory=dict)
-    draws: Counter[str] = field(default_factory=Counter)
-    factors: set[str] = field(default_factory=set)
+    passed: Counter[tuple[str, str]] = field(default_factory=Counter)
     kills: int = 0
     ended: bool = False
 
-    def hear(self, actor: str, line: str, tally: Tally) -> None:
-        """Note what a process said."""
+    def hear(self, actor: str, line: str, tally: Counts) -> None:
+        """Note what a process said; an entity's name may stand before it."""
         name, _, told = line.rpartition("|")
+        super().hear(name or actor, told, tally)
         word, _, content = told.partition(" ")
-        actor = name or actor
         step, _, mark = content.partition(" ")
         if word == "sent":
-            self.acknowledged.add((step, actor, mark))
+            self.acknowledged.add((step, name, mark))
         elif word == "try":
-            self.tried.setdefault((actor, step), set()).add(mark)
-        elif word == "factors":
-            self.factors.add(content)
-        elif word == "draw":
-            self.draws[actor] += 1
-            tally.unpaid_draws += content != "paid"
-        elif word == "drawn":
-            self.drawn.setdefault(actor, set()).add(content)
-        elif word == "died":
-            tally.where[f"{actor}: {content}"] += 1
-        elif word == "error":
-            tally.errors += 1
-            print(f"{actor}: {content}", file=sys.stderr)
+            self.tried.setdefault((name, step), set()).add(mark)
+        elif word == "passed":
+            self.passed[actor, content] += 1
 
 
 @dataclass
-class _Child:
+class _Running:
     """A running process."""
 
     actor: str
@@ -158,6 +80,15 @@ class _Child:
     rest: bytes = b""
     #: When it is to be killed from outside, if at all.
     until: float = float("inf")
+    shot: bool = False
+
+
+@dataclass(frozen=True)
+class _Rehearsal:
+    """What a federation passes when nobody is killed: places of each process by kind, and seconds in all."""
+
+    places: Counter[tuple[str, str]]
+    seconds: float
 
 
 def crash(
@@ -165,11 +96,11 @@ def crash(
     *,
     runs: int,
     seed: int = 0,
-    port: int = FIRST_PORT,
     minutes: float = 60.0,
     peers: float = 0.2,
     together: bool = False,
-    told: Callable[[Tally], None] | None = None,
+    told: Callable[[Tally], None] = lambda _: None,
+    stop: Callable[[], bool] = lambda: False,
 ) -> Tally:
     """Run federations until `runs` of them had a kill; check each.
 
@@ -181,71 +112,101 @@ def crash(
         Federations with at least one kill.
     seed : int
         For the places and times of the kills.
-    port : int
-        Where the service listens.
     minutes : float
         Time after which no other federation begins.
     peers : float
         Share of federations with a secure sum among the entities.
     together : bool
         Whether service and entities are one process without sockets, which is cheaper: nobody waits for a socket.
-    told : callable, optional
-        Gets the counts now and then.
+    told : callable
+        Gets the counts after each federation.
+    stop : callable
+        Asked before each federation whether to end.
     """
-    rng, tally = random.Random(seed), Tally()
+    rng, tally, port = random.Random(seed), Tally(), _port()
     scenes = {sharing: Scene(sharing) for sharing in (["plain"] * (peers < 1) + ["peers"] * (peers > 0))}
-    usual: dict[str, float] = {}
+    rehearsed: dict[str, _Rehearsal] = {}
     for sharing, scene in scenes.items():
         scene.prepare(folder / sharing)
-        usual[sharing] = _warm(scene, folder, port, together)
+        rehearsed[sharing] = _rehearse(scene, folder, port, together)
     gc.freeze()  # what is loaded by now is shared with the children and not copied page by page
-    start = time.monotonic()
-    while tally.with_a_kill < runs and time.monotonic() < start + 60 * minutes:
+    start, before = time.monotonic(), _cpu()
+    while tally.with_a_kill < runs and time.monotonic() < start + 60 * minutes and not stop():
         sharing = "peers" if rng.random() < peers else "plain"
         place = folder / f"run-{tally.federations:05d}"
         shutil.copytree(folder / sharing, place)
-        run = _Federation(scenes[sharing], place, port, rng, tally)
-        run.usual, run.together = usual[sharing], together
-        seen = run.run()
-        check(scenes[sharing], place, seen, tally)
+        run = _Federation(scenes[sharing], place, port, rng, tally, rehearsed[sharing], together)
+        check(scenes[sharing], place, run.run(), tally)
         tally.sharing[sharing] += 1
         shutil.rmtree(place)
-        tally.seconds = time.monotonic() - start
-        if told is not None and tally.federations % 20 == 0:
-            told(tally)
+        tally.seconds, tally.cpu_seconds = time.monotonic() - start, _cpu() - before
+        told(tally)
     return tally
 
 
-def _warm(scene: Scene, folder: Path, port: int, together: bool) -> float:
-    """Run without kills, first in this process, so that forks find everything loaded; give the seconds it took."""
+def _cpu() -> float:
+    """Seconds of processor time of this process and of all its children that ended."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
+
+
+def _port() -> int:
+    """Choose a free port; another process that does the same finds another one."""
+    for port in random.SystemRandom().sample(PORTS, 100):
+        with socket.socket() as one:
+            if one.connect_ex((HOST, port)) != 0:
+                return port
+    raise RuntimeError("no port is free")
+
+
+def _rehearse(scene: Scene, folder: Path, port: int, together: bool) -> _Rehearsal:
+    """Run without kills, first in this process, so that forks find everything loaded; then count what it passes."""
     place, tally = folder / "warm", Tally()
     shutil.copytree(folder / scene.sharing, place)
     rehearse(scene, place)
     shutil.rmtree(place)
-    shutil.copytree(folder / scene.sharing, place)
-    start = time.monotonic()
-    run = _Federation(scene, place, port, random.Random(0), tally)
-    run.deadly, run.together = False, together
-    check(scene, place, run.run(), tally)
-    shutil.rmtree(place)
+    found = []
+    for kill in (COUNT, NEVER):
+        shutil.copytree(folder / scene.sharing, place)
+        start = time.monotonic()
+        run = _Federation(scene, place, port, random.Random(0), tally, None, together)
+        run.always = kill
+        check(scene, place, run.run(), tally)
+        found.append(_Rehearsal(run.seen.passed, time.monotonic() - start))
+        shutil.rmtree(place)
     if tally.failures:
         raise RuntimeError(f"a federation fails even when nobody is killed: {tally.as_dict()}")
-    return time.monotonic() - start
+    counted, plain = found
+    return _Rehearsal(counted.places, plain.seconds)
 
 
 class _Federation:
     """One federation with its processes."""
 
-    def __init__(self, scene: Scene, place: Path, port: int, rng: random.Random, tally: Tally) -> None:
+    def __init__(
+        self,
+        scene: Scene,
+        place: Path,
+        port: int,
+        rng: random.Random,
+        tally: Tally,
+        rehearsed: _Rehearsal | None,
+        together: bool,
+    ) -> None:
         self.scene, self.place, self.port, self.rng, self.tally = scene, place, port, rng, tally
-        self.seen, self.usual, self.deadly, self.together = _Seen(), 0.0, True, False
-        self.children: dict[int, _Child] = {}
+        self.rehearsed, self.actors = rehearsed, [TOGETHER] if together else rng.sample([SERVER, ENTITIES], 2)
+        #: What happens to every process of a rehearsal.
+        self.always = NEVER
+        #: Who is killed in any case.
+        self.doomed = rng.choice(self.actors)
+        self.seen = _Seen()
+        self.children: dict[int, _Running] = {}
         self.selector = selectors.DefaultSelector()
 
     def run(self) -> _Seen:
-        """Start both processes, start again whichever dies, until all entities have the item factors."""
+        """Start all processes, start again whichever dies, until all entities have the item factors."""
         until = time.monotonic() + PATIENCE
-        for actor in [TOGETHER] if self.together else self.rng.sample([SERVER, ENTITIES], 2):
+        for actor in self.actors:
             self._start(actor)
         try:
             while not self.seen.ended and time.monotonic() < until:
@@ -264,17 +225,16 @@ class _Federation:
     def _turn(self) -> None:
         now = time.monotonic()
         for child in list(self.children.values()):
-            if child.until <= now:
-                child.until = float("inf")
-                self.seen.hear(child.actor, "died at any time", self.tally)
+            if not child.shot and child.until <= now:
+                child.shot = True
                 os.kill(child.pid, signal.SIGKILL)
-        pause = min([0.5, *(one.until - now for one in self.children.values())])
+        pause = min([0.5, *(one.until - now for one in self.children.values() if not one.shot)])
         for key, _ in self.selector.select(max(0.0, pause)):
             child = self.children[key.fd]
             if not self._listen(child):
                 self._ended(child)
 
-    def _listen(self, child: _Child) -> bool:
+    def _listen(self, child: _Running) -> bool:
         """Read what a process said; False at its end."""
         data = os.read(child.pipe, 65_536)
         *lines, child.rest = (child.rest + data).split(b"\n")
@@ -282,10 +242,11 @@ class _Federation:
             self.seen.hear(child.actor, line.decode(), self.tally)
         return bool(data)
 
-    def _ended(self, child: _Child) -> None:
+    def _ended(self, child: _Running) -> None:
         status = self._end(child)
-        killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
-        if killed:
+        if was_killed(status):
+            if child.shot:
+                self.seen.hear(child.actor, "died time: at any time", self.tally)
             self.seen.kills += 1
             self.tally.kills_of_service += child.actor != ENTITIES
             self.tally.kills_of_entities += child.actor != SERVER
@@ -296,7 +257,7 @@ class _Federation:
             self.seen.hear(child.actor, f"error ended with status {status}", self.tally)
         self._start(child.actor)
 
-    def _end(self, child: _Child) -> int:
+    def _end(self, child: _Running) -> int:
         while self._listen(child):
             pass
         _, status = os.waitpid(child.pid, 0)
@@ -306,39 +267,29 @@ class _Federation:
         return status
 
     def _start(self, actor: str) -> None:
-        kill = self._choose(actor) if self.deadly and self.seen.kills + len(self._doomed) < MOST_KILLS else NEVER
-        reader, writer = os.pipe()
-        pid = os.fork()
-        if pid == 0:
-            os.close(reader)
-            be(self._job(actor, kill), kill, writer)
-        os.close(writer)
-        child = _Child(actor, pid, reader)
-        if kill.kind == "time":
-            child.until = time.monotonic() + kill.share * self.usual
-        self.children[reader] = child
-        self.selector.register(reader, selectors.EVENT_READ)
+        kill = self.always if self.rehearsed is None else self._choose(actor, self.rehearsed)
+        child = _Running(actor, *forked(self._job(actor), kill))
+        if kill.kind == "time" and self.rehearsed is not None:
+            child.until = time.monotonic() + kill.share * self.rehearsed.seconds
+        self.children[child.pipe] = child
+        self.selector.register(child.pipe, selectors.EVENT_READ)
 
-    @property
-    def _doomed(self) -> list[_Child]:
-        return [one for one in self.children.values() if one.until < float("inf")]
-
-    def _choose(self, actor: str) -> Kill:
-        """Before a touch of the disk, inside a write, at any time, or (kind none) at a store or send boundary."""
-        if self.rng.random() > CHANCE:
+    def _choose(self, actor: str, rehearsed: _Rehearsal) -> Kill:
+        """Choose a kind, and one of the places of this kind that the process passes if nobody kills it."""
+        pending = sum(one.until < float("inf") for one in self.children.values())
+        first = actor == self.doomed and self.seen.kills == 0
+        if self.seen.kills + pending >= MOST_KILLS or (not first and self.rng.random() > CHANCE):
             return NEVER
-        kind = self.rng.choice(("touch", "write", "time", "none", "none"))
-        places, share = PLACES[actor], self.rng.random()
-        most = {"touch": places, "write": places // 5, "none": 25 if actor == ENTITIES else places, "time": 1}[kind]
-        return Kill(kind, self.rng.randint(1, most), share)  # type: ignore[arg-type]
+        kind = self.rng.choice([one for one in KINDS if one == "time" or rehearsed.places[actor, one]])
+        return Kill(kind, self.rng.randint(1, max(1, rehearsed.places[actor, kind])), self.rng.random())  # type: ignore[arg-type]
 
-    def _job(self, actor: str, kill: Kill) -> Callable[[Tell, Tell], None]:
+    def _job(self, actor: str) -> Job:
         if actor == SERVER:
-            return lambda _, die: run_server(self.place, self.port, kill, die)
+            return lambda _, places: run_server(self.place, self.port, places)
         if actor == TOGETHER:
-            return lambda tell, die: run_together(self.scene, self.place, tell, kill, die)
+            return lambda tell, places: run_together(self.scene, self.place, tell, places)
         url = f"http://{HOST}:{self.port}"
-        return lambda tell, die: run_entities(self.scene, self.place, url, tell, kill, die)
+        return lambda tell, places: run_entities(self.scene, self.place, url, tell, places)
 
 
 def check(scene: Scene, place: Path, seen: _Seen, tally: Tally) -> None:
@@ -391,26 +342,3 @@ def _check_store(scene: Scene, store: Store, seen: _Seen, tally: Tally) -> None:
     assert due is not None
     tally.different_factors += seen.factors != {receipt(due)}
     tally.different_factors += store.published_receipt(last) != receipt(due)
-
-
-def report(tally: Tally) -> list[str]:
-    """Give the table of a run as Markdown."""
-    acknowledged = f"{tally.acknowledged:,}"
-    rows = [
-        ("federations with at least one kill", f"{tally.with_a_kill:,}", ""),
-        ("federations finished", f"{tally.finished:,} of {tally.federations:,}", "all"),
-        ("kills of the service", f"{tally.kills_of_service:,}", ""),
-        ("kills of entities", f"{tally.kills_of_entities:,}", ""),
-        ("submissions acknowledged", acknowledged, ""),
-        ("submissions acknowledged and lost", f"{tally.lost:,}", "0"),
-        ("releases", f"{tally.releases:,}", ""),
-        ("second releases", f"{tally.second_releases:,}", "0"),
-        ("ledgers with another price than one release", f"{tally.wrong_charges:,}", "0"),
-        ("draws before they were paid for", f"{tally.unpaid_draws:,}", "0"),
-        ("draws made again after a kill, that differ", f"{tally.changed_draws:,} of {tally.drawn_again:,}", "0"),
-        ("sums or factors that differ from an uninterrupted run", f"{tally.different_factors:,}", "0"),
-        ("audit logs that are broken, or miss or repeat a message", f"{tally.broken_logs:,}", "0"),
-        ("errors of a process", f"{tally.errors:,}", "0"),
-    ]
-    lines = ["| what | found | must be |", "|---|---:|---:|"]
-    return lines + [f"| {name} | {found} | {due} |" for name, found, due in rows]

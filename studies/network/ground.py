@@ -17,13 +17,14 @@ from typing import Any, Final
 import httpx
 
 from studies.network.place import HOST, Place, Process
+from tests.certificates import Authority
 from tests.enrolled import OPERATOR, Enrolled, enrolled
-from tests.served import NAMES, Authority, release_of, small_plan
+from tests.served import NAMES, release_of, small_plan
 from twofold.federation import wire
 from twofold.federation.mailbox import ROUNDS, StepId
 from twofold.storage.container import open_container, pack_sealed, unpack
 
-__all__ = ["ANNA", "BERN", "CLARA", "DORA", "Ground", "status_of"]
+__all__ = ["ANNA", "BERN", "CLARA", "DORA", "Ground", "is_closed", "status_of"]
 
 ANNA, BERN, CLARA = NAMES
 #: A member who never sends anything of its own.
@@ -59,7 +60,7 @@ class Ground:
         self.strangers = enrolled(small_plan(), *NAMES, DORA)
         self.place = Place(folder, self.made, self.other)
         (folder / "foreign").mkdir()
-        self.foreign = Authority(folder / "foreign", "another authority").file
+        self.foreign = Authority(folder / "foreign", "another").certificate
         self.canary = folder / "canary"
         self.process: Process | None = None
 
@@ -132,7 +133,7 @@ class Ground:
             if not tls:
                 yield plain
                 return
-            context = ssl.create_default_context(cafile=str(self.place.authority.file))
+            context = ssl.create_default_context(cafile=str(self.place.authority.certificate))
             with context.wrap_socket(plain, server_hostname=HOST) as one:
                 yield one
 
@@ -180,3 +181,14 @@ def status_of(one: socket.socket) -> str:
         pass
     status = _STATUS.match(found)
     return status[1].decode() if status else "closed"
+
+
+def is_closed(one: socket.socket) -> bool:
+    """Whether the other side has closed a connection on which it says nothing."""
+    one.settimeout(0)
+    try:
+        return one.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True

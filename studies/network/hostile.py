@@ -6,29 +6,32 @@ import gzip
 import socket
 import ssl
 import time
+import warnings
 import zipfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
-from studies.network.ground import ANNA, BERN, CLARA, DORA, Ground, status_of
+from studies.network.ground import ANNA, BERN, CLARA, DORA, Ground, is_closed, status_of
 from studies.network.place import OPEN
 from twofold.errors import TwofoldError
 from twofold.federation import wire
 from twofold.federation.https import Client, Connection
 from twofold.federation.mailbox import ROUNDS, StepId
-from twofold.server.service.limits import Limits
 
 __all__ = ["ATTACKS", "Attack", "Hostile", "hostile", "report"]
 
 #: Short, so that slow senders are given up while somebody waits for the table.
-QUICK: Final = Limits(**{**vars(OPEN), "header_seconds": 2.0, "pause_seconds": 2.0, "retry_after": 1})
+QUICK: Final = replace(OPEN, header_seconds=2.0, pause_seconds=2.0, handshake_seconds=2.0, retry_after=1)
+#: Descriptors that the service may open, and connections of an attacker: more than that.
+DESCRIPTORS: Final = 512
+MANY: Final = 600
 #: Megabytes that the service may hold after and during everything.
 MEGABYTES: Final = 600.0
 _BOMB: Final = 64 * 1024 * 1024
@@ -223,7 +226,8 @@ def _plain(g: Ground) -> str:
 def _old(g: Ground) -> str:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    context.maximum_version = ssl.TLSVersion.TLSv1_1
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):  # an old client is what this plays
+        context.maximum_version = ssl.TLSVersion.TLSv1_1
     try:
         with g.connected(tls=False) as one, context.wrap_socket(one):
             return "open"
@@ -262,12 +266,17 @@ def _loris(g: Ground) -> str:
         return f"{'open' if any(_drips(one) for one in every) else 'closed'}, {served}"
 
 
-@attack("slow-loris: 100 connections that never begin TLS", "200")
+@attack(f"slow-loris: {MANY} connections that never begin TLS, and {DESCRIPTORS} descriptors", "200, closed")
 def _mute(g: Ground) -> str:
+    """Requests are answered while the connections last, and all of these are closed."""
     with ExitStack() as stack:
-        for _ in range(100):
-            stack.enter_context(g.connected(tls=False))
-        return str(g.get(wire.federation_path(g.plan.hash)).status_code)
+        every = [stack.enter_context(g.connected(tls=False)) for _ in range(MANY)]
+        found = {g.get(wire.federation_path(g.plan.hash)).status_code for _ in range(5)}
+        until = time.monotonic() + QUICK.handshake_seconds + 20
+        while time.monotonic() < until and not all(is_closed(one) for one in every):
+            time.sleep(0.3)
+        open_ = not all(is_closed(one) for one in every)
+        return ", ".join([*(str(one) for one in sorted(found)), "open" if open_ else "closed"])
 
 
 @attack("slow-loris: a body that stops", "408 or closed")
@@ -340,7 +349,7 @@ def hostile(folder: Path, *, only: str | None = None) -> Hostile:
         Attacks whose names hold this.
     """
     ground, found = Ground(folder), Hostile()
-    with ground.place.started(limits=QUICK) as process:
+    with ground.place.started(limits=QUICK, descriptors=DESCRIPTORS) as process:
         ground.process = process
         before = process.usage.descriptors
         for one in ATTACKS:

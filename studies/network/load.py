@@ -29,8 +29,8 @@ MEGABYTES: Final = 600.0
 SENDERS: Final = 8
 #: Seconds to wait for the item factors after the last upload; they are not part of the rates.
 FACTORS: Final = 240.0
-#: Other engines, as ``module:function`` that takes a folder and a `Size`, and gives a `Load`; own environments.
-OTHERS: Final = {"Flower": "studies.flower.load:measured"}
+#: Other engines, as ``module:function`` that takes a folder, a `Size` and the messages' folder, and gives a `Load`.
+OTHERS: Final = {"Flower": "studies.network.flower:measured"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,12 +58,13 @@ class Load:
     peak: float = 0.0
     peak_in_all: float = 0.0
     published: float | None = None
+    limited: bool = True
     missing: str = ""
 
     @property
     def sound(self) -> bool:
-        """Whether every message was taken, within the memory."""
-        return bool(self.missing) or (self.accepted == self.size.entities and self.peak_in_all < MEGABYTES)
+        """Whether every message was taken, within the memory; other engines have no limits here."""
+        return not self.limited or (self.accepted == self.size.entities and self.peak_in_all < MEGABYTES)
 
     def row(self) -> str:
         """Give a line of the table."""
@@ -81,34 +82,35 @@ class Load:
 def report(found: Sequence[Load]) -> list[str]:
     """Give the table as Markdown."""
     columns = ["engine", "entities x message", "taken", "per second", "p50 (s)", "p99 (s)", "MB in all"]
-    columns += ["peak MB, uploads", "peak MB, with item factors", "item factors after (s)"]
+    columns += ["peak MB, uploads", "peak MB, to the end", "end after (s)"]
     return [f"| {' | '.join(columns)} |", "|---|---|" + "---:|" * 8, *(one.row() for one in found)]
 
 
 def loads(folder: Path, *, scale: float = 1.0, sizes: Sequence[Size] = SIZES) -> list[Load]:
-    """Measure all sizes, and other engines where they are installed."""
+    """Measure all sizes, with every engine; all of them get the same messages."""
     found = []
     for number, size in enumerate(sizes):
         asked = Size(entities=max(2, round(scale * size.entities)), items=size.items)
-        place = folder / f"load-{number}"
-        place.mkdir(parents=True)
-        found.append(load(place, asked))
+        place, messages = folder / f"load-{number}", folder / f"messages-{number}"
+        for one in (place, messages):
+            one.mkdir(parents=True)
+        found.append(load(place, asked, messages))
         shutil.rmtree(place)
-        found += [_other(name, folder / f"{name}-{number}", asked, found[-1].bytes) for name in OTHERS]
+        found += [_other(name, folder / f"{name}-{number}", asked, messages) for name in OTHERS]
+        shutil.rmtree(messages)
     return found
 
 
-def _other(name: str, folder: Path, size: Size, length: int) -> Load:
+def _other(name: str, folder: Path, size: Size, messages: Path) -> Load:
     module, _, function = OTHERS[name].partition(":")
-    try:
-        measured: Any = getattr(importlib.import_module(module), function)
-    except ImportError:
-        return Load(engine=name, size=size, bytes=length, missing="not installed")
-    made: Load = measured(folder, size)
+    measured: Any = getattr(importlib.import_module(module), function)
+    folder.mkdir()
+    made: Load = measured(folder, size, messages)
+    shutil.rmtree(folder)
     return made
 
 
-def load(folder: Path, size: Size) -> Load:
+def load(folder: Path, size: Size, messages: Path) -> Load:
     """Let all entities upload their messages to a service over TLS, each over a connection of its own."""
     names = [f"site-{number:04d}" for number in range(size.entities)]
     given = {"feedback": "counts", "bound": 5, "max_items": 2, "rank": 2, "mechanism": "gram", "n_users": 1000}
@@ -116,11 +118,11 @@ def load(folder: Path, size: Size) -> Load:
     plan = Plan(catalog=key, n_entities=size.entities, **given)
     made = enrolled(plan, *names)
     place = Place(folder, made)
-    length = _draw(made, names, folder)
+    length = _draw(made, names, messages)
     with place.started() as process:
         start = time.monotonic()
         with ThreadPoolExecutor(SENDERS) as pool:
-            ends = list(pool.map(partial(_upload, place, process, made), names))
+            ends = list(pool.map(partial(_upload, place, process, made), [messages / name for name in names]))
         seconds = time.monotonic() - start
         peak = peak_megabytes(process.process.pid)
         published = _published(place, process, made)
@@ -147,8 +149,8 @@ def _draw(made: Enrolled, names: Sequence[str], folder: Path) -> int:
     return len(data)
 
 
-def _upload(place: Place, process: Process, made: Enrolled, name: str) -> tuple[int, float]:
-    data = (place.folder / name).read_bytes()
+def _upload(place: Place, process: Process, made: Enrolled, file: Path) -> tuple[int, float]:
+    name, data = file.name, file.read_bytes()
     start = time.monotonic()
     with place.client(process.url, made, name, seconds=300.0) as client:
         answer = client.ask("PUT", wire.message_path(made.plan.hash, ROUNDS.id, name), body=data)

@@ -18,13 +18,13 @@ from typing import Any, Final
 
 import httpx
 
+from tests.certificates import Authority
 from tests.enrolled import OPERATOR, Enrolled
-from tests.served import Authority
 from twofold.federation.agreement import Agreements
 from twofold.federation.https import Client, Connection
 from twofold.federation.invitation import fetched_plan
 from twofold.identity.keystore import KeyStore
-from twofold.server.service.app import Service
+from twofold.server.service.app import METRICS_FILE, Service
 from twofold.server.service.hosted import Hosted
 from twofold.server.service.limits import Limits
 from twofold.server.service.run import server_of
@@ -87,7 +87,7 @@ class Place:
     def __init__(self, folder: Path, *made: Enrolled, agreed: bool = True) -> None:
         self.folder, self.made = folder, made
         self.authority = Authority(folder)
-        self.certificate, self.key = self.authority.issue()
+        self.certificate, self.key = self.authority.issue("server")
         for one in made:
             place = folder / "plans" / one.plan.hash
             place.mkdir(parents=True)
@@ -107,13 +107,13 @@ class Place:
     def client(self, url: str, made: Enrolled, name: str, **more: Any) -> Client:
         """Give a member's client."""
         clock = {"clock": more.pop("clock")} if "clock" in more else {}
-        ca = None if url.startswith("http:") else self.authority.file
+        ca = None if url.startswith("http:") else self.authority.certificate
         connection = Connection(server=url, **({"ca": ca, "attempts": 1, "seconds": 30.0, "proxy": ""} | more))
         return Client(connection, name=name, signer=made.signer(name), **clock)
 
     def http(self, url: str) -> httpx.Client:
         """Give a plain client that trusts the service."""
-        connection = Connection(server=url, ca=self.authority.file, seconds=30.0, proxy="")
+        connection = Connection(server=url, ca=self.authority.certificate, seconds=30.0, proxy="")
         return connection.open()
 
     @contextmanager
@@ -141,7 +141,7 @@ def hosted_in(folder: Path) -> list[Hosted]:
 def run_service(folder: Path, *, port: int, tls: bool = True, skew: float = 0.0, limits: Limits = OPEN) -> None:
     """Be the service of a place until a signal comes."""
     service = Service(folder / "state", hosted_in(folder), limits=limits, poll=0.05, clock=lambda: time.time() + skew)
-    files = {"certificate": folder / "server.pem", "key": folder / "server.key"} if tls else {}
+    files = {"certificate": folder / "server.crt", "key": folder / "server.key"} if tls else {}
     server_of(service, host=HOST, port=port, **files).run()
 
 
@@ -222,8 +222,10 @@ class Process:
 
     def metrics(self) -> dict[str, float]:
         """Read its counters."""
+        password = (self.place.state / METRICS_FILE).read_text().strip()
         with self.place.http(self.url) as http:
-            lines = http.get(f"{self.url}/v1/metrics").text.splitlines()
+            answer = http.get(f"{self.url}/v1/metrics", headers={"authorization": f"Bearer {password}"})
+        lines = answer.raise_for_status().text.splitlines()
         pairs = (line.rpartition(" ") for line in lines if line and not line.startswith("#"))
         return {name: float(value) for name, _, value in pairs}
 

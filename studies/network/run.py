@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
-import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["main", "written"]
+from benchmarks._kill_points import fast_folder
 
-#: Few threads: a fork does not copy them, and a child must not wait for one.
-SINGLE: Final = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS"), "1")
-_PORTS: Final = 20_000
+__all__ = ["main", "written"]
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -35,12 +30,14 @@ def main(arguments: Sequence[str]) -> int:
     crash = studies.add_parser("crash", help="kill the service and its entities at random points")
     crash.add_argument("--runs", type=int, default=1000, help="federations with at least one kill")
     crash.add_argument("--together", type=int, default=0, help="as many more, with service and entities in one process")
-    crash.add_argument("--minutes", type=float, default=25.0, help="end earlier after this time")
+    crash.add_argument("--minutes", type=float, default=25.0, help="most time for each of the two")
     crash.add_argument("--seed", type=int, default=1)
-    crash.add_argument("--workers", type=int, default=1, help="processes")
+    crash.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="federations at the same time")
     crash.add_argument("--worker", type=int, help=argparse.SUPPRESS)
     soak = studies.add_parser("soak", help="requests for a long time: does anything grow?")
     soak.add_argument("--minutes", type=float, default=30.0)
+    for one in studies.choices.values():  # after the study's name, too
+        one.add_argument("--page", type=Path, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     serve = studies.add_parser("serve", help=argparse.SUPPRESS)
     serve.add_argument("given", nargs=argparse.REMAINDER)
     asked = parser.parse_args(arguments)
@@ -51,7 +48,8 @@ def main(arguments: Sequence[str]) -> int:
     with _place(asked.folder) as folder:
         sound, lines = _STUDIES[asked.study](asked, folder)
     text = "\n".join(lines)
-    print(text)
+    if text:
+        print(text)
     if asked.page is not None and text:
         asked.page.write_text(written(asked.page.read_text(), asked.study, text))
     return int(not sound)
@@ -75,9 +73,8 @@ def _place(folder: Path | None) -> Iterator[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         yield folder
         return
-    memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as made:
-        yield Path(made)
+    with fast_folder() as made:
+        yield made
 
 
 def _load(asked: Any, folder: Path) -> tuple[bool, list[str]]:
@@ -102,45 +99,35 @@ def _soak(asked: Any, folder: Path) -> tuple[bool, list[str]]:
 
 
 def _crash(asked: Any, folder: Path) -> tuple[bool, list[str]]:
-    from studies.network.crash import Tally, crash, joined, report
+    from studies.network.disk import faults_report
+    from studies.network.tally import report
+    from studies.network.workers import be_worker, run_workers
 
     if asked.worker is not None:
         runs, together = (asked.together, True) if asked.together else (asked.runs, False)
-        port = _PORTS + asked.worker
-        given = {"seed": asked.seed, "port": port, "minutes": asked.minutes, "together": together}
-
-        def told(tally: Tally) -> None:
-            print(json.dumps(tally.as_dict()), file=sys.stderr, flush=True)
-
-        return True, [json.dumps(crash(folder, runs=runs, told=told, **given).as_dict())]
-    lines, sound = list[str](), True
+        be_worker(folder, runs=runs, seed=asked.seed, minutes=asked.minutes, together=together)
+        return True, []
+    lines, sound, early = list[str](), True, False
     kinds = [("two processes", "--runs", asked.runs), ("one process", "--together", asked.together)]
     for name, option, runs in kinds:
-        if runs:
-            tally = joined(_workers(asked, option, runs))
+        if runs and not early:
+            tally, early = run_workers(list(_commands(asked, folder, option, runs)))
             sound = sound and tally.failures == 0
             lines += [f"Service and entities as {name}:", "", *report(tally), ""]
-    from studies.network.disk import faults_report
-
+    if early:
+        return sound, [*lines, "A signal ended the run early; faults of disks and clocks were not tried."]
     more, rows = faults_report(folder)
     return sound and more, [*lines, *rows]
 
 
-def _workers(asked: Any, option: str, runs: int) -> list[dict[str, object]]:
-    """Run the kills in processes of their own: a process that forks must have no threads."""
-    started = []
+def _commands(asked: Any, folder: Path, option: str, runs: int) -> Iterator[list[str]]:
+    """Give the commands that share the runs."""
     for number in range(asked.workers):
         share = runs // asked.workers + (number < runs % asked.workers)
-        command = [sys.executable, "-m", "studies", "network", "crash", option, str(share), "--worker", str(number)]
-        command += ["--minutes", str(asked.minutes), "--seed", str(asked.seed * 1_000 + number)]
-        started.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | SINGLE))
-    found = []
-    for one in started:
-        out, _ = one.communicate()
-        if one.returncode:
-            raise RuntimeError(f"a worker ended with {one.returncode}")
-        found.append(json.loads(out.splitlines()[-1]))
-    return found
+        place = str(folder / f"worker{option}-{number}")
+        command = [sys.executable, "-m", "studies", "network", "--folder", place, "crash", option, str(share)]
+        command += ["--worker", str(number), "--minutes", str(asked.minutes)]
+        yield [*command, "--seed", str(asked.seed * 1_000 + number)]
 
 
 _STUDIES: Final[dict[str, Callable[[Any, Path], tuple[bool, list[str]]]]] = {

@@ -17,7 +17,8 @@ import numpy as np
 from studies.frontier.release import NEXT_TO_NONE, Sums
 from twofold.federation.factors import ItemFactors
 from twofold.privacy.mechanisms.gaussian import DiscreteGaussian
-from twofold.release.bilinear.mechanism import BilinearNoise, combine_bilinear
+from twofold.release.bilinear.combine import combine_bilinear
+from twofold.release.bilinear.mechanism import BilinearNoise
 from twofold.release.content import BilinearSums, Integers
 from twofold.server.factorize import factorize_moments, signed
 

@@ -19,8 +19,8 @@ from twofold.federation.factors import ItemFactors, encode_factors
 from twofold.federation.plan import Plan
 from twofold.federation.secure import SecureSum
 from twofold.privacy.mechanisms.gaussian import DiscreteGaussian
+from twofold.release.bilinear.combine import combine_bilinear
 from twofold.release.bilinear.layout import BilinearLayout
-from twofold.release.bilinear.mechanism import combine_bilinear
 from twofold.release.bilinear.records import exact_sums
 from twofold.release.content import BilinearSums
 from twofold.release.contract import check_rows

@@ -12,8 +12,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tests.agreed import OPERATOR, make_keys
+from tests.certificates import Authority
 from tests.refused import check_refusal
-from tests.served import Authority, listening
+from tests.served import listening
 from twofold.cli import app
 from twofold.cli.network import documents_of
 from twofold.errors import (
@@ -24,6 +25,7 @@ from twofold.errors import (
     Unreachable,
     UntrustedServer,
 )
+from twofold.federation.https import Client
 from twofold.federation.invitation import Invitation
 from twofold.federation.plan import Plan
 from twofold.identity.keystore import KeyStore
@@ -78,7 +80,7 @@ class Running:
     def __init__(self, url: str, federation: Federation) -> None:
         self.url, self.federation = url, federation
 
-    def join(self, name: str, more: str = "", *, files: str = "--plan plan.toml --ca test-authority.pem") -> str:
+    def join(self, name: str, more: str = "", *, files: str = "--plan plan.toml --ca ca.crt") -> str:
         own = f"--data {name}.csv --ledger {name}.ledger --new-ledger --keys {name}.keys -o {name}.model"
         return f"join {files} {own} --server {self.url} --agree --confirm {more}"
 
@@ -88,7 +90,7 @@ def running(folder: Path) -> Iterator[Running]:
     keys, plan = KeyStore(f"{OPERATOR}.keys"), Plan.read("plan.toml")
     one = Hosted(plan=plan, keys=keys, documents=documents_of(Path("plan.toml")))
     service = Service(folder / "state", [one], limits=Limits(retry_after=0), poll=0.02)
-    with listening(service, certificate=(folder / "server.pem", folder / "server.key")) as url:
+    with listening(service, certificate=(folder / "server.crt", folder / "server.key")) as url:
         yield Running(url, service.federations[plan.hash])
 
 
@@ -96,7 +98,8 @@ def test_a_federation_by_join_alone(running: Running) -> None:
     said = call(running.join("anna", "--once"), 3)
     assert "sent: the agreement" in said
     assert "everybody's agreements" in said
-    call(running.join("bern", "--once"), 3)
+    with running.federation._working:  # nothing is published meanwhile
+        call(running.join("bern", "--once"), 3)
     running.federation.look()
     waiting = json.loads(call(running.join("anna", "--once --json"), 3))
     assert (waiting["already_sent"], waiting["sent"]) == (["the agreement"], ["the agreement", "the message"])
@@ -111,10 +114,10 @@ def test_a_federation_by_join_alone(running: Running) -> None:
 
 
 def test_an_invitation_is_all_the_set_up(running: Running, folder: Path) -> None:
-    made = f"--plan plan.toml --keys {OPERATOR}.keys --server {running.url} --certificate server.pem"
-    call(f"invite {made} --ca test-authority.pem --entity anna -o anna.invitation")
+    made = f"--plan plan.toml --keys {OPERATOR}.keys --server {running.url} --certificate server.crt"
+    call(f"invite {made} --ca ca.crt --entity anna -o anna.invitation")
     own = "--data anna.csv --ledger anna.ledger --new-ledger --keys anna.keys -o anna.model"
-    for path in ("plan.toml", "plan.roster", "items.csv", "test-authority.pem"):
+    for path in ("plan.toml", "plan.roster", "items.csv", "ca.crt"):
         Path(path).rename(f"away-{path}")
     said = call(f"join --invitation anna.invitation {own} --agree --confirm --once", 3)
     assert "sent: the agreement" in said
@@ -125,10 +128,51 @@ def test_an_invitation_is_all_the_set_up(running: Running, folder: Path) -> None
     assert not list(folder.glob(".anna*"))
 
 
+def test_an_invitation_is_checked_every_time(running: Running) -> None:
+    """Not only when the plan is fetched: the file may have been replaced since."""
+    asked = f"--plan plan.toml --keys {OPERATOR}.keys --server {running.url} --ca ca.crt"
+    call(f"invite {asked} --entity anna -o anna.invitation")
+    own = "--data anna.csv --ledger anna.ledger --new-ledger --keys anna.keys -o anna.model --agree --confirm --once"
+    call(f"join --invitation anna.invitation {own}", 3)
+    good = Invitation.read("anna.invitation")
+    Invitation(**{**vars(good), "server": "https://localhost:1"}).write("anna.invitation")
+    for more in ("", "--plan plan.toml"):
+        check_refusal(ask(f"join --invitation anna.invitation {more} {own}").exception, BadMessage, "invitation")
+    good.write("anna.invitation")
+    call(f"join --invitation anna.invitation --plan plan.toml {own}", 3)
+    call(f"plan new other.toml --catalog items.csv --n-users 26 --rank 2 {made_keys()}")
+    line = f"join --invitation anna.invitation --plan other.toml {own}"
+    check_refusal(ask(line).exception, PlanMismatch, "invitation")
+
+
+def made_keys() -> str:
+    return " ".join(f"--public-key {name}.pub" for name in (*NAMES, OPERATOR))
+
+
+def test_an_invitation_names_no_file_of_the_reader() -> None:
+    with pytest.raises(BadMessage) as caught:
+        Invitation(server="https://a.org", plan="ab" * 32, entity="anna", operator=OPERATOR, authority="/etc/passwd")
+    assert caught.value.parameter == "invitation"
+
+
+def test_join_closes_its_connection(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed, real = list[str](), Client.close
+
+    def close(self: Client) -> None:
+        closed.append(self.name)
+        real(self)
+
+    monkeypatch.setattr(Client, "close", close)
+    call(running.join("anna", "--once"), 3)
+    assert closed == ["anna"]
+    check_refusal(ask(f"{running.join('anna', '--once')} --pin {'ab' * 32}").exception, UntrustedServer, "pin")
+    assert closed == ["anna", "anna"]
+
+
 @pytest.mark.parametrize("document", ["plan", "roster", "catalog"])
 def test_a_server_that_sends_another_document_is_found_out(running: Running, document: str) -> None:
     call(
-        f"invite --plan plan.toml --keys {OPERATOR}.keys --server {running.url} --ca test-authority.pem "
+        f"invite --plan plan.toml --keys {OPERATOR}.keys --server {running.url} --ca ca.crt "
         "--entity anna -o anna.invitation"
     )
     data = running.federation.documents[document]
@@ -143,7 +187,7 @@ def test_a_server_that_sends_another_document_is_found_out(running: Running, doc
 
 
 def test_an_invitation_of_a_stranger(running: Running) -> None:
-    asked = f"--plan plan.toml --keys {OPERATOR}.keys --server {running.url} --ca test-authority.pem"
+    asked = f"--plan plan.toml --keys {OPERATOR}.keys --server {running.url} --ca ca.crt"
     call(f"invite {asked} --entity anna -o anna.invitation")
     made = Invitation.read("anna.invitation")
     Invitation(**{**vars(made), "entity": "bern"}).write("bern.invitation")
@@ -160,7 +204,7 @@ def test_an_invitation_of_a_stranger(running: Running) -> None:
 def test_a_site_without_a_line_hands_over_files(running: Running) -> None:
     """Bern may only write files; anna uploads them, and brings back what was published."""
     away = running.join("bern", "--outbox out --inbox in").replace(f"--server {running.url}", "")
-    carry = f"forward out --plan plan.toml --keys anna.keys --server {running.url} --ca test-authority.pem"
+    carry = f"forward out --plan plan.toml --keys anna.keys --server {running.url} --ca ca.crt"
     assert "waiting for everybody's agreements" in call(away, 3)
     assert "the agreement of bern, sent" in call(carry)
     call(running.join("anna", "--once"), 3)
@@ -178,7 +222,7 @@ def test_a_site_without_a_line_hands_over_files(running: Running) -> None:
 
 
 def test_forwarding_what_is_no_message(running: Running) -> None:
-    line = f"--plan plan.toml --keys anna.keys --server {running.url} --ca test-authority.pem"
+    line = f"--plan plan.toml --keys anna.keys --server {running.url} --ca ca.crt"
     check_refusal(ask(f"forward items.csv {line}").exception, BadMessage)
     Path("empty").mkdir()
     check_refusal(ask(f"forward empty {line}").exception, BadMessage, "files")
@@ -186,7 +230,7 @@ def test_forwarding_what_is_no_message(running: Running) -> None:
 
 def test_refusals_before_anything_is_spent(running: Running) -> None:
     line = running.join("anna", "--once")
-    check_refusal(ask(line.replace("--ca test-authority.pem", "")).exception, UntrustedServer, "ca")
+    check_refusal(ask(line.replace("--ca ca.crt", "")).exception, UntrustedServer, "ca")
     check_refusal(ask(f"{line} --pin {'ab' * 32}").exception, UntrustedServer, "pin")
     check_refusal(ask(line.replace("https", "http").replace("127.0.0.1", "example.org")).exception, UntrustedServer)
     assert ask(line.replace("--plan plan.toml", "")).exit_code == 2
@@ -211,6 +255,18 @@ def test_a_server_that_is_away(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
         "--agree --confirm --server http://127.0.0.1:1 --once"
     )
     check_refusal(ask(line).exception, Unreachable, "server")
+
+
+def test_the_operator_closes_a_step_of_a_running_service(running: Running) -> None:
+    close = f"coordinate --plan plan.toml --state state --server {running.url} --ca ca.crt --close"
+    check_refusal(ask(f"{close} --keys anna.keys").exception, KeyRefused, "keys")
+    assert ask(close.replace("--close", f"--keys {OPERATOR}.keys")).exit_code == 2
+    with running.federation._working:
+        assert "asked to close agreements" in call(f"{close} --keys {OPERATOR}.keys")
+        asked = running.federation.store.asked_to_close()
+    assert asked is not None
+    assert asked[0] == "agree"
+    assert [one.fields["step"] for one in read_log(running.federation.log.path) if one.event == "closed"] == ["agree"]
 
 
 def test_what_a_service_needs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import socket
 import socketserver
+import ssl
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -14,9 +15,10 @@ from typing import Any
 
 import pytest
 
+from tests.certificates import Authority
 from tests.enrolled import Enrolled, enrolled
 from tests.refused import refused
-from tests.served import NAMES, Authority, hosted, listening, release_of, served, small_plan
+from tests.served import NAMES, hosted, listening, release_of, served, small_plan
 from twofold.errors import (
     ClockSkew,
     ConflictingMessage,
@@ -51,7 +53,7 @@ def authority(place: Path) -> Authority:
 
 @pytest.fixture(scope="module")
 def pair(authority: Authority) -> tuple[Path, Path]:
-    return authority.issue()
+    return authority.issue("server")
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +80,7 @@ def test_a_round_over_tls(made: Enrolled, authority: Authority, pair: tuple[Path
     with listening(service, certificate=pair) as url, ExitStack() as stack:
 
         def box_of(name: str) -> HttpsMailbox:
-            return HttpsMailbox(stack.enter_context(client(made, url, name, ca=authority.file)), made.plan)
+            return HttpsMailbox(stack.enter_context(client(made, url, name, ca=authority.certificate)), made.plan)
 
         boxes = [box_of(name) for name in NAMES]
         for box, name in zip(boxes, NAMES, strict=True):
@@ -103,14 +105,17 @@ def test_a_round_over_tls(made: Enrolled, authority: Authority, pair: tuple[Path
 def test_the_certificate_decides_before_anything_is_sent(
     made: Enrolled, authority: Authority, pair: tuple[Path, Path], url: str, place: Path
 ) -> None:
-    assert asked(made, url, ca=authority.file)["plan"] == made.plan.hash
-    assert asked(made, url, ca=authority.file.read_text(), pin=pin_of(pair[0].read_bytes()))["plan"] == made.plan.hash
+    assert asked(made, url, ca=authority.certificate)["plan"] == made.plan.hash
+    assert (
+        asked(made, url, ca=authority.certificate.read_text(), pin=pin_of(pair[0].read_bytes()))["plan"]
+        == made.plan.hash
+    )
     with refused(UntrustedServer, "ca"):
         asked(made, url)
     with refused(UntrustedServer, "ca"):
-        asked(made, url, ca=Authority(place, "another authority").file)
+        asked(made, url, ca=Authority(place, "another").certificate)
     with refused(UntrustedServer, "pin"):
-        asked(made, url, ca=authority.file, pin="ab" * 32)
+        asked(made, url, ca=authority.certificate, pin="ab" * 32)
     with refused(UntrustedServer, "ca"):
         asked(made, url, ca=place / "nowhere.pem")
     with refused(UntrustedServer, "server"):
@@ -129,22 +134,22 @@ def test_the_certificate_decides_before_anything_is_sent(
 def test_a_certificate_of_another_time(
     made: Enrolled, authority: Authority, tmp_path: Path, start: datetime, parameter: str
 ) -> None:
-    files = authority.issue("timed", start=start, days=2)
+    files = authority.issue("timed", start=start)
     with (
         listening(Service(tmp_path / "state", [hosted(made)]), certificate=files) as url,
         refused(UntrustedServer, parameter),
     ):
-        asked(made, url, ca=authority.file)
+        asked(made, url, ca=authority.certificate)
 
 
 def test_keys_clocks_and_plans_are_told_apart(made: Enrolled, authority: Authority, url: str) -> None:
     with refused(KeyRefused, "keys"):
-        asked(made, url, ca=authority.file, signer="st-bern")
+        asked(made, url, ca=authority.certificate, signer="st-bern")
     with refused(ClockSkew, "time"):
-        asked(made, url, ca=authority.file, clock=lambda: 1e9)
+        asked(made, url, ca=authority.certificate, clock=lambda: 1e9)
     other = enrolled(small_plan(rank=1), secrets=made.secrets)
     with refused(PlanMismatch, "plan"):
-        asked(other, url, ca=authority.file)
+        asked(other, url, ca=authority.certificate)
 
 
 def test_a_closed_round_is_a_closed_round(tmp_path: Path) -> None:
@@ -210,16 +215,66 @@ def test_a_proxy_given_or_of_the_environment(
         monkeypatch.delenv(name, raising=False)
     socketserver.ThreadingTCPServer.daemon_threads = True
     with running(socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Proxy)) as proxy:
-        assert asked(made, url, ca=authority.file, proxy=proxy)["plan"] == made.plan.hash
+        assert asked(made, url, ca=authority.certificate, proxy=proxy)["plan"] == made.plan.hash
         assert _Proxy.seen == [f"CONNECT {url.removeprefix('https://')} HTTP/1.1"]
         monkeypatch.setenv("HTTPS_PROXY", proxy)
-        asked(made, url, ca=authority.file)
+        asked(made, url, ca=authority.certificate)
         assert len(_Proxy.seen) == 2
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-        asked(made, url, ca=authority.file)
+        asked(made, url, ca=authority.certificate)
         assert len(_Proxy.seen) == 2
     with refused(Unreachable, "server"):
-        asked(made, url, ca=authority.file, proxy=proxy)
+        asked(made, url, ca=authority.certificate, proxy=proxy)
+
+
+def test_what_is_not_encrypted_does_not_leave_the_machine(
+    made: Enrolled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    with listening(Service(tmp_path / "state", [hosted(made)])) as url:
+        assert asked(made, url)["plan"] == made.plan.hash
+        with refused(UntrustedServer, "proxy"):
+            asked(made, url, proxy="http://127.0.0.1:1")
+
+
+@pytest.mark.parametrize("proxy", ["socks5://proxy.example.org:1080", "ftp://proxy", "http://", "http://proxy:port"])
+def test_a_proxy_that_is_none_is_refused_without_its_password(
+    made: Enrolled, monkeypatch: pytest.MonkeyPatch, proxy: str
+) -> None:
+    with refused(Unreachable, "proxy") as caught:
+        Connection(server="https://federation.example.org", proxy=proxy).open()
+    assert "proxy.example.org:1080" not in str(caught.value)
+    monkeypatch.setenv("HTTPS_PROXY", proxy)
+    with refused(Unreachable, "proxy"):
+        Connection(server="https://federation.example.org").open()
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_a_pin_holds_inside_the_tls_of_a_proxy(authority: Authority, pair: tuple[Path, Path], right: bool) -> None:
+    """There the handshake is made without a socket."""
+    pin = pin_of(pair[0].read_bytes()) if right else "ab" * 32
+    context = Connection(server="https://localhost", ca=authority.certificate, pin=pin)._context()
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(*pair)
+    up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
+    one = context.wrap_bio(down, up, server_hostname="localhost")
+    other = server.wrap_bio(up, down, server_side=True)
+
+    def shake() -> None:
+        for _ in range(4):
+            for side in (one, other):
+                with suppress(ssl.SSLWantReadError):
+                    side.do_handshake()
+
+    if right:
+        shake()
+        assert one.version() == "TLSv1.3"
+    else:
+        with refused(UntrustedServer, "pin"):
+            shake()
 
 
 class _Liar(BaseHTTPRequestHandler):
@@ -283,6 +338,16 @@ def test_what_the_operator_did_not_sign_is_not_taken(made: Enrolled, liar: str) 
     _Liar.answers = [(200, {}, bytes(ROUNDS.down.limit(made.plan) + 1))]
     with client(made, liar) as one, refused(Unreachable, "server"):
         HttpsMailbox(one, made.plan).fetch(ROUNDS)
+
+
+def test_an_answer_that_drips_is_given_up(made: Enrolled, liar: str) -> None:
+    """Each part comes within the time for one read; all of them would take days."""
+    _Liar.answers = [(200, {}, b"x" * 300_000)]
+    clock = iter(range(0, 10**9, 3_600))  # an hour from one look to the next
+    with client(made, liar, clock=lambda: float(next(clock))) as one, refused(Unreachable, "server"):
+        one.get("/v1/x")
+    with client(made, liar, clock=lambda: 0.0) as one:
+        assert len(one.get("/v1/x").content) == 300_000
 
 
 def test_a_request_is_tried_again_with_growing_pauses(made: Enrolled, liar: str) -> None:

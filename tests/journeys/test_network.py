@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.agreed import make_keys
-from tests.served import Authority
+from tests.certificates import Authority
 from twofold.cli import app
 from twofold.federation.https import Client, Connection
 from twofold.identity.keystore import KeyStore
@@ -37,7 +37,7 @@ class Server:
 
     def __init__(self, port: int) -> None:
         self.port = port
-        listen = f"--listen 127.0.0.1:{port} --certificate server.pem --key server.key --poll 0.1"
+        listen = f"--listen 127.0.0.1:{port} --certificate server.crt --key server.key --poll 0.1"
         line = f"coordinate --plan plan.toml --keys coordinator.keys --state state {listen}"
         self.process = subprocess.Popen(
             [sys.executable, "-m", "twofold", *line.split()], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
@@ -76,7 +76,7 @@ def test_a_federation_whose_server_is_killed_between_all_steps(folder: Path) -> 
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    join = "join --plan plan.toml --server https://127.0.0.1:{port} --ca test-authority.pem --agree --confirm"
+    join = "join --plan plan.toml --server https://127.0.0.1:{port} --ca ca.crt --agree --confirm"
     own = "--data {name}.csv --ledger {name}.ledger --new-ledger --keys {name}.keys -o {name}.model"
     line = f"{join} {own} --once".replace("{port}", str(port))
     server = Server(port)
@@ -88,7 +88,7 @@ def test_a_federation_whose_server_is_killed_between_all_steps(folder: Path) -> 
         run(line.format(name=name), 3, 0)
     server.end(signal.SIGKILL)
     server = Server(port)
-    connection = Connection(server=f"https://127.0.0.1:{port}", ca="test-authority.pem")
+    connection = Connection(server=f"https://127.0.0.1:{port}", ca="ca.crt")
     store = KeyStore("anna.keys")
     with Client(connection, name="anna", signer=store.signer) as client:
         plan = next(path.name for path in Path("state").iterdir() if path.is_dir())

@@ -7,8 +7,7 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from benchmarks._kill_points import SINGLE
 from tests.enrolled import Enrolled, enrolled
 from tests.refused import refused
 from twofold.data.catalog import Catalog, Identifiers
@@ -254,8 +254,9 @@ def test_a_second_list_of_survivors_is_refused(federation: Federation) -> None:
 KILLS = """
 import json, os, shutil, sys, warnings
 from pathlib import Path
-from benchmarks._kill_points import Kill, arm, end_at_once
+from benchmarks._kill_points import Kill, forked, was_killed
 sys.path.insert(0, str(Path(sys.argv[2]).parent))
+from benchmarks._kill_points import SINGLE
 from tests.enrolled import enrolled
 from test_secure_federation import CATALOG, people
 from twofold.entity.agent import Entity
@@ -292,12 +293,10 @@ def own(place):
     return kept | {path.name: path.read_bytes() for path in (place / "box").glob("a.*")}
 
 def killed(place, touch):
-    child = os.fork()
-    if child == 0:
-        arm(Kill("touch", touch), lambda name: end_at_once(name, lambda said: None))
-        join("a", place)
-        os._exit(0)
-    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+    child = forked(lambda *_: bool(join("a", place)), Kill("touch", touch))
+    died = was_killed(os.waitpid(child.pid, 0)[1])
+    os.close(child.pipe)
+    return died
 
 tally = {"kills": 0, "changed": 0, "charges": 0, "conflicts": 0, "both_lists": 0, "left": 0}
 def torture(stage):
@@ -356,20 +355,11 @@ print(json.dumps(tally | {"touches": touches}))
 """
 
 
-@pytest.fixture
-def fast_disk(tmp_path: Path) -> Iterator[Path]:
-    """A folder in memory where there is one: every step waits for the disk, and a busy one takes minutes."""
-    memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else tmp_path) as folder:
-        yield Path(folder)
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("stride", [5, pytest.param(1, marks=pytest.mark.slow)])
 def test_an_entity_killed_anywhere_sends_the_same_bytes_and_pays_once(fast_disk: Path, stride: int) -> None:
-    single = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS"), "1")
     command = [sys.executable, "-c", KILLS, str(fast_disk), __file__, str(stride)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=os.environ | single)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=os.environ | SINGLE)
     assert done.returncode == 0, done.stderr
     tally = json.loads(done.stdout)
     touches, kills = tally.pop("touches"), tally.pop("kills")

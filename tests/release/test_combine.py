@@ -11,6 +11,7 @@ import pytest
 from tests.refused import refused
 from twofold.errors import BadParameter, BadShape
 from twofold.release import Prototypes, ReleaseParameters, mechanism
+from twofold.release import combine as combine_module
 from twofold.release.combine import added_up, joined, stacked, weighted_rows
 from twofold.release.content import WeightedRows
 
@@ -44,6 +45,17 @@ def test_any_order_gives_identical_rows_and_an_iterator_will_do(combine: object,
     expected = combine(parts, public)  # type: ignore[operator]
     for order in itertools.islice(itertools.permutations(parts), 0, None, 5):
         assert same(combine(iter(order), public), expected)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("columns", [1, 4, 6, 100])
+@pytest.mark.parametrize("l2", [True, False])
+def test_norms_are_the_same_however_many_columns_are_taken_at_a_time(
+    columns: int, l2: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(combine_module, "_COLUMNS", columns)
+    table = np.random.default_rng(0).integers(-(2**50), 2**50, (3, 6))
+    expected = np.linalg.norm(table.astype(np.float64), ord=2 if l2 else 1, axis=1)
+    np.testing.assert_allclose(combine_module._norms(table, l2=l2), expected, rtol=1e-14)
 
 
 def test_nothing_to_combine_is_refused() -> None:

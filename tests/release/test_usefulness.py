@@ -9,8 +9,9 @@ import scipy.sparse as sp
 from twofold.entity.models.others import MAX_ITEMS
 from twofold.features import Features
 from twofold.release import ReleaseParameters
+from twofold.release.bilinear.combine import combine_bilinear
 from twofold.release.bilinear.layout import MOST_PAIRED
-from twofold.release.bilinear.mechanism import Bilinear, clear_share, combine_bilinear
+from twofold.release.bilinear.mechanism import Bilinear, clear_share
 from twofold.release.choose import GRAM_ITEMS, bilinear_choice, possible_kinds
 from twofold.release.usefulness import LEAST_USE, SPECTRUM, directions, predict
 

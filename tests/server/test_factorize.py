@@ -6,6 +6,7 @@ import errno
 import itertools
 import os
 import tracemalloc
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +30,7 @@ from twofold.federation.factors import ItemFactors, encode_factors
 from twofold.federation.messages import decode_release
 from twofold.federation.plan import CatalogKey, Plan
 from twofold.server import Server
-from twofold.server.factorize import arrived, differing, spilled
+from twofold.server.factorize import Arrived, arrived, differing, factorize_moments, signed, spilled
 
 MakePlan = Callable[..., Plan]
 MakeMessage = Callable[..., bytes]
@@ -81,6 +82,54 @@ def test_streaming_gives_identical_bytes_in_any_order(plan: Plan, messages: list
     np.testing.assert_allclose(near.support, inside.support, rtol=1e-12)
     pairs = [one.factors @ one.moments @ one.factors.T for one in (near, inside)]
     assert np.linalg.norm(pairs[0] - pairs[1]) < 0.15 * np.linalg.norm(pairs[1])
+
+
+@pytest.mark.parametrize("mechanism", ["gram", "sketch"])
+def test_sums_give_identical_bytes_in_any_order_form_and_memory(
+    make_plan: MakePlan, make_message: MakeMessage, feedback: str, mechanism: str, tmp_path: Path
+) -> None:
+    plan = make_plan(feedback=feedback, mechanism=mechanism, n_entities=3)
+    messages = [make_message(plan, number) for number in range(3)]
+    contents = [decode_release(data, plan).content for data in messages]
+    moments = plan.release_mechanism.combine(contents, plan.parameters)
+    inside = signed(factorize_moments(moments, plan), plan, entities=3, sound=False)
+    paths = [tmp_path / f"{number}" for number in range(3)]
+    for path, data in zip(paths, messages, strict=True):
+        path.write_bytes(data)
+    for order in itertools.permutations(paths):
+        assert published(plan, order) == encode_factors(inside, plan)
+    assert published(plan, iter(messages), memory_limit=1, scratch=tmp_path) == encode_factors(inside, plan)
+
+
+def test_one_message_of_sums_is_decoded_at_a_time(
+    make_plan: MakePlan, make_message: MakeMessage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = make_plan(mechanism="gram", n_entities=8)
+    taken = arrived([make_message(plan, number) for number in range(8)], plan, spilled(Path, 1 << 30))
+    alive: weakref.WeakSet[Any] = weakref.WeakSet()
+    counts, honest = [], Arrived.load
+
+    def counted(one: Arrived, given: Plan) -> Any:
+        message = honest(one, given)
+        alive.add(message.content)
+        counts.append(len(alive))
+        return message
+
+    monkeypatch.setattr(Arrived, "load", counted)
+    Server(plan).factorize_arrived(taken)
+    assert len(counts) == 2 * 8
+    assert max(counts) == 1
+
+
+def test_a_message_that_changes_between_two_readings_is_refused(make_plan: MakePlan, make_message: MakeMessage) -> None:
+    plan = make_plan(mechanism="gram", n_entities=3)
+    taken = arrived([make_message(plan, number) for number in range(3)], plan, spilled(Path, 1 << 30))
+    honest, other = taken[1].read(), make_message(plan, 1, seed=5)
+    assert Server(plan).factorize_arrived(taken).entities == 3
+    for answers in ([other], [honest, other]):
+        changed = [taken[0], replace(taken[1], read=iter(answers).__next__), taken[2]]
+        with refused(BadMessage, "messages", found=taken[1].entity, expected=taken[1].receipt[:12]):
+            Server(plan).factorize_arrived(changed)
 
 
 def test_the_same_bytes_twice_count_once(plan: Plan, messages: list[bytes]) -> None:
@@ -220,6 +269,27 @@ def test_bytes_that_come_once_are_spilled_and_memory_stays_bounded(
     assert seen[-1] == 38  # half of the limit stays in memory
     assert not list(folder.iterdir())
     assert peak < 20 * size  # together they are 40
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_messages_are_dropped_when_their_rows_are_made(
+    make_plan: MakePlan, make_message: MakeMessage, monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    plan = make_plan(mechanism="kmeans", n_entities=12)
+    taken = arrived([make_message(plan, number) for number in range(12)], plan, spilled(Path, 1 << 30))
+    alive: weakref.WeakSet[Any] = weakref.WeakSet()
+    honest = Arrived.load
+
+    def counted(one: Arrived, given: Plan) -> Any:
+        message = honest(one, given)
+        alive.add(message.content)
+        return message
+
+    monkeypatch.setattr(Arrived, "load", counted)
+    server = Server(plan, memory_limit=8 * 2 * max(one.size for one in taken), threads=threads)
+    rows = [len(alive) for _ in server._blocks(taken)]
+    assert len(rows) == 6  # two messages each
+    assert max(rows) <= 2 * (threads - 1)  # those that are read ahead
 
 
 def test_a_file_is_read_at_most_once_per_pass(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from twofold.cli.network import (
+    AddressConnections,
     CaOption,
     CertificateOption,
     FolderOption,
@@ -21,6 +22,7 @@ from twofold.cli.network import (
     PinOption,
     PlainOption,
     ProxyOption,
+    connected,
     documents_of,
     peer_of,
     run_service,
@@ -36,9 +38,9 @@ from twofold.cli.options import (
     read_agreements,
 )
 from twofold.cli.steps import ARRIVING, NOT_YET, STEPS
-from twofold.errors import NotReady, PlanMismatch, Run, TooFewMessages, TransportError
+from twofold.errors import NotReady, PlanMismatch, Run, Set, TooFewMessages, TransportError
 from twofold.federation.folder import ServerFolder
-from twofold.federation.mailbox import StepId, steps_of
+from twofold.federation.mailbox import BETWEEN, StepId, steps_of
 from twofold.server.coordinate import CoordinationStatus, server_for, standing
 from twofold.server.coordinate import coordinate as look_once
 from twofold.server.state import FolderState
@@ -56,8 +58,6 @@ ANYBODY: Final = (
     "The plan is a simulation that names no entities: any made-up name counts and can complete the round, and anyone "
     "who can write into the folder can pose as an entity."
 )
-#: Steps between two operators, in which each waits for the other.
-_BETWEEN: Final = (StepId.LISTS, StepId.FREEZES, StepId.REVEALS, StepId.DRAFTS)
 
 
 def coordinate(
@@ -75,6 +75,7 @@ def coordinate(
     certificate: CertificateOption = None,
     key: KeyOption = None,
     plain_http: PlainOption = False,
+    address_connections: AddressConnections = None,
     folder: FolderOption = None,
     peer: PeerOption = None,
     ca: CaOption = None,
@@ -85,6 +86,10 @@ def coordinate(
     close: Annotated[
         bool, typer.Option("--close", help="Stop waiting: continue with those who answered, if they are enough.")
     ] = False,
+    server: Annotated[
+        str | None,
+        typer.Option("--server", help="With --close: address of a running service."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Collect messages, and publish the item factors once when the plan's round is complete.
@@ -92,17 +97,43 @@ def coordinate(
     Over folders (--inbox, --outbox), or as a service that entities reach (--listen). Safe to stop and start again at
     any time. Exit code 3 while messages are still missing.
     """
+    reach = {"ca": ca, "pin": pin, "proxy": proxy}
     if listen is not None:
-        reach = {"ca": ca, "pin": pin, "proxy": proxy}
         hosted = [
             _hosted(path, _nth(keys, number), _only(agreements, plan), revoked, _own(folder, path, plan), peer, reach)
             for number, path in enumerate(plan)
         ]
-        run_service(hosted, state, listen, certificate=certificate, key=key, plain=plain_http, poll=poll)
+        tls = (certificate, key)
+        run_service(hosted, state, listen, tls, plain=plain_http, poll=poll, of_one=address_connections)
+        return
+    if server is not None:
+        if not close:
+            raise typer.BadParameter("--server goes with --close; to serve, --listen", param_hint="--server")
+        for number, path in enumerate(plan):
+            _close_at(server, path, _nth(keys, number), revoked, reach)
         return
     if inbox is None or outbox is None or len(plan) != 1 or (keys is not None and len(keys) != 1):
         raise typer.BadParameter("one --plan, --inbox and --outbox, or --listen ADDRESS:PORT", param_hint="--inbox")
     _by_folders(plan[0], inbox, outbox, state, _nth(keys, 0), agreements, revoked, wait, poll, close, json)
+
+
+def _close_at(server: str, plan: Path, keys: Path | None, revoked: list[Path] | None, reach: Mapping[str, Any]) -> None:
+    """Ask a running service to stop waiting in the step that is open."""
+    agreed = read_agreed(plan)
+    store = open_keys(agreed, keys, revoked)
+    if store is None:
+        raise PlanMismatch("{parameter} is missing.", fix=Set("keys", "coordinator.keys"), parameter="keys")
+    with connected(server, name=store.identity.name, store=store, **reach) as client:
+        told = client.status(agreed.hash).get("steps")
+        steps = {step.id.value: step.id for step in steps_of(agreed)}
+        every = [one for one in told if isinstance(one, dict)] if isinstance(told, list) else []
+        over = {one.get("step") for one in every if one.get("published")}
+        step = next((one for name, one in steps.items() if name not in over), None)
+        if step is None:
+            typer.echo(f"{agreed.name}: the item factors are published; nothing is waited for")
+            return
+        client.close_step(agreed.hash, step)
+    typer.echo(f"{agreed.name}: asked to close {STEPS[step]}; it closes at the next look, if enough have answered")
 
 
 def _by_folders(
@@ -125,7 +156,7 @@ def _by_folders(
     agreed, store, every = _opened(plan, keys, agreements, revoked)
     if agreed.operators is not None:
         look, progress = _operator(agreed, store, ServerFolder(inbox, outbox, agreed), state)
-        steps = [StepId.REPORTS, *_BETWEEN]
+        steps = [StepId.REPORTS, *BETWEEN]
     else:
         server = server_for(agreed, signer=None if store is None else store.signer)
         mailbox, kept = ServerFolder(inbox, outbox, agreed), FolderState(state, agreed)
@@ -309,7 +340,7 @@ def _not_complete(status: CoordinationStatus) -> NotReady:
 
 
 def _waits_for_operator(status: CoordinationStatus) -> bool:
-    return not status.published and status.step in _BETWEEN
+    return not status.published and status.step in BETWEEN
 
 
 def _other(status: CoordinationStatus) -> str:

@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from twofold.server.service.hosted import Hosted
 
 __all__ = [
+    "AddressConnections",
     "CaOption",
     "CertificateOption",
     "ClientCertificate",
@@ -56,6 +58,15 @@ CertificateOption = Annotated[
 KeyOption = Annotated[Path | None, typer.Option("--key", help="The secret key of --certificate (PEM).")]
 PlainOption = Annotated[
     bool, typer.Option("--plain-http", help="Without TLS, on this machine only: behind a reverse proxy, or to try.")
+]
+AddressConnections = Annotated[
+    int | None,
+    typer.Option(
+        "--address-connections",
+        min=1,
+        help="Open connections of one address (200). For a reverse proxy on another machine, as many as it opens; "
+        "with --plain-http not limited.",
+    ),
 ]
 FolderOption = Annotated[
     Path | None, typer.Option("--folder", help="Take files from here, too, and publish here; a folder per plan in it.")
@@ -145,6 +156,7 @@ def set_up(
     there afterwards.
     """
     from twofold.federation.invitation import Invitation  # these load the library of ciphers
+    from twofold.federation.messages import roster_of
     from twofold.identity.keystore import KeyStore
 
     asked = Invitation.read(file)
@@ -153,23 +165,23 @@ def set_up(
         reach = reach | {"ca": asked.authority}
     if reach["pin"] is None and asked.pin:
         reach = reach | {"pin": asked.pin}
-    if plan is not None:
-        return plan, where, name, reach
     folder = file.with_suffix(".federation")
-    if not folder.is_dir():
+    if plan is None and not folder.is_dir():
         if keys is None:
             raise PlanMismatch("{parameter} is missing.", fix=Set("keys", f"{name}.keys"), parameter="keys")
         with connected(where, name=name, store=KeyStore(keys), **reach) as client:
             _write_documents(_documents(client, asked), asked, folder)
-    made = folder / "plan.toml"
-    if Plan.read(made).hash != asked.plan:
+    made = plan or folder / "plan.toml"
+    agreed = Plan.read(made)
+    if agreed.hash != asked.plan:
         raise PlanMismatch(
-            "the folder beside the invitation holds another plan.",
-            found=folder.name,
+            "the invitation is for another plan than the one here.",
+            found=str(made),
             expected=f"plan {asked.plan[:12]}",
-            fix="move it away",
+            fix="move it away" if plan is None else "the invitation to this plan",
             parameter="invitation",
         )
+    asked.check(roster_of(agreed))  # every time: an invitation may have been replaced since the plan was fetched
     return made, where, name, reach
 
 
@@ -225,19 +237,20 @@ def run_service(
     hosted: Iterable[Hosted],
     state: Path,
     listen: str,
+    tls: tuple[Path | None, Path | None],
     *,
-    certificate: Path | None,
-    key: Path | None,
     plain: bool,
     poll: float,
+    of_one: int | None = None,
 ) -> None:
     """Serve until a signal asks for the end."""
     need_network("starlette", "uvicorn", "httpx")
     from twofold.report.status_site import PASSWORD_FILE, status_routes  # these load starlette and uvicorn
-    from twofold.server.service.app import Service, build_app
-    from twofold.server.service.run import serve, server_of
+    from twofold.server.service.app import METRICS_FILE, Service, build_app
+    from twofold.server.service.limits import Limits
+    from twofold.server.service.run import server_of
 
-    host, port = _address(listen)
+    (host, port), (certificate, key) = _address(listen), tls
     if certificate is None and not (plain and host in ("127.0.0.1", "::1", "localhost")):
         raise UntrustedServer(
             "a service needs a certificate.",
@@ -245,7 +258,10 @@ def run_service(
             fix="--certificate server.pem --key server.key",
             parameter="certificate",
         )
-    service = Service(state, hosted, poll=poll)
+    limits = Limits()
+    usual = limits.connections if plain else limits.address_connections
+    limits = replace(limits, address_connections=of_one or usual)
+    service = Service(state, hosted, limits=limits, poll=poll)
     app = build_app(service, more=status_routes(service))
     server = server_of(service, host=host, port=port, certificate=certificate, key=key, app=app)
     scheme = "http" if certificate is None else "https"
@@ -253,10 +269,11 @@ def run_service(
         typer.echo(f"{one.plan.name}: plan {one.plan.hash[:12]}, {one.plan.sharing}, run by {one.operator}")
     typer.echo(f"listening on {scheme}://{host}:{port}; Ctrl-C or SIGTERM ends it, and it goes on from there later")
     typer.echo(f"status page: the same address in a browser; its password is in {state / PASSWORD_FILE}")
+    typer.echo(f"metrics: /v1/metrics with the password in {state / METRICS_FILE}")
     sys.stdout.flush()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn ends first, and then repeats the signal
     with suppress(KeyboardInterrupt):
-        serve(server)
+        server.run()
 
 
 def _address(text: str) -> tuple[str, int]:

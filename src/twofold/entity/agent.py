@@ -177,7 +177,7 @@ class Entity:
             raise NotReady(
                 "nobody here has agreed to this plan; nothing was sent.",
                 expected=f"an agreement to plan {self.plan.hash[:12]}",
-                fix=Run("plan agree plan.toml --keys " + f"{self.name}.keys"),
+                fix=(Run("plan agree plan.toml --keys " + f"{self.name}.keys"), "twofold join with --agree"),
                 parameter="agreements",
             )
         return encode_agreement(signature, self.plan, entity=self.name, signer=self._store().signer)
@@ -525,7 +525,7 @@ def _check_consent(plan: Plan, store: KeyStore) -> None:
         raise NotReady(
             "nobody here has agreed to this plan; nothing was sent.",
             expected=f"an agreement to plan {plan.hash[:12]}",
-            fix=Run(f"plan agree plan.toml --keys {store.identity.name}.keys"),
+            fix=(Run(f"plan agree plan.toml --keys {store.identity.name}.keys"), "twofold join with --agree"),
             parameter="agreements",
         )
     if not store.confirmed(plan.hash):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from twofold.errors import BadMessage, BadNumber, BadShape, FactorsChanged, NotForRealUse, PlanMismatch
 from twofold.federation.messages import FACTORS, check_header, check_signed, common_record, note_of
 from twofold.federation.plan import Plan
-from twofold.release.content import Moments, symmetric
+from twofold.release.content import Moments, symmetric, upper_triangle
 from twofold.storage.container import (
     LARGEST_HEADER,
     Container,
@@ -154,7 +154,11 @@ class ItemFactors:
         for second in self._second(self.n_items):
             state.update(np.ascontiguousarray(second, dtype=second.dtype.newbyteorder("<")).tobytes())
         if self.totals is not None:
-            given = (_numbers(self.totals), self.totals.sums.astype("<f8"), _upper(self.totals.pairs).astype("<f4"))
+            given = (
+                _numbers(self.totals),
+                self.totals.sums.astype("<f8"),
+                upper_triangle(self.totals.pairs).astype("<f4"),
+            )
             state.update(b"".join(part.tobytes() for part in given))
         return state.hexdigest()
 
@@ -174,7 +178,7 @@ def _held_totals(totals: Moments, items: int) -> Moments:
     if totals.kind != "gram" or totals.observed is not None or totals.sums.shape != (items,):
         raise BadShape("the totals of the item factors are not those of counts with a gram.", found=totals.kind)
     with np.errstate(over="ignore"):  # an overflow is infinite, and is refused
-        upper = _upper(totals.pairs).astype(np.float32)
+        upper = upper_triangle(totals.pairs).astype(np.float32)
     if not all(np.isfinite(part).all() for part in (_numbers(totals), totals.sums, upper)):
         raise BadNumber("the totals of the item factors hold NaN or infinity.", expected="finite numbers")
     if min(totals.users_noise, totals.sums_noise, totals.pairs_noise, totals.weight_per_user) < 0:
@@ -186,10 +190,6 @@ def _held_totals(totals: Moments, items: int) -> Moments:
 
 def _numbers(totals: Moments) -> NDArray[np.float64]:
     return np.array([getattr(totals, name) for name in _SAID], dtype="<f8")
-
-
-def _upper(pairs: NDArray[Any]) -> NDArray[Any]:
-    return np.asarray(pairs[np.triu_indices(len(pairs))])
 
 
 _SAID: Final = ("users", "users_noise", "sums_noise", "pairs_noise", "weight_per_user", "entities", "seeded")
@@ -251,7 +251,7 @@ def encode_factors(factors: ItemFactors, plan: Plan, *, signer: SigningKey | Non
     if (totals := factors.totals) is not None:
         said = {name: float(getattr(totals, name)) for name in _SAID[:-2]}
         record["totals"] = said | {"entities": int(totals.entities), "seeded": bool(totals.seeded)}
-        arrays |= {"total_sums": totals.sums, "total_pairs": _upper(totals.pairs).astype(np.float32)}
+        arrays |= {"total_sums": totals.sums, "total_pairs": upper_triangle(totals.pairs).astype(np.float32)}
     data = pack_sealed(record, arrays, signer=signer, cosigned=plan.operators is not None)
     decode_factors(data, plan, draft=True)
     return data

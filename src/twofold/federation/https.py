@@ -57,6 +57,8 @@ __all__ = ["Answer", "Client", "Connection", "HttpsMailbox", "HttpsPeer", "pin_o
 
 #: Bytes of an answer that is not a message: an error, or a progress.
 _LARGEST_ANSWER: Final = 4 * 1024 * 1024
+#: Bytes per second below which an answer is given up.
+_SLOWEST: Final = 1_000.0
 #: Answers after which the same request is tried again.
 _LATER: Final = frozenset({408, 429, 500, 502, 503, 504, 507})
 #: Longest pause that a server may ask for, in seconds.
@@ -143,12 +145,12 @@ class Connection:
                 expected="an address as https://federation.example.org",
                 parameter="server",
             )
-        if url.scheme == "http" and not _is_loopback(url.host):
+        if url.scheme == "http" and (self.proxy or not _is_loopback(url.host)):
             raise UntrustedServer(
                 "the address is not encrypted.",
                 found=printable(self.server),
-                expected="https://, or http:// for a server on this very machine",
-                parameter="server",
+                expected="https://, or http:// for a server on this very machine, which no proxy leads to",
+                parameter="proxy" if self.proxy else "server",
             )
 
     @property
@@ -161,7 +163,7 @@ class Connection:
         proxy = self.proxy if self.proxy is not None else _proxy_of(httpx.URL(self.server))
         return httpx.Client(
             verify=self._context(),
-            proxy=proxy or None,
+            proxy=_checked_proxy(proxy) if proxy else None,
             trust_env=False,  # no credentials from files of the user, and no authorities but those of the context
             follow_redirects=False,
             timeout=httpx.Timeout(self.seconds, connect=min(self.seconds, 20.0)),
@@ -192,15 +194,16 @@ class Connection:
 
 
 class _Pinned(ssl.SSLContext):
-    """Compares the server's key before a byte of a request is sent."""
+    """Compares the server's key before a byte of a request is sent, whichever way the connection is made."""
 
     pin: str | None = None
 
-    def wrap_socket(self, *given: Any, **more: Any) -> ssl.SSLSocket:
-        made = super().wrap_socket(*given, **more)
-        shown = made.getpeercert(binary_form=True)
+    def check_pin(self, one: ssl.SSLSocket | ssl.SSLObject) -> None:
+        """Refuse another key than the pinned one."""
+        shown = one.getpeercert(binary_form=True)
         if self.pin is not None and (shown is None or pin_of(shown) != self.pin.lower()):
-            made.close()
+            if isinstance(one, ssl.SSLSocket):
+                one.close()
             raise UntrustedServer(
                 "the server has another key than the pinned one; nothing was sent.",
                 found="no certificate" if shown is None else f"a key with SHA-256 {pin_of(shown)[:16]}",
@@ -208,7 +211,23 @@ class _Pinned(ssl.SSLContext):
                 fix="ask the operator by phone whether the key was replaced",
                 parameter="pin",
             )
-        return made
+
+
+class _PinnedSocket(ssl.SSLSocket):
+    def do_handshake(self, block: bool = False) -> None:
+        super().do_handshake(block)
+        if isinstance(self.context, _Pinned):
+            self.context.check_pin(self)
+
+
+class _PinnedObject(ssl.SSLObject):  # inside the TLS of a proxy, where there is no socket
+    def do_handshake(self) -> None:
+        super().do_handshake()
+        if isinstance(self.context, _Pinned):
+            self.context.check_pin(self)
+
+
+_Pinned.sslsocket_class, _Pinned.sslobject_class = _PinnedSocket, _PinnedObject
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -331,11 +350,13 @@ class Client:
             if found.headers.get("content-encoding", "identity") != "identity":
                 raise _foreign(f"a packed answer ({found.status_code})")
             most = limit if found.status_code == 200 else min(limit, _LARGEST_ANSWER)
-            parts, size = [], 0
+            parts, size, begun = [], 0, self._clock()
             for chunk in found.iter_raw():
                 size += len(chunk)
                 if size > most:
                     raise _foreign(f"an answer of more than {most:,} bytes")
+                if self._clock() - begun > self.connection.seconds + size / _SLOWEST:
+                    raise httpx.ReadTimeout("an answer that comes too slowly")
                 parts.append(chunk)
             plain = {key.lower(): value for key, value in found.headers.items()}
         if 300 <= found.status_code < 400 and found.status_code != 304:
@@ -434,6 +455,10 @@ class HttpsPeer:
         if answer.status not in (200, 201):
             raise refused(answer)
 
+    def close(self) -> None:
+        """Close the connection."""
+        self.client.close()
+
 
 class _Later(TransportError):
     """The server asks to come back later."""
@@ -525,51 +550,49 @@ def _unreachable(error: httpx.HTTPError, connection: Connection) -> TwofoldError
 
 
 def _untrusted(error: ssl.SSLCertVerificationError) -> UntrustedServer:
-    code, told = error.verify_code, printable(error.verify_message)
-    if code == 10:
-        return UntrustedServer(
-            "the server's certificate has expired; nothing was sent.",
-            found=told,
-            expected="a certificate that is valid today, by the clock of this machine",
-            fix="check the clock of this machine; otherwise ask the operator to renew the certificate",
-            parameter="certificate",
-        )
-    if code == 9:
-        return UntrustedServer(
-            "the server's certificate is not valid yet; nothing was sent.",
-            found=told,
-            expected="a certificate that is valid today, by the clock of this machine",
-            fix="check the clock of this machine",
-            parameter="certificate",
-        )
-    if code in (62, 64):
-        return UntrustedServer(
-            "the server's certificate is for another name; nothing was sent.",
-            found=told,
-            expected="a certificate for the name in the address",
-            parameter="server",
-        )
+    """Say what is wrong with a certificate, by the number that OpenSSL gives it."""
+    clock, today = "check the clock of this machine", "a certificate that is valid today, by the clock of this machine"
+    renew = f"{clock}; otherwise ask the operator to renew the certificate"
+    name = ("is for another name", "a certificate for the name in the address", None, "server")
+    authority = "a certificate of an authority that this machine, or --ca, names"
+    late, early = ("has expired", today, renew, "certificate"), ("is not valid yet", today, clock, "certificate")
+    known: Mapping[int, tuple[str, str, errors.Fix | None, str]] = {10: late, 9: early, 62: name, 64: name}
+    other = ("is not from a trusted authority", authority, errors.Set("ca", "authority.pem"), "ca")
+    what, expected, fix, parameter = known.get(error.verify_code, other)
     return UntrustedServer(
-        "the server's certificate is not from a trusted authority; nothing was sent.",
-        found=told,
-        expected="a certificate of an authority that this machine, or --ca, names",
-        fix=errors.Set("ca", "authority.pem"),
-        parameter="ca",
+        f"the server's certificate {what}; nothing was sent.",
+        found=printable(error.verify_message),
+        expected=expected,
+        fix=fix,
+        parameter=parameter,
     )
 
 
 def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
 
 
 def _proxy_of(url: httpx.URL) -> str | None:
-    """The proxy that the environment names for an address."""
-    if proxy_bypass(url.host):
+    """The proxy that the environment names for an address; what is not encrypted stays on this machine."""
+    if url.scheme == "http" or proxy_bypass(url.host):
         return None
     found = getproxies()
     return found.get(url.scheme) or found.get("all")
+
+
+def _checked_proxy(text: str) -> httpx.URL:
+    """Refuse what is not the address of an HTTP proxy; the text may hold a password, so it is not shown."""
+    try:
+        url = httpx.URL(text if "://" in text else f"http://{text}")
+    except httpx.InvalidURL:
+        url = httpx.URL("")
+    if url.scheme not in ("http", "https") or not url.host:
+        raise Unreachable(
+            "the proxy's address is not valid.",
+            expected="an HTTP proxy, as http://proxy.example.org:3128, in --proxy or HTTPS_PROXY",
+            parameter="proxy",
+        )
+    return url

@@ -27,6 +27,7 @@ __all__ = ["Invitation", "fetched_plan"]
 
 _SCHEMA: Final = "twofold.invitation/1"
 _LARGEST: Final = 64 * 1024
+_PEM: Final = "-----BEGIN CERTIFICATE-----"
 _FIELDS: Final = ("server", "pin", "authority", "plan", "entity", "operator")
 
 
@@ -75,6 +76,8 @@ class Invitation:
         check_entity_name(self.operator, error=BadMessage)
         if not is_hash(self.plan) or (self.pin and not is_hash(self.pin)):
             raise BadMessage("a hash in the invitation is damaged.", parameter="invitation")
+        if self.authority and not self.authority.lstrip().startswith(_PEM):  # else it would be read as a file's name
+            raise BadMessage("the invitation holds no certificate.", expected=_PEM, parameter="invitation")
 
     def signed(self, signer: SigningKey) -> Invitation:
         """Sign it."""

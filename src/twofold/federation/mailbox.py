@@ -48,6 +48,7 @@ from twofold.federation.plan import Plan
 __all__ = [
     "AGREE",
     "ANSWERS",
+    "BETWEEN",
     "BUNDLES",
     "DRAFTS",
     "FREEZES",
@@ -205,6 +206,8 @@ DRAFTS: Final = _between(StepId.DRAFTS, DRAFT, "draft")
 #: Several reports in one file, for those who carry many.
 _BUNDLE: Final = _key_channel("reports", BUNDLE, "bundle", "decode_bundle", limiter="bundle_limit")
 BUNDLES: Final = Step(id=StepId.BUNDLES, up=_BUNDLE, down=_BUNDLE)
+#: Steps in which one operator waits for the other, in order.
+BETWEEN: Final = (StepId.LISTS, StepId.FREEZES, StepId.REVEALS, StepId.DRAFTS)
 _STEPS: Final = (AGREE, ROUNDS, KEYS, MASKED, ANSWERS, REPORTS, LISTS, FREEZES, REVEALS, DRAFTS, BUNDLES)
 
 

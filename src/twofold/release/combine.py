@@ -52,7 +52,7 @@ def added_up(messages: Iterable[Prototypes], public: ReleaseParameters) -> Weigh
         total = counted if total is None else _sum(total, counted)
     if total is None:
         raise BadParameter("no message arrived.", fix="wait for at least one entity", parameter="messages")
-    return _rows(total, public)
+    return _rows([total], public)
 
 
 def stacked(messages: Iterable[Prototypes], public: ReleaseParameters) -> WeightedRows:
@@ -77,7 +77,7 @@ def stacked(messages: Iterable[Prototypes], public: ReleaseParameters) -> Weight
 def weighted_rows(messages: Sequence[Prototypes], public: ReleaseParameters) -> WeightedRows:
     """Means, weights and noise of the rows of some messages, in their order.
 
-    A server with more rows than memory takes one message at a time.
+    A server with more rows than memory takes a few messages at a time.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def weighted_rows(messages: Sequence[Prototypes], public: ReleaseParameters) -> 
     >>> weighted_rows([message], public).row_weights.sum().round(3)
     np.float64(3.0)
     """
-    return joined([_rows(plausible(message, public), public) for message in messages])
+    return _rows([plausible(message, public) for message in messages], public)
 
 
 def joined(parts: Sequence[WeightedRows]) -> WeightedRows:
@@ -113,24 +113,28 @@ def joined(parts: Sequence[WeightedRows]) -> WeightedRows:
     )
 
 
-def _rows(message: Prototypes, public: ReleaseParameters) -> WeightedRows:
-    sizes = np.maximum(message.user_counts(), 0.0)
-    divisors = np.maximum(sizes, max(1.0, message.noise.counts))
-    variance = public.row_l2**2 / public.n_items
-    weights = _weights(sizes, message.noise.values, variance)
-    noise = message.noise.values / divisors
-    if message.observed is None:
-        means = message.value_sums()
-        means /= divisors[:, None]
-        return WeightedRows(values=means, row_weights=weights, noise=noise, sizes=sizes, seeded=message.seeded)
-    means, entry_weights = _observed_means(message, public)
+def _rows(messages: Sequence[Prototypes], public: ReleaseParameters) -> WeightedRows:
+    """Write the rows of all messages into one table; a table of each, joined later, would take twice the room."""
+    lengths = [message.n_prototypes for message in messages]
+    sizes = np.concatenate([np.maximum(message.user_counts(), 0.0) for message in messages])
+    noise = np.repeat([message.noise.values for message in messages], lengths)
+    divisors = np.maximum(sizes, np.repeat([max(1.0, message.noise.counts) for message in messages], lengths))
+    values = np.empty((len(sizes), public.n_items))
+    entries = None if public.feedback == "counts" else np.empty_like(values)
+    for message, end in zip(messages, np.cumsum(lengths), strict=True):
+        own = slice(end - message.n_prototypes, end)
+        if entries is None:
+            np.multiply(message.sums, message.units.values, out=values[own])
+            values[own] /= divisors[own, None]
+        else:
+            values[own], entries[own] = _observed_means(message, public)
     return WeightedRows(
-        values=means,
-        row_weights=weights,
-        noise=noise,
+        values=values,
+        row_weights=_weights(sizes, noise, public.row_l2**2 / public.n_items),
+        noise=noise / divisors,
         sizes=sizes,
-        seeded=message.seeded,
-        entry_weights=entry_weights,
+        seeded=any(message.seeded for message in messages),
+        entry_weights=entries,
     )
 
 
@@ -203,6 +207,7 @@ MOST_USERS: Final = 1e11
 _FAR: Final = 20.0
 # Of a norm: what adding up in floating point may lose.
 _ROUNDING: Final = 1e-9
+_COLUMNS: Final = 8192
 
 
 def plausible(message: Prototypes, public: ReleaseParameters) -> Prototypes:
@@ -260,9 +265,7 @@ def _consistent(message: Prototypes, public: ReleaseParameters) -> Prototypes:
 
 def _sums(message: Prototypes, public: ReleaseParameters, users: Floats) -> Integers:
     l2 = message.noise.law == "gaussian"
-    # Row by row: a copy of a whole table in floating point would take longer than the sum.
-    norms = np.array([np.linalg.norm(row.astype(np.float64), ord=2 if l2 else 1) for row in message.sums])
-    norms *= message.units.values
+    norms = _norms(message.sums, l2=l2) * message.units.values
     of_noise = message.noise.values * _noise_norm(public.n_items, l2=l2)
     return _divided(message.sums, norms, users * (public.row_l2 if l2 else public.row_l1) + of_noise)
 
@@ -270,9 +273,18 @@ def _sums(message: Prototypes, public: ReleaseParameters, users: Floats) -> Inte
 def _observed(message: Prototypes, public: ReleaseParameters, users: Floats) -> Integers | None:
     if message.observed is None:
         return None
-    norms = np.abs(message.observed.astype(np.float64)).sum(axis=1) * message.units.observed
+    norms = _norms(message.observed, l2=False) * message.units.observed
     of_noise = message.noise.observed * _noise_norm(public.n_items, l2=False)
     return _divided(message.observed, norms, users * public.row_items + of_noise)
+
+
+def _norms(table: Integers, *, l2: bool) -> Floats:
+    """Norm of every row, some columns at a time: a copy of all in floating point would not stay in the cache."""
+    total = np.zeros(len(table))
+    for first in range(0, table.shape[1], _COLUMNS):
+        part = table[:, first : first + _COLUMNS].astype(np.float64)
+        total += np.einsum("ij,ij->i", part, part) if l2 else np.abs(part, out=part).sum(axis=1)
+    return np.sqrt(total) if l2 else total
 
 
 def _noise_norm(number: int, *, l2: bool) -> float:

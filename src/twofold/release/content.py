@@ -32,6 +32,7 @@ __all__ = [
     "WeightedRows",
     "plain_sum",
     "symmetric",
+    "upper_triangle",
 ]
 
 Integers = NDArray[np.int64]
@@ -139,7 +140,7 @@ class Prototypes:
         """SHA-256 of the content, by which the server orders messages."""
         state = hashlib.sha256(repr((self.mechanism, self.sums.shape, self.units, self.noise, self.seeded)).encode())
         for part in (self.sums, self.counts, self.observed):
-            state.update(b"-" if part is None else np.ascontiguousarray(part, dtype="<i8").tobytes())
+            state.update(b"-" if part is None else np.ascontiguousarray(part, dtype="<i8").ravel().data)
         return state.hexdigest()
 
 
@@ -236,7 +237,7 @@ class BilinearSums:
         """SHA-256 of the content, by which the server orders messages."""
         said = (self.mechanism, self.numbers.size, self.deviation, self.law, self.seeded, self.entities)
         state = hashlib.sha256(repr(said).encode())
-        state.update(np.ascontiguousarray(self.numbers, dtype="<i8").tobytes())
+        state.update(np.ascontiguousarray(self.numbers, dtype="<i8").data)
         return state.hexdigest()
 
 
@@ -283,9 +284,23 @@ def symmetric(upper: NDArray[Any], items: int) -> Floats:
     >>> symmetric(np.array([1, 2, 3]), 2).tolist()
     [[1.0, 2.0], [2.0, 3.0]]
     """
-    square = np.zeros((items, items))
-    square[np.triu_indices(items)] = upper
-    return np.asarray(square + np.triu(square, 1).T)
+    square, first = np.zeros((items, items)), 0
+    for row, line in enumerate(square):  # row by row: indices of all entries would take as much room as the square
+        line[row:] += upper[first : first + items - row]
+        square[row:, row] = line[row:]
+        first += items - row
+    return square
+
+
+def upper_triangle(square: NDArray[Any]) -> NDArray[Any]:
+    """Give the upper triangle of a square with the diagonal, row by row: what `symmetric` takes.
+
+    Examples
+    --------
+    >>> upper_triangle(np.array([[1, 2], [2, 3]])).tolist()
+    [1, 2, 3]
+    """
+    return np.concatenate([line[row:] for row, line in enumerate(square)])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -331,7 +331,11 @@ class Mechanism(Protocol):
         ...
 
     def combine(self, messages: Iterable[Any], public: ReleaseParameters) -> Any:
-        """Turn all entities' messages into `WeightedRows` or `Moments` for the server, in any order."""
+        """Turn all entities' messages into `WeightedRows` or `Moments` for the server, in any order.
+
+        A sequence may load its messages whenever one is asked for: a mechanism that adds up takes them one at a time,
+        as often as it needs, and holds none.
+        """
         ...
 
 

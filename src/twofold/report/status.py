@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from twofold import __version__
 from twofold.errors import TooFewMessages, TwofoldError
 from twofold.federation.agreement import must_agree
-from twofold.federation.mailbox import StepId
+from twofold.federation.mailbox import BETWEEN, StepId
 from twofold.federation.messages import roster_of
 from twofold.federation.plan import Plan
 from twofold.privacy.budget import best_guess
@@ -51,8 +51,6 @@ _STEPS: Final = {
     StepId.REVEALS: ("Sums of shares", "sum"),
     StepId.DRAFTS: ("Item factors", "signature"),
 }
-#: Steps in which one operator waits for the other.
-_BETWEEN: Final = (StepId.LISTS, StepId.FREEZES, StepId.REVEALS, StepId.DRAFTS)
 #: How a plan protects messages beside their noise.
 _SHARING: Final = {
     "plain": "each message has noise of its own, enough by itself",
@@ -65,7 +63,7 @@ _LINKS: Final = (
     ("All federations", "status", "those that your password opens"),
     ("OpenAPI", "v1/openapi.json", "every request that the service takes"),
     ("Health", "v1/health", "for a monitor"),
-    ("Metrics", "v1/metrics", "for Prometheus; answered on the service's own machine only"),
+    ("Metrics", "v1/metrics", "for Prometheus, with a password of its own"),
 )
 #: Names in one sentence, and rows of a table that is not folded.
 _NAMED, _FEW = 4, 40
@@ -186,9 +184,9 @@ def state_of(view: FederationView, now: datetime) -> State:
     if view.published:
         return State.CLOSED
     due = view.deadline
-    if view.present not in _BETWEEN and (isinstance(view.problem, TooFewMessages) or (due is not None and now >= due)):
+    if view.present not in BETWEEN and (isinstance(view.problem, TooFewMessages) or (due is not None and now >= due)):
         return State.LATE
-    return State.WAITING if any(one.here for one in view.steps) or view.present in _BETWEEN else State.OPEN
+    return State.WAITING if any(one.here for one in view.steps) or view.present in BETWEEN else State.OPEN
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -268,7 +266,7 @@ def _headline(view: FederationView, state: State) -> str:
     counted = f"{view.arrived:,} of {view.expected:,} {title.lower()} {'is' if view.arrived == 1 else 'are'} here."
     if state is State.CLOSED:
         return "Closed. The item factors are published; every member can fetch them."
-    if view.present in _BETWEEN:
+    if view.present in BETWEEN:
         return f"Waiting for operator {_listed(view.missing)}: its {one} is not here yet."
     if state is State.LATE:
         return f"Late. The deadline has passed, and only {counted}"
@@ -283,7 +281,7 @@ def _counted(count: int, noun: str) -> str:
 
 
 def _until(view: FederationView, now: datetime, state: State) -> str:
-    if state is State.CLOSED or view.present in _BETWEEN:
+    if state is State.CLOSED or view.present in BETWEEN:
         return ""
     due, quorum = view.deadline, view.plan.quorum if view.status is None else view.status.quorum
     if state is State.LATE and due is not None:
@@ -314,8 +312,8 @@ def _progress(view: FederationView) -> Steps:
     rows = [_row(view, one) for one in view.steps]
     if view.plan.operators is not None:
         done = view.published
-        at = _BETWEEN.index(view.present) if view.present in _BETWEEN else -1
-        for number, name in enumerate(_BETWEEN):
+        at = BETWEEN.index(view.present) if view.present in BETWEEN else -1
+        for number, name in enumerate(BETWEEN):
             over, due = done or number < at, number == at and not done
             words = "exchanged" if over else f"waiting for {_listed(view.missing)}" if due else "to come"
             rows.append((_STEPS[name][0], "done" if over else "now" if due else "later", words, float(over)))
@@ -326,7 +324,7 @@ def _progress(view: FederationView) -> Steps:
 
 def _row(view: FederationView, one: StepView) -> tuple[str, str, str, float]:
     title, present = _STEPS[one.id][0], view.present
-    reports_closed = view.plan.operators is not None and present in _BETWEEN
+    reports_closed = view.plan.operators is not None and present in BETWEEN
     if one.published or reports_closed:
         if one.id is StepId.AGREE and view.agreed:
             return title, "done", "came with the plan", 1.0

@@ -14,14 +14,11 @@ Others learn that a service is here, as they do from any request. Browsers send 
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 import re
-import secrets
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Final
 
 from anyio import to_thread
@@ -30,19 +27,14 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from twofold.checks import is_hash
-from twofold.errors import TransportError
 from twofold.report.page import Page
 from twofold.report.status import FederationView, door_page, overview_page, status_page, view_of
-from twofold.server.service.app import Service
-from twofold.storage.files import put_once, read_limited
+from twofold.server.service.app import Service, password_in, shown
 
 __all__ = ["PASSWORD_FILE", "status_routes"]
 
 #: File with the password of a service or of a federation.
 PASSWORD_FILE: Final = "status.password"
-_LARGEST: Final = 1024
-#: Fewest characters of a password that somebody wrote into the file.
-_SHORTEST: Final = 16
 _CHALLENGE: Final = {"www-authenticate": 'Basic realm="twofold status", charset="UTF-8"'}
 _NOTHING: Final = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 _HEADERS: Final = {
@@ -85,15 +77,14 @@ class _Pages:
 
     def __init__(self, service: Service) -> None:
         self.service = service
-        self._all = _password(service.state)
-        self._each = {key: _password(service.state / key) for key in service.federations}
+        self._all = password_in(service.state / PASSWORD_FILE)
+        self._each = {key: password_in(service.state / key / PASSWORD_FILE) for key in service.federations}
 
     def answering(self, work: _Work) -> Callable[[Request], Awaitable[Response]]:
         """Limit by address, find out what the reader may see, and count."""
 
         async def run(request: Request) -> Response:
-            address = "" if request.client is None else request.client.host
-            if after := self.service.addresses.wait(address):
+            if after := self.service.wait_for(request):
                 late = {**_HEADERS, "retry-after": str(max(1, round(after + 0.5)))}
                 answer: Response = PlainTextResponse("Too many requests.\n", status_code=429, headers=late)
             else:
@@ -134,40 +125,12 @@ class _Pages:
 
     def _opened(self, request: Request) -> frozenset[str]:
         """Federations that the request's password opens; every one is compared, so that time tells nothing."""
-        given = _given(request)
+        given = shown(request.headers.get("authorization", ""))
         if given is None:
             return frozenset()
         every = hmac.compare_digest(given, self._all)
         single = [key for key, password in self._each.items() if hmac.compare_digest(given, password)]
         return frozenset(self._each if every else single)
-
-
-def _given(request: Request) -> bytes | None:
-    """Password of a request; the user's name does not matter."""
-    scheme, _, coded = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() != "basic":
-        return None
-    try:
-        return base64.b64decode(coded, validate=True).partition(b":")[2]
-    except (binascii.Error, ValueError):
-        return None
-
-
-def _password(folder: Path) -> bytes:
-    """Read a password, or make one; the operator may write another into the file."""
-    file = folder / PASSWORD_FILE
-    if not file.exists():
-        put_once(file, f"{secrets.token_urlsafe(24)}\n".encode(), mode=0o600)
-    password = read_limited(file, _LARGEST).strip()
-    if len(password) < _SHORTEST:
-        raise TransportError(
-            "the password of the status page is too short.",
-            found=f"{len(password)} characters in {PASSWORD_FILE}",
-            expected=f"at least {_SHORTEST}",
-            fix="remove the file: the service makes a new one",
-            parameter="state",
-        )
-    return password
 
 
 def _answer(page: Page) -> Response:

@@ -180,7 +180,7 @@ def symmetric_patterns(pairs: Floats, noise: float, *, basis: Floats | None = No
     Parameters
     ----------
     pairs : array (items, items)
-        Noisy totals of x xᵀ.
+        Noisy totals of x xᵀ; symmetric to the last bit, as `combine` gives them.
     noise : float
         Standard deviation of a number off the diagonal.
     basis : array (items, features), optional
@@ -201,7 +201,7 @@ def symmetric_patterns(pairs: Floats, noise: float, *, basis: Floats | None = No
     axes, sizes = _shrunk(pairs, noise)
     if basis is None or not basis.shape[1]:
         return _in_order(axes, sizes, risen=sizes.size)
-    inner, more = _shrunk(basis.T @ (pairs - (axes * sizes) @ axes.T) @ basis, noise)
+    inner, more = _shrunk(_even(basis.T @ (pairs - (axes * sizes) @ axes.T) @ basis), noise)
     if not more.size or noise == 0:
         return _in_order(axes, sizes, risen=sizes.size)
     found = _orthonormal(np.hstack([axes * np.sqrt(sizes), (basis @ inner) * np.sqrt(more)]))
@@ -240,7 +240,7 @@ def sketch_patterns(pairs: Floats, noise: float, mapping: NDArray[Any], *, lengt
     if not kept.any():
         return _in_order(Q, sizes[kept], risen=0)
     square = length * (sizes[kept, None] * right[kept]) @ np.linalg.pinv(Q.T @ mapping, rcond=_BLIND)
-    inner, amounts = _shrunk((square + square.T) / 2, 0.0)
+    inner, amounts = _shrunk(_even(square), 0.0)
     return _in_order(Q @ inner, amounts, risen=int(kept.sum()))
 
 
@@ -259,9 +259,15 @@ def feature_basis(use: Floats, features: NDArray[Any]) -> Floats:
 
 
 def _shrunk(matrix: Floats, noise: float) -> tuple[Floats, Floats]:
-    values, axes = np.linalg.eigh((matrix + matrix.T) / 2)
+    """Directions above the noise of a symmetric matrix, and their sizes; only its lower half is looked at."""
+    values, axes = np.linalg.eigh(matrix)
     sizes = shrink_symmetric(values, noise, len(matrix)) * (values > _ROUNDING * np.abs(values).max(initial=0.0))
     return axes[:, sizes > 0], sizes[sizes > 0]
+
+
+def _even(matrix: Floats) -> Floats:
+    """Make a product symmetric that is so up to rounding."""
+    return (matrix + matrix.T) / 2
 
 
 def _orthonormal(columns: Floats) -> tuple[Floats, Floats]:

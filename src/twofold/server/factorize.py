@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -22,10 +22,10 @@ from twofold.errors import BadMessage, BadParameter, ConflictingMessage, PlanMis
 from twofold.federation.factors import MOST_USERS, ItemFactors
 from twofold.federation.messages import ReleaseMessage, decode_release, message_limit, receipt
 from twofold.federation.plan import Plan
-from twofold.release.combine import joined, weighted_rows
+from twofold.release.combine import weighted_rows
 from twofold.release.content import Moments, WeightedRows
 from twofold.server.rows import SharedFactors, factorize_rows
-from twofold.server.streaming import factorize_blocks
+from twofold.server.streaming import ahead, factorize_blocks
 from twofold.storage.files import read_limited, write_whole
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ class Server:
         Bytes. Rows of each entity's own clusters beyond it are factorized in several passes, some messages at a time;
         messages given as bytes beyond it are kept in files. Below it, the work takes up to five times as much memory as
         the rows. Passes give slightly different numbers than a table in memory, so equal bytes need an equal limit.
+        What adds up is read one message at a time whatever the limit.
     scratch : path, optional
         Folder for those files; the system's temporary folder by default.
     threads : int, optional
@@ -135,18 +136,20 @@ class Server:
     def factorize_arrived(self, taken: Sequence[Arrived]) -> ItemFactors:
         """Factorize messages that `twofold.server.factorize.arrived` has checked."""
         check_quorum(len(taken), self.plan)
-        return self._signed(self._shared(taken), taken)
+        sound = not any(one.seeded for one in taken)
+        return signed(self._shared(taken), self.plan, entities=len(taken), sound=sound)
 
     def _shared(self, taken: Sequence[Arrived]) -> SharedFactors:
         spec = self.plan.spec
-        if spec.sum is not None:  # one row of numbers from each, added up as they are read
-            moments = self.plan.release_mechanism.combine(self._contents(taken), self.plan.parameters)
+        contents = _Contents(taken, self.plan)
+        if spec.sum is not None:
+            moments = self.plan.release_mechanism.combine(contents, self.plan.parameters)
             return factorize_moments(moments, self.plan)
         if spec.stacks and sum(one.size for one in taken) > self.memory_limit:
             return factorize_blocks(
                 lambda: self._blocks(taken), self.plan, start_rows=self._room(), threads=self.threads
             )
-        rows = self.plan.release_mechanism.combine(self._contents(taken), self.plan.parameters)
+        rows = self.plan.release_mechanism.combine(contents, self.plan.parameters)
         return factorize_rows(rows, self.plan, threads=self.threads)
 
     def _room(self) -> int:
@@ -154,26 +157,29 @@ class Server:
         tables = 2 if self.plan.feedback == "ratings" else 1
         return max(1, self.memory_limit // (4 * 8 * tables * self.plan.n_items))
 
-    def _contents(self, taken: Iterable[Arrived]) -> Iterator[Any]:
-        return (one.load(self.plan).content for one in taken)
-
     def _blocks(self, taken: Iterable[Arrived]) -> Iterator[WeightedRows]:
-        """Rows of some messages at a time: what a pass adds up is as large as a message, and is added once a block."""
-        held: list[WeightedRows] = []
+        """Rows of some messages at a time; the next messages are read and checked while one block is worked on."""
+        for contents in ahead(self._some(taken), self.threads):
+            yield self._rows(contents)
+
+    def _some(self, taken: Iterable[Arrived]) -> Iterator[list[Any]]:
+        """Contents of some messages: what a pass adds up is as large as a message, and is added once a block."""
+        held: list[Any] = []
         size = 0
         for one in taken:
             if held and size + one.size > self.memory_limit // 8:
-                yield joined(held)
+                yield held
                 held, size = [], 0
-            content: Any = one.load(self.plan).content
-            held.append(weighted_rows([content], self.plan.parameters))
+            held.append(one.load(self.plan).content)
             size += one.size
         if held:
-            yield joined(held)
+            yield held
 
-    def _signed(self, shared: SharedFactors, taken: Sequence[Arrived]) -> ItemFactors:
-        sound = not any(one.seeded for one in taken)
-        return signed(shared, self.plan, entities=len(taken), sound=sound)
+    def _rows(self, contents: list[Any]) -> WeightedRows:
+        """Rows of these messages, which are dropped: others hold the list while the rows are worked on."""
+        rows = weighted_rows(contents, self.plan.parameters)
+        contents.clear()
+        return rows
 
 
 def signed(shared: SharedFactors, plan: Plan, *, entities: int, sound: bool) -> ItemFactors:
@@ -251,6 +257,19 @@ class Arrived:
                 parameter="messages",
             )
         return decode_release(data, plan, known=True)
+
+
+class _Contents(Sequence[Any]):
+    """What checked messages hold: read and decoded whenever it is asked for, never kept."""
+
+    def __init__(self, taken: Sequence[Arrived], plan: Plan) -> None:
+        self._taken, self._plan = taken, plan
+
+    def __len__(self) -> int:
+        return len(self._taken)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._taken[place].load(self._plan).content
 
 
 def arrived(messages: Iterable[MessageLike], plan: Plan, keep: Callable[[bytes], Callable[[], bytes]]) -> list[Arrived]:
@@ -364,30 +383,20 @@ def _several(messages: Iterable[MessageLike]) -> Iterator[MessageLike]:
 def _check(
     message: MessageLike, plan: Plan, keep: Callable[[bytes], Callable[[], bytes]], known: dict[str, Arrived]
 ) -> Arrived:
-    if isinstance(message, bytes | ReleaseMessage):
-        data = message if isinstance(message, bytes) else message.data
-        place = None
-    elif isinstance(message, str | PathLike):
-        place = Path(message)
+    place = Path(message) if isinstance(message, str | PathLike) else None
+    if place is not None:
         data = read_limited(place, message_limit(plan))
+    elif isinstance(message, bytes | ReleaseMessage):
+        data = message if isinstance(message, bytes) else message.data
     else:
         raise BadMessage(
             "this is not a message.", found=f"a {type(message).__name__}", expected="ReleaseMessage, bytes or a path"
         )
-    return _arrived(decode_release(data, plan), place, plan, keep, known)
-
-
-def _arrived(
-    message: ReleaseMessage,
-    place: Path | None,
-    plan: Plan,
-    keep: Callable[[bytes], Callable[[], bytes]],
-    known: dict[str, Arrived],
-) -> Arrived:
-    before = known.get(message.entity)
-    if before is not None and before.receipt == message.receipt:
+    found = decode_release(data, plan)
+    before = known.get(found.entity)
+    if before is not None and before.receipt == found.receipt:  # not kept a second time
         return before
-    return checked(message, keep(message.data) if place is None else lambda: read_limited(place, message_limit(plan)))
+    return checked(found, keep(data) if place is None else partial(read_limited, place, message_limit(plan)))
 
 
 def checked(message: ReleaseMessage, read: Callable[[], bytes] | None) -> Arrived:

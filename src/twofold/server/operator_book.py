@@ -7,9 +7,7 @@ stored it and whatever happens afterwards.
 
 from __future__ import annotations
 
-import os
-import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -21,8 +19,7 @@ from numpy.typing import NDArray
 from twofold.errors import PlanMismatch, TransportError
 from twofold.federation.mailbox import Rejected
 from twofold.federation.plan import Plan
-from twofold.storage.files import make_folder
-from twofold.storage.files import step as announce
+from twofold.storage.database import Database
 
 __all__ = ["Kept", "OperatorBook"]
 
@@ -35,6 +32,8 @@ CREATE TABLE IF NOT EXISTS report (
 CREATE TABLE IF NOT EXISTS message (name TEXT PRIMARY KEY, data BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS seen (receipt TEXT PRIMARY KEY, name TEXT, reason TEXT) WITHOUT ROWID;
 """
+#: Kilobytes.
+_CACHE: Final = "cache_size = -16384"
 #: Refusals that are remembered with their reason.
 _MOST_REFUSED: Final = 10_000
 #: Digests asked for in one query.
@@ -91,15 +90,8 @@ class OperatorBook:
     def __init__(self, folder: str | PathLike[str] | None, plan: Plan) -> None:
         self.folder = None if folder is None else Path(folder)
         self._most = plan.expected_entities
-        try:
-            self._base = self._opened()
-        except (OSError, sqlite3.Error) as error:
-            raise TransportError(
-                "the operator's folder cannot be used.",
-                found=getattr(error, "strerror", None) or type(error).__name__,
-                fix="check that its parent exists, its permissions and its free space",
-                parameter="state",
-            ) from None
+        file = None if self.folder is None else self.folder / _FILE
+        self._base = Database(file, _TABLES, owner="operator", pragmas=("secure_delete = ON", _CACHE))
         if self.once("plan", plan.canonical().encode()) != plan.canonical().encode():
             raise PlanMismatch(
                 "this folder holds the sum of another plan.",
@@ -107,21 +99,6 @@ class OperatorBook:
                 fix="give every plan its own folder",
                 parameter="plan",
             )
-
-    def _opened(self) -> sqlite3.Connection:
-        if self.folder is None:
-            base = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        else:
-            make_folder(self.folder)
-            file = self.folder / _FILE
-            os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
-            base = sqlite3.connect(file, isolation_level=None, timeout=30.0, check_same_thread=False)
-            base.execute("PRAGMA journal_mode = WAL")
-            base.execute("PRAGMA synchronous = FULL")
-        base.execute("PRAGMA secure_delete = ON")
-        base.execute("PRAGMA cache_size = -16384")  # kB
-        base.executescript(_TABLES)
-        return base
 
     def close(self) -> None:
         """Close the file."""
@@ -132,17 +109,17 @@ class OperatorBook:
     @property
     def count(self) -> int:
         """Number of reports: no row is ever removed, so the last number is it, without a walk over all of them."""
-        return int(self._base.execute("SELECT coalesce(max(rowid), 0) FROM report").fetchone()[0])
+        return int(self._base.one("SELECT coalesce(max(rowid), 0) FROM report")[0])
 
     def entities(self, digests: Iterable[bytes] | None = None) -> set[str]:
         """Names of those whose report is here, or of those whose report has one of these digests."""
         wanted = None if digests is None else set(digests)
-        rows = self._base.execute("SELECT entity, digest FROM report")
+        rows = self._base.each("SELECT entity, digest FROM report")
         return {name for name, digest in rows if wanted is None or bytes(digest) in wanted}
 
     def digest_of(self, entity: str) -> bytes | None:
         """Give the digest of an entity's report, or None."""
-        found = self._base.execute("SELECT digest FROM report WHERE entity = ?", (entity,)).fetchone()
+        found = self._base.one("SELECT digest FROM report WHERE entity = ?", entity)
         return None if found is None else bytes(found[0])
 
     def add(self, reports: Iterable[Kept]) -> None:
@@ -153,30 +130,24 @@ class OperatorBook:
         rows = [
             (one.entity, one.digest, one.report, one.word.to_bytes(8, "little"), one.box, one.half) for one in reports
         ]
-
-        def write() -> None:
+        with self._base.together("reports"):
             room = 0 if self.get("freeze") is not None else self._most - self.count
             for row in rows:
                 if room > 0:
-                    done = self._base.execute("INSERT OR IGNORE INTO report VALUES (?, ?, ?, ?, ?, ?)", row)
-                    room -= done.rowcount
-
-        self._together("reports", write)
+                    room -= self._base.execute("INSERT OR IGNORE INTO report VALUES (?, ?, ?, ?, ?, ?)", *row)
 
     def add_half(self, entity: str, half: bytes) -> None:
         """Keep the other operator's half of a report of which only the own half had arrived."""
-        rows = (half, entity)
-        update = "UPDATE report SET half = ? WHERE entity = ? AND half IS NULL"
-        self._together("half", lambda: self._base.execute(update, rows))
+        with self._base.together("half"):
+            self._base.execute("UPDATE report SET half = ? WHERE entity = ? AND half IS NULL", half, entity)
 
     def lacks_half(self, entity: str) -> bool:
         """Whether the other operator's half of a report never was here."""
-        query = "SELECT 1 FROM report WHERE entity = ? AND half IS NULL"
-        return self._base.execute(query, (entity,)).fetchone() is not None
+        return self._base.one("SELECT 1 FROM report WHERE entity = ? AND half IS NULL", entity) is not None
 
     def listed(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         """Digests of all reports, sorted, and this operator's shares of their check words."""
-        rows = self._base.execute("SELECT digest, word FROM report ORDER BY digest").fetchall()
+        rows = self._base.rows("SELECT digest, word FROM report ORDER BY digest")
         digests = np.frombuffer(b"".join(row[0] for row in rows), dtype=np.uint8).reshape(-1, 32)
         return digests, np.frombuffer(b"".join(row[1] for row in rows), dtype=np.uint8).reshape(-1, 8)
 
@@ -187,7 +158,7 @@ class OperatorBook:
             part = wanted[start : start + _BATCH]
             marks = ",".join("?" * len(part))
             here = f"FROM report WHERE digest IN ({marks}) AND length(box) > 0"
-            (held,) = self._base.execute(f"SELECT count(*) {here}", part).fetchone()
+            (held,) = self._base.one(f"SELECT count(*) {here}", *part)
             if held != len(part):
                 raise TransportError(
                     "reports of the final list are not in the operator's folder.",
@@ -195,15 +166,15 @@ class OperatorBook:
                     fix="restore the folder from before they were erased, or start a new plan",
                     parameter="state",
                 )
-            for entity, digest, name, word, box in self._base.execute(
-                f"SELECT entity, digest, name, word, box {here}", part
+            for entity, digest, name, word, box in self._base.each(
+                f"SELECT entity, digest, name, word, box {here}", *part
             ):
                 yield Kept(entity=entity, digest=digest, report=name, word=int.from_bytes(word, "little"), box=box)
 
     def halves(self, most: int) -> list[tuple[str, bytes]]:
         """Give some of the other operator's halves that were not handed on yet, by entity; up to `most` bytes."""
         found: list[tuple[str, bytes]] = []
-        for entity, half in self._base.execute("SELECT entity, half FROM report WHERE length(half) > 0"):
+        for entity, half in self._base.each("SELECT entity, half FROM report WHERE length(half) > 0"):
             most -= len(half)
             if found and most < 0:
                 break
@@ -212,32 +183,31 @@ class OperatorBook:
 
     def handed_on(self, entities: Iterable[str]) -> None:
         """Forget halves that were handed on, and remember that they were."""
-        rows = [(name,) for name in entities]
-        update = "UPDATE report SET half = x'' WHERE entity = ?"
-        self._together("handed on", lambda: self._base.executemany(update, rows))
+        with self._base.together("handed on"):
+            self._base.execute_each("UPDATE report SET half = x'' WHERE entity = ?", [(name,) for name in entities])
 
     def erase(self) -> None:
         """Erase all sealed shares: the sum is published, and nothing else is to be learnt from them."""
-        if self._base.execute("SELECT 1 FROM report WHERE length(box) > 0 LIMIT 1").fetchone() is None:
+        if self._base.one("SELECT 1 FROM report WHERE length(box) > 0 LIMIT 1") is None:
             return
-        update = "UPDATE report SET box = x'', half = x''"
-        self._together("erase", lambda: self._base.execute(update))
+        with self._base.together("erase"):
+            self._base.execute("UPDATE report SET box = x'', half = x''")
         self._base.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # the log of changes holds them as well
 
     # Files that were looked at.
 
     def seen(self, receipt: str) -> bool:
         """Whether a file with this receipt was looked at before."""
-        return self._base.execute("SELECT 1 FROM seen WHERE receipt = ?", (receipt,)).fetchone() is not None
+        return self._base.one("SELECT 1 FROM seen WHERE receipt = ?", receipt) is not None
 
     def mark(self, receipts: Iterable[tuple[str, str | None, str | None]]) -> None:
         """Remember files: receipt and, if it was refused, a public name and the reason."""
-        rows = list(receipts)
-        self._together("seen", lambda: self._base.executemany("INSERT OR IGNORE INTO seen VALUES (?, ?, ?)", rows))
+        with self._base.together("seen"):
+            self._base.execute_each("INSERT OR IGNORE INTO seen VALUES (?, ?, ?)", list(receipts))
 
     def refused(self) -> list[Rejected]:
         """Give what was refused, and why."""
-        rows = self._base.execute(
+        rows = self._base.rows(
             f"SELECT name, reason FROM seen WHERE reason IS NOT NULL ORDER BY receipt LIMIT {_MOST_REFUSED}"
         )
         return [Rejected(name, reason) for name, reason in rows]
@@ -248,47 +218,25 @@ class OperatorBook:
         """Store bytes under a name for good; give what is stored there, which may be older."""
         found = self.get(name)
         if found is None:
-            insert = "INSERT OR IGNORE INTO message VALUES (?, ?)"
-            self._together(name, lambda: self._base.execute(insert, (name, data)))
+            with self._base.together(name):
+                self._base.execute("INSERT OR IGNORE INTO message VALUES (?, ?)", name, data)
             found = self.get(name)
         assert found is not None
         return found
 
     def once_together(self, messages: dict[str, bytes]) -> dict[str, bytes]:
         """Store several for good, all or none; give what is stored."""
-
-        def write() -> None:
+        with self._base.together(", ".join(messages)):
             if not any(self.get(name) is not None for name in messages):
-                self._base.executemany("INSERT INTO message VALUES (?, ?)", list(messages.items()))
-
-        self._together(", ".join(messages), write)
+                self._base.execute_each("INSERT INTO message VALUES (?, ?)", list(messages.items()))
         return {name: found for name in messages if (found := self.get(name)) is not None}
 
     def get(self, name: str) -> bytes | None:
         """Give what is stored under a name, or None."""
-        found = self._base.execute("SELECT data FROM message WHERE name = ?", (name,)).fetchone()
+        found = self._base.one("SELECT data FROM message WHERE name = ?", name)
         return None if found is None else bytes(found[0])
 
     def every(self, prefix: str) -> list[bytes]:
         """Give everything stored under names that begin so, in their order."""
-        rows = self._base.execute("SELECT data FROM message WHERE name LIKE ? ORDER BY name", (prefix + "%",))
+        rows = self._base.rows("SELECT data FROM message WHERE name LIKE ? ORDER BY name", prefix + "%")
         return [bytes(data) for (data,) in rows]
-
-    def _together(self, name: str, write: Callable[[], object]) -> None:
-        announce(f"operator: store {name}")
-        try:
-            self._base.execute("BEGIN IMMEDIATE")
-            try:
-                write()
-                announce(f"operator: commit {name}")
-            except BaseException:
-                self._base.execute("ROLLBACK")
-                raise
-            self._base.execute("COMMIT")
-        except sqlite3.Error as error:
-            raise TransportError(
-                "the operator's folder cannot be written to; nothing was sent.",
-                found=type(error).__name__,
-                fix="check its permissions and free space, then run the same command again",
-                parameter="state",
-            ) from None

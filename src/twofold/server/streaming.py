@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from twofold.server.descent import Blocks, Look, Scaling, Survey, descend, scali
 from twofold.server.rows import SharedFactors, finish, fit_items, row_moments, usable_rank
 
 __all__ = ["Squeezed", "ahead", "factorize_blocks", "squeezed"]
+
+T = TypeVar("T")
 
 MOST_PASSES = 40
 PASS_TOLERANCE = 1e-4  # of the objective, per pass
@@ -36,7 +38,7 @@ _ITEMS = 2048
 def factorize_blocks(
     blocks: Blocks, plan: Plan, *, start_rows: int = 4096, threads: int | None = None
 ) -> SharedFactors:
-    """Do the same as `factorize_rows`, with two blocks of rows in memory at a time.
+    """Do the same as `factorize_rows`, with two blocks of rows in memory at a time: the last one and the next.
 
     Parameters
     ----------
@@ -47,7 +49,7 @@ def factorize_blocks(
     start_rows : int
         For ratings: about how many rows of the first blocks are factorized in memory for a start.
     threads : int, optional
-        As for `factorize_rows`. With more than one, the next block is read while one is worked on.
+        As for `factorize_rows`.
 
     Notes
     -----
@@ -71,35 +73,29 @@ def factorize_blocks(
     array([[1., 2.],
            [2., 4.]])
     """
-
-    def read() -> Iterator[WeightedRows]:
-        return ahead(blocks(), threads)
-
     with one_blas_thread():  # sums cut otherwise by another number of threads would be other sums
         if plan.feedback == "counts":
-            return _factorize_counts(read, plan, threads)
-        return _factorize_ratings(read, plan, start_rows, threads)
+            return _factorize_counts(blocks, plan, threads)
+        return _factorize_ratings(blocks, plan, start_rows, threads)
 
 
-def ahead(blocks: Iterable[WeightedRows], threads: int | None) -> Iterator[WeightedRows]:
-    """Read the next block on a second thread while the caller works on one; same blocks, same order.
+def ahead(given: Iterable[T], threads: int | None) -> Iterator[T]:
+    """Take the next one on a second thread while the caller works on one; the same ones (not None), in order.
 
     Examples
     --------
-    >>> one = np.ones(1)
-    >>> rows = WeightedRows(values=np.ones((1, 3)), row_weights=one, noise=one, sizes=one, seeded=False)
-    >>> [block is rows for block in ahead([rows, rows], threads=2)]
-    [True, True]
+    >>> list(ahead("abc", threads=2))
+    ['a', 'b', 'c']
     """
     if Workers(threads).threads == 1:
-        yield from blocks
+        yield from given
         return
-    source = iter(blocks)
+    source = iter(given)
     with ThreadPoolExecutor(1, thread_name_prefix="twofold") as reader:
         coming = reader.submit(next, source, None)
-        while (block := coming.result()) is not None:
+        while (one := coming.result()) is not None:
             coming = reader.submit(next, source, None)
-            yield block
+            yield one
 
 
 def _factorize_counts(blocks: Blocks, plan: Plan, threads: int | None) -> SharedFactors:
@@ -108,6 +104,7 @@ def _factorize_counts(blocks: Blocks, plan: Plan, threads: int | None) -> Shared
     if not seen.rows:
         return finish(None, None, seen, scale, plan)
     start = small.descend(rank=usable_rank(plan, seen), seed=plan.seed, threads=threads)
+    del small  # as large as several arrays like V
     found, settled = descend(
         lambda V: _look_at_counts(blocks, V, seen, scale, threads), start, most=MOST_PASSES, tolerance=PASS_TOLERANCE
     )

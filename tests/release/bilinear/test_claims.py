@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from twofold.release.bilinear.mechanism import Bilinear, combine_bilinear, plausible_sums
+from twofold.release.bilinear.combine import combine_bilinear, plausible_sums
+from twofold.release.bilinear.mechanism import Bilinear
 from twofold.release.contract import ReleaseParameters
 
 PUBLIC = ReleaseParameters(

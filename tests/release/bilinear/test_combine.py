@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import tracemalloc
+import weakref
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,8 +17,9 @@ from tests.refused import refused
 from twofold.errors import BadParameter, BadShape
 from twofold.features import Features
 from twofold.release import ReleaseParameters
+from twofold.release.bilinear.combine import combine_bilinear
 from twofold.release.bilinear.layout import KINDS, BilinearLayout
-from twofold.release.bilinear.mechanism import Bilinear, combine_bilinear
+from twofold.release.bilinear.mechanism import Bilinear
 from twofold.release.content import BilinearSums, plain_sum
 
 ITEMS = 20
@@ -48,6 +52,57 @@ def test_the_order_of_messages_changes_nothing(public: ReleaseParameters, kind: 
         np.testing.assert_array_equal(getattr(one, part), getattr(two, part))
     assert one.entities == 3
     assert one.seeded
+
+
+class Lazy(Sequence[BilinearSums]):
+    """Messages that are made whenever one is asked for; knows how many of them are alive at most."""
+
+    def __init__(self, number: int, make: Callable[[int], BilinearSums]) -> None:
+        self.number, self.make = number, make
+        self.taken, self.most = [0] * number, 0
+        self._alive: weakref.WeakSet[BilinearSums] = weakref.WeakSet()
+
+    def __len__(self) -> int:
+        return self.number
+
+    def __getitem__(self, place: Any) -> Any:
+        self.taken[place] += 1
+        message = self.make(place)
+        self._alive.add(message)
+        self.most = max(self.most, len(self._alive))
+        return message
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("honest", [0, 3], ids=["own noise", "secure sum"])
+def test_one_message_is_alive_at_a_time_and_the_bits_are_those_of_a_list(kind: Any, honest: int) -> None:
+    public = COUNTS.with_(honest=honest)
+    sent = messages(public, kind, (30, 200, 5, 70))
+    lazy = Lazy(4, lambda place: dataclasses.replace(sent[place], numbers=sent[place].numbers.copy()))
+    one, two = combine_bilinear(sent, public), Bilinear(kind=kind).combine(lazy, public)
+    for part in PARTS:
+        np.testing.assert_array_equal(getattr(one, part), getattr(two, part))
+    assert lazy.taken == [2] * 4
+    assert lazy.most == 1
+
+
+def test_memory_does_not_grow_with_the_number_of_messages() -> None:
+    public = COUNTS.with_(n_items=150, max_items=60, features=None)
+    layout = BilinearLayout.of(public, "gram")
+
+    def peak(number: int) -> int:
+        def make(place: int) -> BilinearSums:
+            numbers = np.full(layout.length, place, dtype=np.int64)
+            return BilinearSums(mechanism="gram", numbers=numbers, deviation=9.0, law="gaussian", seeded=True)
+
+        tracemalloc.start()
+        combine_bilinear(Lazy(number, make), public, layout=layout)
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return found
+
+    one = 8 * layout.length
+    assert peak(40) < peak(4) + one / 2  # held, the 36 more would add 36
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,11 @@ import pytest
 
 from tests.enrolled import OPERATOR, enrolled
 from tests.served import NAMES, Served, hosted, release_of, served, small_plan
+from twofold.errors import Unreachable
 from twofold.federation import wire
 from twofold.federation.mailbox import AGREE, ROUNDS, NothingYet, StepId
 from twofold.identity.log import Event, read_log, verify_log
-from twofold.server.service.app import Service
+from twofold.server.service.app import METRICS_FILE, Service
 from twofold.server.service.limits import Limits
 
 NOW = 1_800_000_000.0
@@ -203,10 +205,35 @@ def test_documents_and_progress_are_for_members(one: Served) -> None:
     assert [step["published"] for step in record["steps"]] == [True, False]
 
 
-def test_health_metrics_and_the_description_need_no_key(one: Served) -> None:
+def test_metrics_need_a_password_wherever_one_asks_from(one: Served) -> None:
+    """A proxy on this machine makes every request one of this machine."""
+    password = (one.service.state / METRICS_FILE).read_text().strip()
+    with one.http() as http:
+        for given in ({}, {"authorization": "Bearer x"}, {"authorization": "Bearer"}, {"x-forwarded-for": "127.0.0.1"}):
+            answer = http.get("/v1/metrics", headers=given)
+            assert error(answer) == (401, "KeyRefused", "password")
+            assert answer.headers["www-authenticate"].startswith("Bearer ")
+            assert password not in answer.text
+        found = http.get("/v1/metrics", headers={"authorization": f"Bearer {password}"})
+        assert (found.status_code, found.headers["content-type"].split(";")[0]) == (200, "text/plain")
+        assert 'twofold_responses_total{status="401"} 4' in found.text
+    assert stat.S_IMODE((one.service.state / METRICS_FILE).stat().st_mode) == 0o600
+
+
+def test_no_cache_keeps_what_a_member_may_see(one: Served) -> None:
+    for answer in (get(one, wire.federation_path(one.plan.hash)), get(one, wire.federation_path("ab" * 32))):
+        assert answer.headers["cache-control"] == "no-store"
+
+
+def test_a_problem_is_told_without_what_was_found(one: Served) -> None:
+    one.federation.problem = Unreachable("the server cannot be reached.", found="https://10.0.0.7", parameter="server")
+    found = get(one, wire.federation_path(one.plan.hash))
+    assert found.json()["problem"] == {"error": "Unreachable", "summary": "the server cannot be reached."}
+
+
+def test_health_and_the_description_need_no_key(one: Served) -> None:
     with one.http() as http:
         assert http.get("/v1/health").json()["status"] == "ok"
-        assert 'twofold_responses_total{status="200"} 1' in http.get("/v1/metrics").text
         paths = http.get("/v1/openapi.json").json()["paths"]
         assert f"{wire.ROOT}/federations/{{plan}}/steps/{{step}}/published" in paths
         assert http.get("/nowhere").status_code == 404
@@ -244,7 +271,8 @@ def test_federations_of_one_service_are_apart(tmp_path: Path) -> None:
         assert one.service.federations[other.plan.hash].store.messages(ROUNDS) == []
         where = wire.message_path(other.plan.hash, ROUNDS.id, "st-anna")
         assert error(put(one, data, path=where))[0] == 401  # the same name, another key
-        assert {path.name for path in one.service.state.iterdir()} == {one.plan.hash, other.plan.hash, "lock"}
+        own = {"lock", METRICS_FILE}
+        assert {path.name for path in one.service.state.iterdir()} == {one.plan.hash, other.plan.hash} | own
 
 
 def test_a_new_process_goes_on_with_what_was_acknowledged(tmp_path: Path) -> None:

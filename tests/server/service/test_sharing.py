@@ -19,13 +19,14 @@ from twofold.data.catalog import Catalog, Identifiers
 from twofold.data.ratings import Ratings
 from twofold.entity.agent import Entity
 from twofold.entity.participate import ParticipationStatus, participate
-from twofold.errors import BadMessage, KeyRefused
+from twofold.errors import BadMessage, KeyRefused, RoundClosed
 from twofold.federation.factors import decode_factors
 from twofold.federation.folder import EntityFolder
 from twofold.federation.https import Client, Connection, HttpsMailbox, HttpsPeer
 from twofold.federation.mailbox import AGREE, LISTS, REPORTS, ROUNDS, EntityMailbox, StepId
 from twofold.federation.plan import Plan
 from twofold.federation.secure import SecureSum
+from twofold.identity.log import Event, read_log
 from twofold.privacy.ledger import Ledger
 from twofold.server.service.app import Service
 from twofold.server.service.hosted import Federation, Hosted
@@ -172,6 +173,10 @@ class _Late:
         assert self.way is not None
         self.way.deliver(step, data)  # type: ignore[arg-type]
 
+    def close(self) -> None:
+        assert self.way is not None
+        self.way.close()
+
 
 @pytest.fixture
 def pair(tmp_path: Path) -> Iterator[Pair]:
@@ -192,6 +197,33 @@ def test_two_operators_sum_reports_that_came_to_either(pair: Pair) -> None:
     found = {pair.box(pair.two.names[0], place).fetch(REPORTS) for place in (0, 1)}
     assert len(found) == 1
     assert decode_factors(found.pop(), pair.plan).entities == 3  # type: ignore[arg-type]
+    for place in (0, 1):  # what the other one sent is in the log, each message once
+        one, other = pair.federation(place), OPERATORS[1 - place]
+        parts = [mark for step in one.between.values() for _, mark in one.store.parts(step)]
+        logged = [line.fields for line in read_log(one.log.path) if line.event is Event.ACCEPTED]
+        assert sorted(line["digest"] for line in logged if line["carrier"] == other) == sorted(parts) != []
+
+
+def test_parts_beyond_their_number_leave_no_file(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("twofold.server.service.store._MOST_PARTS", 0)
+    for name in pair.two.names:
+        pair.box(name, 0).submit(REPORTS, pair.two.reports[name], entity=name)
+    objects = pair.federation(1).store.folder / "objects"
+    pair.federation(0).look()
+    assert isinstance(pair.federation(0).problem, RoundClosed)
+    assert [path for path in objects.rglob("*") if path.is_file()] == []
+
+
+def test_a_service_closes_its_way_to_the_other_operator(tmp_path: Path) -> None:
+    closed: list[bool] = []
+
+    class Way(_Late):
+        def close(self) -> None:
+            closed.append(True)
+
+    two = Two(tmp_path)
+    Service(tmp_path / "state", [Hosted(plan=two.plan, keys=two.keys(0), peer=Way())]).stop()
+    assert closed == [True]
 
 
 def test_only_the_other_operator_sends_parts(pair: Pair) -> None:

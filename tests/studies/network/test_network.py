@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks._kill_points import NEVER
-from studies.network import load as loading
+from benchmarks._kill_points import NEVER, SINGLE, Places
+from studies.network import flower
 from studies.network.actors import Scene, rehearse, run_together
-from studies.network.crash import Tally, _Seen, check, joined, report
+from studies.network.crash import _Seen, check
 from studies.network.disk import cases, faults_report
 from studies.network.hostile import ATTACKS, Hostile, Row, hostile
 from studies.network.hostile import report as hostile_report
 from studies.network.load import Load, Size, loads
 from studies.network.load import report as load_report
 from studies.network.place import Usage
-from studies.network.run import SINGLE, written
+from studies.network.run import written
 from studies.network.soak import Soak, soak
+from studies.network.tally import Tally, joined, report
 from tests.enrolled import OPERATOR
 from twofold.entity.agent import Entity
 from twofold.federation.mailbox import ROUNDS
@@ -41,7 +42,11 @@ def ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Scene, Path,
     monkeypatch.setattr(disk, "_listener", None)
     scene, seen = Scene("plain"), _Seen()
     scene.prepare(tmp_path / "plain")
-    run_together(scene, tmp_path / "plain", lambda line: seen.hear("both", line, Tally()), NEVER, lambda _: None)
+
+    def tell(line: str) -> None:
+        seen.hear("both", line, Tally())
+
+    run_together(scene, tmp_path / "plain", tell, Places(NEVER, tell))
     seen.ended = True
     return scene, tmp_path / "plain", seen
 
@@ -71,8 +76,8 @@ def test_the_check_finds_what_must_not_happen(ended: tuple[Scene, Path, _Seen]) 
     lines = log.read_bytes().splitlines(keepends=True)
     log.write_bytes(b"".join(lines[:-2]))  # the publication, and a message
     assert counted(*ended)["broken_logs"] == 1
-    mark = next(path for path in (place / "state" / scene.plan.hash / "objects").rglob("*") if path.is_file())
-    mark.write_bytes(b"something else")
+    mark = min(one for _, _, one in seen.acknowledged - {(ROUNDS.id.value, first, other)})
+    (place / "state" / scene.plan.hash / "objects" / mark[:2] / mark).write_bytes(b"something else")
     log.write_bytes(b"".join(lines))
     seen.ended = False
     assert counted(*ended)["lost"] == 2
@@ -92,22 +97,24 @@ def _crash(folder: Path, *given: str) -> Tally:
     return joined([json.loads(done.stdout.splitlines()[-1])])
 
 
-@pytest.fixture
-def fast_disk(tmp_path: Path) -> Any:
-    memory = Path("/dev/shm")
-    if not os.access(memory, os.W_OK):
-        yield tmp_path
-        return
-    place = memory / f"network-{os.getpid()}"
-    yield place
-    shutil.rmtree(place, ignore_errors=True)
-
-
 def test_kills_lose_nothing(fast_disk: Path) -> None:
     tally = _crash(fast_disk, "--together", "4", "--seed", "3")
     assert (tally.failures, tally.with_a_kill, tally.finished) == (0, 4, tally.federations)
     assert min(tally.kills_of_service, tally.acknowledged, tally.releases) > 0
     assert f"| federations finished | {tally.finished} of {tally.finished} | all |" in report(tally)
+
+
+def test_a_run_that_is_asked_to_end_tells_its_counts(fast_disk: Path) -> None:
+    command = [sys.executable, "-m", "studies", "network", "--folder", str(fast_disk), "crash", "--workers", "1"]
+    with subprocess.Popen([*command, "--runs", "1000"], stdout=subprocess.PIPE, text=True, cwd=ROOT) as running:
+        until = time.monotonic() + 120
+        while not list(fast_disk.glob("worker--runs-0/run-0000[1-9]")) and time.monotonic() < until:
+            time.sleep(0.05)
+        running.terminate()
+        table, _ = running.communicate()
+    assert running.returncode == 0
+    assert "| submissions acknowledged and lost | 0 | 0 |" in table
+    assert "| federations finished | 0 of 0 | all |" not in table
 
 
 @pytest.mark.slow
@@ -144,12 +151,24 @@ def test_the_table_of_attacks_shows_what_is_wrong() -> None:
 
 
 def test_a_small_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "OTHERS", {"Nothing": "studies.network.nowhere:measured"})
+    monkeypatch.setattr(flower, "PROGRAMS", tmp_path)
     ours, other = loads(tmp_path, sizes=[Size(entities=3, items=20)])
     assert (ours.accepted, len(ours.each), ours.sound) == (3, 3, True)
     assert ours.published is not None
-    assert other.missing == "not installed"
+    assert "make flower" in other.missing
     assert len({line.count("|") for line in load_report([ours, other])}) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not (flower.PROGRAMS / "twofold-flower").exists(), reason="no environment of Flower: make flower")
+def test_a_small_load_of_flower(tmp_path: Path) -> None:
+    (tmp_path / "messages").mkdir()
+    for name in "abc":
+        (tmp_path / "messages" / name).write_bytes(name.encode() * 1000)
+    (tmp_path / "place").mkdir()
+    found = flower.measured(tmp_path / "place", Size(entities=3, items=20), tmp_path / "messages")
+    assert (found.accepted, found.bytes, found.missing) == (3, 1000, "")
+    assert found.peak_in_all > found.peak > 0
 
 
 def test_a_load_that_loses_or_swells_is_not_sound() -> None:
@@ -157,6 +176,7 @@ def test_a_load_that_loses_or_swells_is_not_sound() -> None:
     assert Load(accepted=2, **given).sound  # type: ignore[arg-type]
     assert not Load(accepted=1, **given).sound  # type: ignore[arg-type]
     assert not Load(accepted=2, peak_in_all=BIG, **given).sound  # type: ignore[arg-type]
+    assert Load(accepted=2, peak_in_all=BIG, limited=False, **given).sound  # type: ignore[arg-type]
 
 
 def test_a_short_soak(tmp_path: Path) -> None:

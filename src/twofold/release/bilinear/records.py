@@ -49,7 +49,7 @@ from twofold.csr import csr_rows
 from twofold.privacy.grid import Grid, cap_l1, cap_l2
 from twofold.release.bilinear.layout import BilinearLayout
 from twofold.release.clamp import LARGEST_NUMBER, ExactSum
-from twofold.release.content import DIAGONAL, Floats, Integers
+from twofold.release.content import DIAGONAL, Floats, Integers, upper_triangle
 from twofold.release.contract import ReleaseParameters
 
 __all__ = ["OWN_RATINGS", "RowBlock", "exact_sums", "profiles", "public_map", "random_signs", "row_blocks"]
@@ -95,7 +95,7 @@ def exact_sums(
         base.add(_base_sums(block, layout), most=most)
         pairs.add(_gram(block, layout) if mapping is None else _products(block, mapping, layout), most=most)
     squares = pairs.held(limit)
-    upper = squares[np.triu_indices(layout.n_items)] if layout.gram else squares.ravel()
+    upper = upper_triangle(squares) if layout.gram else squares.ravel()
     return np.concatenate([base.held(limit), upper])
 
 

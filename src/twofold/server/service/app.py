@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
+import hmac
+import secrets
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
@@ -33,26 +37,35 @@ from twofold.errors import (
 from twofold.federation import wire
 from twofold.federation.mailbox import Step, closed, conflict
 from twofold.server.service.hosted import Federation, Hosted
-from twofold.server.service.limits import Limits, Rates
+from twofold.server.service.limits import Limits, Rates, sender_of
 from twofold.server.service.openapi import openapi
 from twofold.server.service.store import Incoming, Outcome
-from twofold.storage.files import Busy, locked, make_folder
+from twofold.storage.files import Busy, locked, make_folder, put_once, read_limited
 
-__all__ = ["Service", "build_app"]
+__all__ = ["METRICS_FILE", "Service", "build_app", "password_in", "shown"]
 
+#: File with the password of the metrics, in the service's folder.
+METRICS_FILE: Final = "metrics.password"
+#: Bytes of a file with a password, and fewest characters of one that somebody wrote into it.
+_LARGEST_PASSWORD: Final = 1024
+_SHORTEST_PASSWORD: Final = 16
 _LENGTH: Final = 12
+#: Threads, of 40, that check and store messages; the others answer what takes no time.
+_TAKING: Final = 16
 _CHUNK: Final = 256 * 1024
 #: Content types of documents.
 _TYPES: Final = {"plan": "application/json", "roster": "application/json", "agreements": "application/json"}
+#: A cache between the two would hand what a member may see to somebody else; nothing here is a page.
+_PLAIN: Final = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 Handler = Callable[[Request], Awaitable[Response]]
 
 
 class Refusal(Exception):
     """A request that is answered with an error of ours."""
 
-    def __init__(self, status: int, error: TwofoldError, *, after: float | None = None) -> None:
+    def __init__(self, status: int, error: TwofoldError, *, after: float | None = None, challenge: str = "") -> None:
         super().__init__(error.summary)
-        self.status, self.error, self.after = status, error, after
+        self.status, self.error, self.after, self.challenge = status, error, after, challenge
 
 
 class Service:
@@ -99,6 +112,7 @@ class Service:
                 fix="let it finish or end it, or give this one another folder",
                 parameter="state",
             ) from None
+        self.metrics_password = password_in(self.state / METRICS_FILE)
         self.federations: dict[str, Federation] = {}
         for one in hosted:
             folder = self.state / one.plan.hash
@@ -114,6 +128,10 @@ class Service:
         for one in self.federations.values():
             one.stop()
         self._lock.__exit__(None, None, None)
+
+    def wait_for(self, request: Request) -> float:
+        """Count a request of an address; 0, or the seconds after which the next one is taken."""
+        return self.addresses.wait("" if request.client is None else sender_of(request.client.host))
 
     def metrics(self) -> str:
         """Counters in the text format of Prometheus; plans by the beginning of their hashes, no names."""
@@ -190,6 +208,8 @@ class _Requests:
     def __init__(self, service: Service) -> None:
         self.service, self.limits = service, service.limits
         self._uploads = asyncio.Semaphore(self.limits.uploads)
+        self._uploading: Counter[str] = Counter()  # by member: one alone must not fill all places
+        self._taking = asyncio.Semaphore(_TAKING)
 
     def guarded(self, work: Handler) -> Handler:
         """Count, limit by address, and turn errors into answers."""
@@ -201,6 +221,7 @@ class _Requests:
             except Refusal as refusal:
                 answer = _refused(refusal, close=request.method in ("PUT", "POST"))
             self.service.answers[answer.status_code] += 1
+            answer.headers.update(_PLAIN)
             return answer
 
         return run
@@ -212,9 +233,12 @@ class _Requests:
         return JSONResponse({"status": "ok", "version": __version__, "federations": len(self.service.federations)})
 
     async def metrics(self, request: Request) -> Response:
-        """Give counters to programs on the same machine."""
-        if request.client is not None and request.client.host not in ("127.0.0.1", "::1", "testclient"):
-            raise Refusal(403, KeyRefused("metrics are for this machine only.", parameter="address"))
+        """Give counters to those who have the password; an address proves nothing behind a proxy."""
+        given = shown(request.headers.get("authorization", ""))
+        if given is None or not hmac.compare_digest(given, self.service.metrics_password):
+            due = f"Authorization: Bearer, with what is in {METRICS_FILE}"
+            error = KeyRefused("metrics need a password.", expected=due, parameter="password")
+            raise Refusal(401, error, challenge='Bearer realm="twofold metrics"')
         return PlainTextResponse(self.service.metrics(), media_type="text/plain; version=0.0.4")
 
     async def openapi(self, _: Request) -> Response:
@@ -260,7 +284,7 @@ class _Requests:
         if over:
             raise Refusal(410, closed())
         length = self._length(request, step)
-        incoming = await self._receive(request, one, length, sent.digest)
+        incoming = await self._receive(request, one, length, sent)
         try:
             work = partial(one.take, step, entity, incoming, carrier=sent.name)
             outcome = await self._check(work)
@@ -280,9 +304,9 @@ class _Requests:
         if request.path_params["receipt"] != sent.digest:
             raise Refusal(400, BadMessage("the path names other bytes than the request.", parameter="receipt"))
         length = self._length(request, step)
-        incoming = await self._receive(request, one, length, sent.digest)
+        incoming = await self._receive(request, one, length, sent)
         try:
-            outcome = await self._check(partial(one.take_part, step, incoming))
+            outcome = await self._check(partial(one.take_part, step, incoming, carrier=sent.name))
         finally:
             incoming.discard()
         self.service.taken[outcome.value] += 1
@@ -320,8 +344,7 @@ class _Requests:
     # Before a body is read.
 
     def _admit_address(self, request: Request) -> None:
-        address = "" if request.client is None else request.client.host
-        if after := self.service.addresses.wait(address):
+        if after := self.service.wait_for(request):
             raise _too_many(after)
 
     def _admit(self, request: Request) -> tuple[Federation, wire.Request]:
@@ -333,9 +356,7 @@ class _Requests:
                 404,
                 PlanMismatch(
                     "this server does not run the plan.",
-                    found=f"plan {str(request.path_params['plan'])[:12]}"
-                    if is_hash(request.path_params["plan"])
-                    else None,
+                    found=f"plan {asked[:12]}" if is_hash(asked) else None,
                     fix="the address of the server that runs it, or the plan that this server runs",
                     parameter="plan",
                 ),
@@ -392,7 +413,19 @@ class _Requests:
 
     # The body.
 
-    async def _receive(self, request: Request, one: Federation, length: int, digest: str) -> Incoming:
+    async def _receive(self, request: Request, one: Federation, length: int, sent: wire.Request) -> Incoming:
+        """Take a body if its sender has not too many on the way."""
+        member = f"{one.plan.hash} {sent.name}"
+        if self._uploading[member] >= self.limits.member_uploads:
+            raise _too_many(self.limits.retry_after)
+        self._uploading[member] += 1
+        try:
+            return await self._written(request, one, length, sent.digest)
+        finally:
+            self._uploading[member] -= 1
+            self._uploading += Counter()  # forgets those who have none
+
+    async def _written(self, request: Request, one: Federation, length: int, digest: str) -> Incoming:
         """Write a body to the disk as it comes; give up one that is too slow, too long or not what was signed."""
         try:
             async with asyncio.timeout(self.limits.pause_seconds):
@@ -436,10 +469,9 @@ class _Requests:
 
     async def _check(self, work: Callable[[], Outcome]) -> Outcome:
         try:
-            return await to_thread.run_sync(work)
-        except (
-            LogBroken
-        ) as error:  # the service's own log; the message is not at fault, and is logged when it comes again
+            async with self._taking:
+                return await to_thread.run_sync(work)
+        except LogBroken as error:  # the service's own; the message is not at fault, and is logged when it comes again
             raise Refusal(507, error.as_(TransportError), after=self.limits.retry_after) from None
         except (ProtocolError, PrivacyError) as error:
             raise Refusal(422, error) from None
@@ -456,6 +488,50 @@ class _Requests:
         status = 201 if outcome is Outcome.NEW else 200
         record = {"receipt": digest, "new": outcome is Outcome.NEW}
         return JSONResponse(record, status_code=status, headers=_tag(digest))
+
+
+def password_in(file: Path) -> bytes:
+    """Read a password, or make one, for the owner alone; the operator may write another into the file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     made = password_in(Path(folder) / "metrics.password")
+    ...     len(made), password_in(Path(folder) / "metrics.password") == made
+    (32, True)
+    """
+    if not file.exists():
+        put_once(file, f"{secrets.token_urlsafe(24)}\n".encode(), mode=0o600)
+    password = read_limited(file, _LARGEST_PASSWORD).strip()
+    if len(password) < _SHORTEST_PASSWORD:
+        raise TransportError(
+            "a password of the service is too short.",
+            found=f"{len(password)} characters in {file.name}",
+            expected=f"at least {_SHORTEST_PASSWORD}",
+            fix="remove the file: the service makes a new one",
+            parameter="state",
+        )
+    return password
+
+
+def shown(header: str) -> bytes | None:
+    """Give the password in an Authorization header, as a browser (Basic) or a program (Bearer) sends it; or None.
+
+    Examples
+    --------
+    >>> shown("Bearer abc"), shown("Basic " + base64.b64encode(b"anybody:abc").decode()), shown("Digest abc")
+    (b'abc', b'abc', None)
+    """
+    scheme, _, text = header.partition(" ")
+    if scheme.lower() == "bearer":
+        return text.strip().encode("utf-8", "replace")
+    if scheme.lower() != "basic":
+        return None
+    try:
+        return base64.b64decode(text, validate=True).partition(b":")[2]  # the user's name does not matter
+    except (binascii.Error, ValueError):
+        return None
 
 
 async def _file(path: Path) -> AsyncIterator[bytes]:
@@ -492,6 +568,8 @@ def _full(error: OSError) -> Refusal:
 def _refused(refusal: Refusal, *, close: bool) -> Response:
     """An answer without the body having been read: the connection is closed, so that nobody sends it in vain."""
     headers = {"twofold-error": type(refusal.error).__name__}
+    if refusal.challenge:
+        headers["www-authenticate"] = refusal.challenge
     if close:
         headers["connection"] = "close"
     if refusal.after is not None:

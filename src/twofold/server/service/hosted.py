@@ -31,7 +31,7 @@ from twofold.federation.plan import Plan
 from twofold.federation.wire import DOCUMENTS
 from twofold.identity.keystore import KeyStore
 from twofold.identity.log import Event, SecurityLog
-from twofold.server.coordinate import CoordinationStatus, coordinate, server_for
+from twofold.server.coordinate import CoordinationStatus, coordinate, server_for, standing
 from twofold.server.service.mailbox import JoinedMailbox, ServiceMailbox, now_text
 from twofold.server.service.store import Incoming, Outcome, Store
 from twofold.server.state import FolderState
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Federation", "Hosted", "Peer"]
 
-#: Steps between two operators.
-BETWEEN: Final = (LISTS, FREEZES, REVEALS, DRAFTS, BUNDLES)
+#: What one operator sends to the other.
+_PARTS: Final = (LISTS, FREEZES, REVEALS, DRAFTS, BUNDLES)
 #: Seconds after which a failed look is tried again.
 _AGAIN: Final = 10.0
 _logger = logging.getLogger("twofold.service")
@@ -53,6 +53,10 @@ class Peer(Protocol):
 
     def deliver(self, step: Step, data: bytes) -> None:
         """Hand over a message; the same bytes again change nothing."""
+        ...
+
+    def close(self) -> None:
+        """Close the connection."""
         ...
 
 
@@ -113,7 +117,7 @@ class Federation:
         self.store = Store(folder, self.plan)
         self.log = SecurityLog(folder / "audit.log", hosted.keys.signer, entity=name)
         self.steps = {step.id.value: step for step in steps_of(self.plan)}
-        self.between = {step.id.value: step for step in BETWEEN} if self.plan.operators is not None else {}
+        self.between = {step.id.value: step for step in _PARTS} if self.plan.operators is not None else {}
         self.documents = self._documents()
         self.status: CoordinationStatus | None = None
         self.problem: TwofoldError | None = None
@@ -126,7 +130,7 @@ class Federation:
         self._box: OperatorMailbox = ServiceMailbox(self.store, published=self._published)
         if hosted.folders is not None:
             self._box = JoinedMailbox(self._box, ServerFolder(*hosted.folders, self.plan))
-        self._look = self._worker(folder)
+        self._look, self._standing = self._worker(folder)
         self.log.add(Event.STARTED, plan=self.plan.hash)
         for one in self.store.unlogged():
             self._log_accepted(one.step, one.entity, one.receipt, one.carrier)
@@ -137,18 +141,19 @@ class Federation:
             made["agreements"] = self.hosted.agreements.text.encode()
         return {kind: data for kind, data in {**self.hosted.documents, **made}.items() if kind in DOCUMENTS}
 
-    def _worker(self, folder: Path) -> Callable[..., CoordinationStatus]:
-        """Give what one look does: the same as over folders."""
+    def _worker(self, folder: Path) -> tuple[Callable[..., CoordinationStatus], Callable[[], CoordinationStatus]]:
+        """Give what one look does, the same as over folders, and what tells how far it has come."""
         keys = self.hosted.keys
         if self.plan.operators is not None:
-            from twofold.server.operate import operate  # these load the library of ciphers
+            from twofold.server.operate import operate, progress_of  # these load the library of ciphers
             from twofold.server.operator import Operator
 
             one = Operator(self.plan, keys, state=folder / "operator")
-            return partial(operate, one, self._box, forward=True)
+            return partial(operate, one, self._box, forward=True), partial(progress_of, one)
         server = server_for(self.plan, signer=keys.signer)
         state = FolderState(folder / "coordinator", self.plan)
-        return partial(coordinate, server, self._box, state=state, agreements=self.hosted.agreements)
+        look = partial(coordinate, server, self._box, state=state, agreements=self.hosted.agreements)
+        return look, partial(standing, server, self._box, state=state)
 
     # Requests.
 
@@ -167,7 +172,7 @@ class Federation:
             check_sender(data, entity)
             step.up.decode(data, self.plan)
             del data
-        if self.store.receipt_of(step, entity) is None and self.store.published_receipt(step) is not None:
+        if self.store.receipt_of(step, entity) is None and self.store.is_closed(step):
             return Outcome.CLOSED
         if self.store.has_evidence(step, entity, one.digest):  # one more would only fill the disk
             return Outcome.CONFLICT
@@ -184,14 +189,21 @@ class Federation:
             self.wake()
         return outcome
 
-    def take_part(self, step: Step, one: Incoming) -> Outcome:
-        """Check and store a message of the other operator."""
+    def take_part(self, step: Step, one: Incoming, *, carrier: str) -> Outcome:
+        """Check and store a message of the other operator; it is in the log before it is acknowledged."""
         with self._checks:
             data = self.store.content(one)
             step.up.decode(data, self.plan)
             entity = read_header(data).entity or ""
             del data
-        outcome = self.store.add_part(step, self.store.keep(one), entity, at=now_text())
+        if self.store.has_parts(step, one.digest):  # one more would only fill the disk
+            return Outcome.CLOSED
+        mark = self.store.keep(one)
+        outcome = self.store.add_part(step, mark, entity, at=now_text())
+        if outcome is not Outcome.CLOSED:  # after a kill the other one sends it again, and the line is written then
+            fields = {"step": step.id.value, "entity": carrier, "digest": mark, "carrier": carrier}
+            with self._logging:
+                self.log.add_once(Event.ACCEPTED, plan=self.plan.hash, **fields)
         if outcome is Outcome.NEW:
             self.wake()
         return outcome
@@ -210,7 +222,7 @@ class Federation:
 
     def describe(self) -> dict[str, Any]:
         """Give the progress, for members and for the status page: public numbers and names of the roster."""
-        status, plan = self.status, self.plan
+        status, plan, problem = self.status, self.plan, self.problem
         record: dict[str, Any] = {
             "plan": plan.hash,
             "name": plan.name,
@@ -227,7 +239,8 @@ class Federation:
             "version": __version__,
             "documents": sorted(self.documents),
             "steps": [self._step_record(step) for step in self.steps.values()],
-            "problem": None if self.problem is None else self.problem.as_dict(),
+            # What was found may name files and addresses of the operator.
+            "problem": None if problem is None else {"error": type(problem).__name__, "summary": problem.summary},
             "now": None,
         }
         if status is not None:
@@ -268,6 +281,8 @@ class Federation:
             self._thread.join(patience)
         if self._thread is None or not self._thread.is_alive():
             self.store.close()
+            if self.hosted.peer is not None:
+                self.hosted.peer.close()
 
     def wake(self) -> None:
         """Look soon."""
@@ -279,12 +294,14 @@ class Federation:
             close = self.store.asked_to_close()
             try:
                 now = next((name for name, step in self.steps.items() if not self.is_published(step)), None)
-                self.status = self._look(close=close is not None and close == now)
+                self.status = self._look(close=close is not None and close[0] == now)
                 self.problem = None
             except TwofoldError as error:  # too few messages at the deadline, or a folder that is away
                 self.problem = error
+                with suppress(TwofoldError):  # what has arrived is told all the same
+                    self.status = self._standing()
             if close is not None:
-                self.store.ask_to_close(None)  # it was done, or refused; a kill before this asks again
+                self.store.saw_to_close(*close)  # it was done, or refused; a kill before this asks again
             if self.hosted.peer is not None:
                 self._deliver(self.hosted.peer)
             self.looks += 1

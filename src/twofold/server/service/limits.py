@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import threading
 import time
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 
 from twofold.federation.wire import WINDOW
 
-__all__ = ["Limits", "Rates"]
+__all__ = ["Limits", "Rates", "sender_of"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,18 +24,22 @@ class Limits:
         share an address.
     member_rate, member_burst : float, int
         The same for one member of a federation.
-    uploads : int
-        Bodies that are read at the same time; each goes to the disk in small pieces.
+    uploads, member_uploads : int
+        Bodies that are read at the same time, and those of one member; each goes to the disk in small pieces.
     checks : int
         Messages that are decoded at the same time; each is in memory meanwhile.
-    connections : int
-        Open connections; more are answered with 503.
+    connections, address_connections : int
+        Open connections, and those of one address, from the first packet on. If there are as many, the oldest that is
+        not being answered is closed for a new one. Fewer if the system allows the process fewer descriptors. All
+        connections of a reverse proxy have one address.
+    handshake_seconds : float
+        Time for TLS to begin.
     header_bytes : int
         Bytes of a request's headers.
     header_seconds : float
         Time for them to arrive.
     pause_seconds : float
-        Longest pause within a body.
+        Longest pause within a body, in either direction.
     slowest : float
         Bytes per second below which a body is given up.
     retry_after : int
@@ -53,8 +58,11 @@ class Limits:
     member_rate: float = 10.0
     member_burst: int = 100
     uploads: int = 64
+    member_uploads: int = 4
     checks: int = 2
     connections: int = 2_000
+    address_connections: int = 200
+    handshake_seconds: float = 5.0
     header_bytes: int = 16_384
     header_seconds: float = 10.0
     pause_seconds: float = 30.0
@@ -65,6 +73,25 @@ class Limits:
     def patience(self, length: int) -> float:
         """Seconds that a body of this length may take."""
         return self.pause_seconds + length / self.slowest
+
+
+def sender_of(address: str) -> str:
+    """Give what counts as one sender: an address, or the whole network of an IPv6 address, which one host can fill.
+
+    Examples
+    --------
+    >>> sender_of("192.0.2.7"), sender_of("2001:db8::1") == sender_of("2001:db8::2"), sender_of("::ffff:192.0.2.7")
+    ('192.0.2.7', True, '192.0.2.7')
+    """
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv4Address):
+        return str(found)
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    return str(ipaddress.ip_network((int(found) >> 64 << 64, 64)))
 
 
 class Rates:

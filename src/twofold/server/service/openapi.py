@@ -46,7 +46,7 @@ def openapi() -> dict[str, Any]:
         "paths": {
             f"{wire.ROOT}/health": {"get": _get("whether the service answers", {200: "it answers"}, signed=False)},
             f"{wire.ROOT}/metrics": {
-                "get": _get("counters, for this machine", {200: "Prometheus text", 403: _ERRORS[403]}, signed=False)
+                "get": _get("counters", {200: "Prometheus text", 401: "without the password"}, signed=False)
             },
             f"{wire.ROOT}/openapi.json": {"get": _get("this document", {200: "this document"}, signed=False)},
             plan: {"get": _get("how far the federation has come", {200: "its progress"}, parameters=("plan",))},

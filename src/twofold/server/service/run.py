@@ -3,69 +3,141 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import socket
 import ssl
+import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
 import uvicorn
+from uvicorn.config import STARTUP_FAILURE
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from twofold.errors import TransportError
 from twofold.server.service.app import Service, build_app
+from twofold.server.service.connections import Connections, Line, Listener, room_for
+from twofold.server.service.limits import Limits
 
-__all__ = ["Running", "serve", "server_of"]
+__all__ = ["Running", "give_back_memory", "server_of"]
 
 #: Seconds that requests have to finish when the service ends.
 _GRACE: Final = 15
+#: Bytes from which a block of memory goes back to the system when it is freed; every message of some size is above it.
+_LARGE_BLOCK: Final = 1 << 20
+_M_MMAP_THRESHOLD: Final = -3  # of glibc's mallopt(3)
+#: Connections that wait to be accepted.
+_BACKLOG: Final = 512
 
 
 class _Guarded(H11Protocol):
-    """Closes a connection whose request does not arrive in time; uvicorn itself waits for headers without end."""
+    """Closes a connection whose request does not arrive, or whose answer is not fetched; uvicorn waits without end."""
+
+    def __init__(self, line: Line, connections: Connections, limits: Limits, **given: Any) -> None:
+        super().__init__(**given)
+        self._line, self._open, self._limits = line, connections, limits
+        self._headers: asyncio.TimerHandle | None = None
+        self._reader: asyncio.TimerHandle | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether a request is being answered."""
+        return self.cycle is not None and not self.cycle.response_complete
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._timer: asyncio.TimerHandle | None = None
         self._await_headers()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self._answering:
-            self._forget()
+        if self.busy:
+            self._cancel("_headers")
         else:
             self._await_headers()
 
+    def pause_writing(self) -> None:
+        """Nothing more fits on the way to the reader."""
+        super().pause_writing()
+        self._reader = self.loop.call_later(self._limits.pause_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """The reader has fetched most of it."""
+        super().resume_writing()
+        self._cancel("_reader")
+
     def connection_lost(self, exc: Exception | None) -> None:
-        self._forget()
+        self._cancel("_headers", "_reader")
+        self._open.leave(self._line)
         super().connection_lost(exc)
 
     def shutdown(self) -> None:
         """End at once what answers nothing: over TLS, a polite end would wait for the other side."""
-        if self._answering:
+        if self.busy:
             super().shutdown()
         else:
             self.transport.abort()
 
-    @property
-    def _answering(self) -> bool:
-        return self.cycle is not None and not self.cycle.response_complete
-
     def _await_headers(self) -> None:
-        if self._timer is None:
-            patience = getattr(self.config, "header_seconds", 10.0)
-            self._timer = self.loop.call_later(patience, self._give_up)
-
-    def _forget(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        if self._headers is None:
+            self._headers = self.loop.call_later(self._limits.header_seconds, self._give_up)
 
     def _give_up(self) -> None:
-        self._timer = None
-        if not self._answering and not self.transport.is_closing():
+        self._headers = None
+        if not self.busy and not self.transport.is_closing():
             self.transport.abort()
+
+    def _cancel(self, *timers: str) -> None:
+        for name in timers:
+            timer: asyncio.TimerHandle | None = getattr(self, name)
+            if timer is not None:
+                timer.cancel()
+                setattr(self, name, None)
+
+
+class _Server(uvicorn.Server):
+    """Accepts through a `Listener`; the rest is uvicorn's."""
+
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self._service = service
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen."""
+        await self.lifespan.startup()
+        if self.lifespan.should_exit:
+            sys.exit(STARTUP_FAILURE)
+        limits, config = self._service.limits, self.config
+        connections = Connections(room_for(limits, len(self._service.federations)), limits.address_connections)
+
+        def speaker(line: Line) -> _Guarded:
+            given = {"config": config, "server_state": self.server_state, "app_state": self.lifespan.state}
+            return _Guarded(line, connections, limits, **given)
+
+        try:
+            bound = sockets or await _bound(config.host, config.port)
+        except OSError as error:
+            await self.lifespan.shutdown()
+            raise TransportError(
+                "the service cannot listen here.",
+                found=f"{config.host}:{config.port}: {error.strerror or type(error).__name__}",
+                expected="an address of this machine, and a port that is free and that this user may use",
+                parameter="listen",
+            ) from None
+        listener = Listener(bound, connections, speaker, limits=limits, context=config.ssl)
+        self.servers = [listener]  # type: ignore[list-item]  # uvicorn only closes them
+        self.started = True
+
+
+async def _bound(host: str, port: int) -> list[socket.socket]:
+    """Listen on every address of a name."""
+    passive = socket.AI_PASSIVE
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=passive)
+    addresses = dict.fromkeys((family, address) for family, _, _, _, address in found)
+    return [socket.create_server(address, family=family, backlog=_BACKLOG) for family, address in addresses]
 
 
 def server_of(
@@ -91,28 +163,26 @@ def server_of(
     app : ASGI application, optional
         Another one than `build_app(service)`, such as one with more pages.
     """
+    give_back_memory()
     limits = service.limits
     config = uvicorn.Config(
         app or build_app(service),
         host=host,
         port=port,
-        http=_Guarded,
+        http="h11",
         ws="none",
         lifespan="on",
         ssl_certfile=None if certificate is None else str(certificate),
         ssl_keyfile=None if key is None else str(key),
         h11_max_incomplete_event_size=limits.header_bytes,
-        limit_concurrency=limits.connections,
         timeout_keep_alive=int(max(1, limits.header_seconds)),
         timeout_graceful_shutdown=_GRACE,
-        backlog=512,
         access_log=False,
         log_level="warning",
         server_header=False,
         date_header=True,
         proxy_headers=False,
     )
-    config.header_seconds = limits.header_seconds  # type: ignore[attr-defined]
     try:
         config.load()
     except (OSError, ssl.SSLError) as error:
@@ -124,12 +194,18 @@ def server_of(
         ) from None
     if config.ssl is not None:
         config.ssl.minimum_version = ssl.TLSVersion.TLSv1_2
-    return uvicorn.Server(config)
+    return _Server(config, service)
 
 
-def serve(server: uvicorn.Server) -> None:
-    """Run until a signal asks for the end; requests that are being answered are finished first."""
-    server.run()
+def give_back_memory() -> None:
+    """Let glibc return large blocks to the system as soon as they are free; other systems do as they please.
+
+    By itself it keeps blocks of up to 32 MB for later, in a pool for each thread: after 40 uploads of 20 MB from eight
+    senders a service held 430 MB, and 140 in this way.
+    """
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):  # another C library
+            ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _LARGE_BLOCK)
 
 
 class Running:

@@ -17,20 +17,18 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-import sqlite3
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 
 from twofold.errors import PlanMismatch, TransportError
 from twofold.federation.mailbox import Step
 from twofold.federation.messages import receipt
 from twofold.federation.plan import Plan
-from twofold.storage.files import make_folder, read_limited, sync_folder, write_whole
+from twofold.storage.database import Database
+from twofold.storage.files import make_folder, read_limited, sync_folder, unreadable, write_whole
 from twofold.storage.files import step as announce
 
 __all__ = ["Arrived", "Incoming", "Outcome", "Store"]
@@ -138,29 +136,18 @@ class Store:
 
     def __init__(self, folder: Path, plan: Plan) -> None:
         self.folder, self.plan = folder, plan
-        self._lock = threading.RLock()
+        self._base = Database(folder / _FILE, _TABLES, owner="service")
+        self._counts: dict[str, int] = {}
         try:
-            make_folder(folder)
             make_folder(self._objects)
             for left in self._objects.glob(".*.part"):
                 left.unlink()
-            file = folder / _FILE
-            os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
-            self._base = sqlite3.connect(file, isolation_level=None, timeout=30.0, check_same_thread=False)
-            self._base.execute("PRAGMA journal_mode = WAL")
-            self._base.execute("PRAGMA synchronous = FULL")
-            self._base.executescript(_TABLES)
-        except (OSError, sqlite3.Error) as error:
-            raise TransportError(
-                "the service's folder cannot be used.",
-                found=getattr(error, "strerror", None) or type(error).__name__,
-                fix="check that its parent exists, its permissions and its free space",
-                parameter="state",
-            ) from None
+        except OSError as error:
+            raise unreadable(self._objects, error) from None
         content = plan.canonical().encode()
-        with self._together("plan"):
-            self._base.execute("INSERT OR IGNORE INTO about VALUES ('plan', ?)", (content,))
-        if bytes(self._one("SELECT data FROM about WHERE name = 'plan'")[0]) != content:
+        with self._base.together("plan"):
+            self._base.execute("INSERT OR IGNORE INTO about VALUES ('plan', ?)", content)
+        if bytes(self._base.one("SELECT data FROM about WHERE name = 'plan'")[0]) != content:
             raise PlanMismatch(
                 "this folder holds another federation.",
                 expected=f"the plan with hash {plan.hash[:12]}",
@@ -173,8 +160,7 @@ class Store:
 
     def close(self) -> None:
         """Close the file."""
-        with self._lock:
-            self._base.close()
+        self._base.close()
 
     # Files.
 
@@ -192,7 +178,7 @@ class Store:
 
     def keep(self, one: Incoming) -> str:
         """Put a complete file in its place, for good; give its receipt."""
-        mark, target = one.digest, self._path(one.digest)
+        mark, target = one.digest, self.path_of(one.digest)
         announce("service: keep")
         one.file.flush()
         os.fsync(one.file.fileno())
@@ -205,7 +191,7 @@ class Store:
     def put(self, data: bytes) -> str:
         """Store bytes for good; give their receipt."""
         mark = receipt(data)
-        target = self._path(mark)
+        target = self.path_of(mark)
         if not target.exists() or target.stat().st_size != len(data):
             make_folder(target.parent)
             write_whole(target, data, mode=0o600)
@@ -213,7 +199,7 @@ class Store:
 
     def read(self, mark: str, limit: int) -> bytes:
         """Give the bytes under a receipt; refuse a file that has changed."""
-        data = read_limited(self._path(mark), limit)
+        data = read_limited(self.path_of(mark), limit)
         if receipt(data) != mark:
             raise TransportError(
                 "a stored message is not the one that was accepted.",
@@ -225,154 +211,146 @@ class Store:
 
     def path_of(self, mark: str) -> Path:
         """Where the bytes under a receipt are."""
-        return self._path(mark)
-
-    def _path(self, mark: str) -> Path:
         return self._objects / mark[:2] / mark
 
     # Messages of entities.
 
     def receipt_of(self, step: Step, entity: str) -> str | None:
         """Give the receipt of an entity's message, or None."""
-        found = self._one("SELECT receipt FROM message WHERE step = ? AND entity = ?", step.id, entity)
+        found = self._base.one("SELECT receipt FROM message WHERE step = ? AND entity = ?", step.id, entity)
         return None if found is None else str(found[0])
 
     def add(self, step: Step, entity: str, mark: str, *, size: int, at: str, carrier: str) -> Outcome:
         """Take a message whose file is in place; the first of an entity counts, and a second is kept as evidence."""
-        with self._together(f"message {step.id}"):
+        with self._base.together(f"message {step.id}"):
             known = self.receipt_of(step, entity)
-            if known is None and self.published_receipt(step) is not None:
+            if known is None and self.is_closed(step):
                 return Outcome.CLOSED
             if known is None:
                 row = (step.id, entity, mark, size, at, carrier)
-                self._base.execute("INSERT INTO message VALUES (?, ?, ?, ?, ?, ?, 0)", row)
+                self._base.execute("INSERT INTO message VALUES (?, ?, ?, ?, ?, ?, 0)", *row)
+                self._counts[step.id] += 1
                 return Outcome.NEW
             if known == mark:
                 return Outcome.SAME
-            count = self._one("SELECT count(*) FROM conflict WHERE step = ? AND entity = ?", step.id, entity)
-            if count[0] < _MOST_CONFLICTS:
+            if not self.has_evidence(step, entity, mark):
                 kept = (step.id, entity, mark, at, carrier)
-                self._base.execute("INSERT OR IGNORE INTO conflict VALUES (?, ?, ?, ?, ?)", kept)
+                self._base.execute("INSERT OR IGNORE INTO conflict VALUES (?, ?, ?, ?, ?)", *kept)
             return Outcome.CONFLICT
+
+    def is_closed(self, step: Step) -> bool:
+        """Whether no new message is taken: the step is published, or has more than anybody waits for.
+
+        Where entities are people, an institution vouches for names that nobody else knows, as many as it likes.
+        """
+        if step.id not in self._counts:
+            self._counts[step.id] = self._base.one("SELECT count(*) FROM message WHERE step = ?", step.id)[0]
+        return self.published_receipt(step) is not None or self._counts[step.id] >= 2 * self.plan.expected_entities
 
     def has_evidence(self, step: Step, entity: str, mark: str) -> bool:
         """Whether a message would be a second one of its entity, and enough of these are kept."""
         known = self.receipt_of(step, entity)
         if known is None or known == mark:
             return False
-        count = self._one("SELECT count(*) FROM conflict WHERE step = ? AND entity = ?", step.id, entity)
+        count = self._base.one("SELECT count(*) FROM conflict WHERE step = ? AND entity = ?", step.id, entity)
         return bool(count[0] >= _MOST_CONFLICTS)
 
     def messages(self, step: Step) -> list[tuple[str, str]]:
         """Entity and receipt of every message of a step, by entity."""
-        return [(str(a), str(b)) for a, b in self._rows("SELECT entity, receipt FROM message WHERE step = ?", step.id)]
+        return self._pairs("message", step)
 
     def arrivals(self, step: Step) -> list[tuple[str, str]]:
         """Entity and time of every message of a step, by entity."""
-        return [(str(a), str(b)) for a, b in self._rows("SELECT entity, at FROM message WHERE step = ?", step.id)]
+        return self._pairs("message", step, "at")
 
     def conflicts(self, step: Step) -> list[tuple[str, str]]:
         """Entity and receipt of every second message of a step."""
-        return [(str(a), str(b)) for a, b in self._rows("SELECT entity, receipt FROM conflict WHERE step = ?", step.id)]
+        return self._pairs("conflict", step)
 
     def unlogged(self) -> list[Arrived]:
         """Messages whose line in the log may be missing, after a kill."""
-        rows = self._rows("SELECT step, entity, receipt, size, at, carrier FROM message WHERE logged = 0")
+        rows = self._base.rows("SELECT step, entity, receipt, size, at, carrier FROM message WHERE logged = 0")
         return [Arrived(*row) for row in rows]
 
     def logged(self, step: str, entity: str) -> None:
         """Remember that a message is in the log."""
-        with self._together("logged"):
-            self._base.execute("UPDATE message SET logged = 1 WHERE step = ? AND entity = ?", (step, entity))
+        with self._base.together("logged"):
+            self._base.execute("UPDATE message SET logged = 1 WHERE step = ? AND entity = ?", step, entity)
 
     # Messages of the other operator, and for it.
 
     def add_part(self, step: Step, mark: str, entity: str, *, at: str) -> Outcome:
         """Take a message of the other operator whose file is in place."""
-        with self._together(f"part {step.id}"):
-            if self._one("SELECT 1 FROM part WHERE step = ? AND receipt = ?", step.id, mark) is not None:
-                return Outcome.SAME
-            if self._one("SELECT count(*) FROM part WHERE step = ?", step.id)[0] >= _MOST_PARTS:
+        with self._base.together(f"part {step.id}"):
+            if self.has_parts(step, mark):
                 return Outcome.CLOSED
-            self._base.execute("INSERT INTO part VALUES (?, ?, ?, ?)", (step.id, mark, entity, at))
-            return Outcome.NEW
+            row = (step.id, mark, entity, at)
+            new = self._base.execute("INSERT OR IGNORE INTO part VALUES (?, ?, ?, ?)", *row)
+            return Outcome.NEW if new else Outcome.SAME
+
+    def has_parts(self, step: Step, mark: str) -> bool:
+        """Whether a message would be a new one of the other operator, and as many as it may send are here."""
+        if self._base.one("SELECT 1 FROM part WHERE step = ? AND receipt = ?", step.id, mark) is not None:
+            return False
+        return bool(self._base.one("SELECT count(*) FROM part WHERE step = ?", step.id)[0] >= _MOST_PARTS)
 
     def parts(self, step: Step) -> list[tuple[str, str]]:
         """Entity and receipt of everything the other operator sent in a step."""
-        return [(str(a), str(b)) for a, b in self._rows("SELECT entity, receipt FROM part WHERE step = ?", step.id)]
+        return self._pairs("part", step)
 
     def post(self, step: Step, mark: str, entity: str) -> None:
         """Remember a message for the other operator."""
-        with self._together(f"post {step.id}"):
-            self._base.execute("INSERT OR IGNORE INTO posted VALUES (?, ?, ?, 0)", (step.id, mark, entity))
+        with self._base.together(f"post {step.id}"):
+            self._base.execute("INSERT OR IGNORE INTO posted VALUES (?, ?, ?, 0)", step.id, mark, entity)
 
     def posted(self, step: Step) -> list[tuple[str, str]]:
         """Entity and receipt of everything for the other operator in a step."""
-        return [(str(a), str(b)) for a, b in self._rows("SELECT entity, receipt FROM posted WHERE step = ?", step.id)]
+        return self._pairs("posted", step)
 
     def undelivered(self) -> list[tuple[str, str]]:
         """Step and receipt of what the other operator does not have yet."""
-        rows = self._rows("SELECT step, receipt FROM posted WHERE delivered = 0")
+        rows = self._base.rows("SELECT step, receipt FROM posted WHERE delivered = 0")
         return [(str(a), str(b)) for a, b in rows]
 
     def delivered(self, step: str, mark: str) -> None:
         """Remember that the other operator has a message."""
-        with self._together("delivered"):
-            self._base.execute("UPDATE posted SET delivered = 1 WHERE step = ? AND receipt = ?", (step, mark))
+        with self._base.together("delivered"):
+            self._base.execute("UPDATE posted SET delivered = 1 WHERE step = ? AND receipt = ?", step, mark)
 
     # Publications.
 
     def publish(self, step: Step, mark: str, *, at: str) -> str:
         """Publish once; give the receipt that is published."""
-        with self._together(f"publish {step.id}"):
-            self._base.execute("INSERT OR IGNORE INTO published VALUES (?, ?, ?)", (step.id, mark, at))
+        with self._base.together(f"publish {step.id}"):
+            self._base.execute("INSERT OR IGNORE INTO published VALUES (?, ?, ?)", step.id, mark, at)
         found = self.published_receipt(step)
         assert found is not None
         return found
 
     def published_receipt(self, step: Step) -> str | None:
         """Receipt of what was published in a step, or None."""
-        found = self._one("SELECT receipt FROM published WHERE step = ?", step.id)
+        found = self._base.one("SELECT receipt FROM published WHERE step = ?", step.id)
         return None if found is None else str(found[0])
 
-    def ask_to_close(self, step: str | None) -> None:
-        """Remember that a step is to be closed, or that this was seen to."""
-        with self._together("close"):
-            self._base.execute("DELETE FROM about WHERE name = 'close'")
-            if step is not None:
-                self._base.execute("INSERT INTO about VALUES ('close', ?)", (step.encode(),))
+    def ask_to_close(self, step: str) -> None:
+        """Remember that a step is to be closed."""
+        asked = f"{step} {secrets.token_hex(8)}".encode()  # asked again, it is another request
+        with self._base.together("close"):
+            self._base.execute("INSERT OR REPLACE INTO about VALUES ('close', ?)", asked)
 
-    def asked_to_close(self) -> str | None:
-        """Step that is to be closed, or None."""
-        found = self._one("SELECT data FROM about WHERE name = 'close'")
-        return None if found is None else bytes(found[0]).decode()
+    def asked_to_close(self) -> tuple[str, str] | None:
+        """Step that is to be closed, and the mark of the request; or None."""
+        found = self._base.one("SELECT data FROM about WHERE name = 'close'")
+        if found is None:
+            return None
+        step, _, mark = bytes(found[0]).decode().partition(" ")
+        return step, mark
 
-    def _one(self, query: str, *given: object) -> Any:
-        with self._lock:
-            return self._base.execute(query, given).fetchone()
+    def saw_to_close(self, step: str, mark: str) -> None:
+        """Forget a request that was seen to; one that came meanwhile stays."""
+        with self._base.together("closed"):
+            self._base.execute("DELETE FROM about WHERE name = 'close' AND data = ?", f"{step} {mark}".encode())
 
-    def _rows(self, query: str, *given: object) -> list[Any]:
-        with self._lock:
-            return self._base.execute(query, given).fetchall()
-
-    @contextmanager
-    def _together(self, name: str) -> Iterator[None]:
-        """One transaction, on the disk before this returns."""
-        announce(f"service: store {name}")
-        with self._lock:
-            try:
-                self._base.execute("BEGIN IMMEDIATE")
-                try:
-                    yield
-                    announce(f"service: commit {name}")
-                except BaseException:
-                    self._base.execute("ROLLBACK")
-                    raise
-                self._base.execute("COMMIT")
-            except sqlite3.Error as error:
-                raise TransportError(
-                    "the service's folder cannot be written to; nothing was taken.",
-                    found=type(error).__name__,
-                    fix="check its permissions and free space",
-                    parameter="state",
-                ) from None
+    def _pairs(self, table: str, step: Step, column: str = "receipt") -> list[tuple[str, str]]:
+        rows = self._base.rows(f"SELECT entity, {column} FROM {table} WHERE step = ?", step.id)
+        return [(str(entity), str(value)) for entity, value in rows]
