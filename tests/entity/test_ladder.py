@@ -143,6 +143,18 @@ def test_planted_knowledge_of_the_others_is_taken():
     assert gain > 3 * error
 
 
+def test_more_of_the_others_is_tried_up_to_everybody_and_not_where_it_told_less():
+    rows = people(60, 1)
+
+    def strengths(others: int, noise: float) -> list[float]:
+        made = run(rows, with_others(rows, others, noise))
+        return sorted({line["strength"] for line in made.table if line["kind"] in SHARED})
+
+    assert strengths(3_000, 0.5) == [ladder.MOST, 3_000.0]
+    few, many = strengths(20_000, 400.0)  # in so much noise more was tried once, told less, and that was the end
+    assert (few, many) == (ladder.FEWEST, ladder.MORE * ladder.FEWEST)
+
+
 @pytest.mark.parametrize("users", [15, 150])
 def test_noise_alone_leaves_the_own_model(users):
     rows = people(users, 4)

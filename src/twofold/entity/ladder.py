@@ -64,11 +64,13 @@ SHORT: Final = 1_500
 #: Ridges of own rows as they are, in entries of average size: the more people, the larger those that are worth trying.
 OWN_RIDGES: Final = (10.0, 30.0, 100.0, 300.0, 1_000.0)
 MANY: Final = 1_000
-#: How much of the others' taste counts, in people: a multiple of the amount of their use, within these limits.
+#: How much of the others' taste counts, in people: first a multiple of the amount of their use, within these limits;
+#: then `MORE` times as much, up to everybody, as long as that tells own people better by `STRONGER` nats.
 TASTE_PER_USE: Final = 30.0
 FEWEST: Final = 30.0
 MOST: Final = 1_000.0
 MORE: Final = 10.0
+STRONGER: Final = 2.0
 #: People from whom on implicit ALS is tried.
 FACTOR_USERS: Final = 1_000
 #: Multiples of the weight of use that are tried at the end.
@@ -107,13 +109,14 @@ class Rung:
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
-    """One way to fit, and the ridges it may take; the usual one is 1, or the middle."""
+    """One way to fit, the ridges it may take (the usual one is 1, or the middle), and the same with more of others."""
 
     kind: str
     step: int
     ridges: tuple[float, ...]
     fit: Callable[[Side, float], Scorer] = field(repr=False)
     strength: float = 0.0
+    stronger: Callable[[], Family | None] = field(default=lambda: None, repr=False)
 
     @property
     def usual(self) -> int:
@@ -240,7 +243,8 @@ class _Climb:
             few, many = self._strengths
             yield [self._shared(few), self._shared(few, scaled=True), self._shared(many, scaled=True)]
             if features is not None:
-                yield [self._shared(many, scaled=True, features=features)]
+                best = max((one for one in self.tried if one.rung.step == 3), key=lambda one: one.weighed.worth)
+                yield [self._shared(max(many, best.rung.strength), scaled=True, features=features)]
 
     @property
     def _ridges(self) -> tuple[float, ...]:
@@ -251,7 +255,13 @@ class _Climb:
         name = "shared taste" + (", own use" if scaled else "") + ("" if features is None else ", features")
         people = (self.amount.people if self.amount.shared else 1.0) if scaled else None
         fit = partial(shared_taste, others=self.others, strength=strength, people=people, features=features)
-        return Family(kind=name, step=3, ridges=self._ridges, strength=strength, fit=fit)
+        most = self.others.users
+
+        def stronger() -> Family | None:
+            more = min(MORE * strength, most)
+            return self._shared(more, scaled=scaled, features=features) if more > strength else None
+
+        return Family(kind=name, step=3, ridges=self._ridges, strength=strength, fit=fit, stronger=stronger)
 
     @cached_property
     def _strengths(self) -> tuple[float, float]:
@@ -329,7 +339,7 @@ class _Climb:
         return tried
 
     def _judged(self) -> Iterator[_Tried]:
-        """Use; then of every group of families the best at the usual ridge, up and down its ridges while that helps."""
+        """Use; then of every group of families the best at the usual ridge, tuned: more of the others, then ridges."""
         yield self._tried(Rung(kind="use", step=0))
         start = np.asarray(CENTRE)
         for group in self._families():
@@ -337,6 +347,13 @@ class _Climb:
             yield from first
             best = max(range(len(group)), key=lambda at: first[at].weighed.worth)
             family, here = group[best], first[best]
+            while (more := family.stronger()) is not None:
+                found = self._tried(more.rung(more.usual), here.weighed.weights)
+                yield found
+                if found.weighed.worth <= here.weighed.worth + STRONGER:
+                    break
+                family, here = more, found
+            middle = here
             for way in (-1, 1):
                 at, found = family.usual, here
                 while 0 <= (at := at + way) < len(family.ridges):
@@ -345,7 +362,7 @@ class _Climb:
                     if found.weighed.worth <= here.weighed.worth:
                         break
                     here = found
-                if here is not first[best]:
+                if here is not middle:
                     break
             start = here.weighed.weights if math.isfinite(here.weighed.worth) else np.asarray(CENTRE)
 
