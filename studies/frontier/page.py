@@ -65,8 +65,8 @@ def verdict(results: Results) -> str:
     low, high = (results.figure(*cell, group=GROUP).mean for cell in (control, pooled))
     name = "nDCG@10" if setting.metric == "ndcg" else "RMSE"
     start = (
-        f"{title}: in the smaller half of the entities {name} is {low:.4f} without others ({_way(control)}) "
-        f"and {high:.4f} on pooled data ({_way(pooled)})."
+        f"{title}: in the smaller half of the entities {name} is {low:.4f} without others ({_way(control, results)}) "
+        f"and {high:.4f} on pooled data ({_way(pooled, results)})."
     )
     if not gap.clear:
         return f"{start} There is no clear gap, so there is nothing to federate for, at any ε."
@@ -153,8 +153,9 @@ def _title(results: Results) -> str:
     return results.setting.title[0].upper() + results.setting.title[1:]
 
 
-def _way(cell: Key) -> str:
+def _way(cell: Key, results: Results) -> str:
     named = {"alone": "our model alone", "pooled": "our model"}
+    named |= {one.name: f"{one.name} without noise" for one in results.setting.releases}
     return "noise only" if cell[1] == "noise only" else named.get(cell[0], cell[0])
 
 
@@ -192,11 +193,11 @@ READING = (
     "In a group of entities, the best control is the best of: own popularity, popularity shared under the same ε, our "
     "model alone, a tuned EASE alone, public features only, and noise in place of what is shared (ratings: our model "
     "and offsets). Pooled is the best of: pooled popularity, a tuned EASE on pooled data, the same adapted to the "
-    "entity, and our model on pooled data. Both are the best on average over the reported seeds; baselines were tuned "
-    "on a split of their own. Share = (private - best control) / (pooled - best control): the part of what sharing "
-    "could give that is left with privacy. Figures are mean ± standard error over seeds, paired by seed. Every seed is "
-    "another split, and for hospitals another simulated federation. A share can exceed 100 % or fall below 0. A dash "
-    "means not run, or a gap that is not clearly above 0 (two standard errors)."
+    "entity, our model on pooled data, and the federation without noise. Both are the best on average over the "
+    "reported seeds; baselines were tuned on a split of their own. Share = (private - best control) / (pooled - best "
+    "control): the part of what sharing could give that is left with privacy. Figures are mean ± standard error over "
+    "seeds, paired by seed. Every seed is another split, and for hospitals another simulated federation. A share can "
+    "exceed 100 % or fall below 0. A dash means not run, or a gap that is not clearly above 0 (two standard errors)."
 )
 
 

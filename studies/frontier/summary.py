@@ -196,8 +196,8 @@ class Results:
         return self._best([*cells, *(one for one in self.noise_only if one[0] == self.setting.headline)], group)
 
     def pooled(self, group: str = "all") -> Key:
-        """The best of the ways that have all data in one place; its mean over seeds is best."""
-        names = ("pooled", *BASELINES[self.setting.feedback]["pooled"])
+        """The best of the ways that have all data in one place, or exact sums of it; its mean over seeds is best."""
+        names = ("pooled", *BASELINES[self.setting.feedback]["pooled"], *(one.name for one in self.setting.releases))
         return self._best([(name, "none", math.inf) for name in names], group)
 
     def gap(self, group: str = "all", epsilon: float = math.inf) -> Mean:

@@ -110,6 +110,13 @@ def test_the_best_of_each_kind_is_taken_among_those_with_the_most_splits():
     assert found.gap().mean == pytest.approx(0.1)
 
 
+def test_exact_sums_are_a_way_to_pool():
+    parts = [rows("alone", values=[0.5] * 4), rows("pooled", values=[0.6] * 4), rows("gram", values=[0.7] * 4)]
+    found = results(*parts, rows("gram", "secure", 1.0, values=[0.65] * 4))
+    assert found.pooled() == ("gram", "none", math.inf)
+    assert found.share("gram", "secure", 1.0).mean == pytest.approx(0.75)
+
+
 def test_popularity_shared_at_the_same_price_is_a_control():
     shared = "shared popularity, private"
     found = results(
