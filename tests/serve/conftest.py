@@ -18,8 +18,18 @@ from twofold.data.ratings import Ratings
 from twofold.entity.model import Model
 from twofold.entity.models.factors import FactorScorer
 from twofold.federation.plan import Plan
+from twofold.identity.log import SecurityLog
+from twofold.identity.log_entry import Event
+from twofold.privacy.budget import PureDP
+from twofold.privacy.card import card_from_ledger
+from twofold.privacy.events import DiscreteLaplaceEvent
+from twofold.privacy.ledger import Ledger, digest
+from twofold.privacy.signed_card import sign_card
+from twofold.privacy.unit import Unit
+from twofold.report.card import to_html
 from twofold.serve.api import Api, build_app
 from twofold.serve.current import Current
+from twofold.storage.signing import SigningKey
 
 #: A user's id that must be nowhere but in the model.
 SECRET = "patient-0417"
@@ -85,3 +95,33 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def serving(folder: Path) -> Serving:
     return Serving(folder, Api(Current(folder / "st-anna.model", catalog=folder / "items.csv")))
+
+
+@dataclass
+class Records:
+    """Files that a site keeps beside its model."""
+
+    ledger: Path
+    log: Path
+    card: Path
+
+
+@pytest.fixture
+def records(folder: Path) -> Records:
+    """A ledger with one release, its signed card, and a security log."""
+    return make_records(folder)
+
+
+def make_records(folder: Path) -> Records:
+    key = SigningKey(b"\1" * 32)
+    ledger = Ledger.create(folder / "st-anna.ledger", dataset="visits", ceiling=PureDP(epsilon=1), unit=Unit.person())
+    event = DiscreteLaplaceEvent(unit=Unit.person(), sensitivity=1, scale=3, coordinates=5)
+    asked = {"plan": digest(b"p"), "data": digest(b"raw"), "events": [event], "unit": Unit.person()}
+    ledger.release(**asked, draw=lambda: b"noisy")
+    signed = sign_card(card_from_ledger(ledger), key)
+    (folder / "card.html").write_text(to_html(signed), encoding="utf-8")
+    log = SecurityLog(folder / "security.log", key, entity="st-anna")
+    log.add(Event.PLAN_AGREED, plan="ab" * 32)
+    log.add(Event.APPROVED, plan="ab" * 32, draft="cd" * 32, approver="dpo-weber", key="ef" * 32)
+    log.add(Event.RELEASED, plan="ab" * 32, digest="12" * 32)
+    return Records(ledger=folder / "st-anna.ledger", log=folder / "security.log", card=folder / "card.html")

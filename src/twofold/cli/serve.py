@@ -1,4 +1,4 @@
-"""`twofold serve`: answer an application's requests from a model on this machine."""
+"""`twofold serve`: answer an application's requests from a model on this machine, and show people the same."""
 
 from __future__ import annotations
 
@@ -34,17 +34,22 @@ def serve(
     token: Token = None,
     certificate: CertificateOption = None,
     key: KeyOption = None,
+    console: Annotated[bool, typer.Option("--console/--no-console", help="Pages for people at /.")] = True,
+    ledger: Annotated[Path | None, typer.Option("--ledger", help="Show this ledger in the console.")] = None,
+    log: Annotated[Path | None, typer.Option("--log", help="Show the approvals of this security log.")] = None,
+    card: Annotated[Path | None, typer.Option("--card", help="Show this signed privacy card.")] = None,
     json: Json = False,
 ) -> None:
-    """Serve a model to an application (JSON), on this machine by default.
+    """Serve a model to an application (JSON) and to people (a console), on this machine by default.
 
     Another address needs --token, --certificate and --key. When the file of the model is replaced, the new one is
     served without a pause; a file that is no model changes nothing, and /health says so.
 
-    Examples: twofold serve st-anna.model, twofold serve st-anna.model --catalog items.csv.
+    Examples: twofold serve st-anna.model, twofold serve st-anna.model --catalog items.csv --ledger st-anna.ledger.
     """
     need_network("starlette", "uvicorn", "httpx")
     from twofold.serve.api import LIMITS, Api, build_app, is_local  # these load starlette and uvicorn
+    from twofold.serve.console import console_routes
     from twofold.serve.current import Current
     from twofold.server.service.app import password_in
     from twofold.server.service.run import server_for
@@ -62,7 +67,7 @@ def serve(
         )
     current = Current(model, catalog=catalog)
     api = Api(current, token=None if token is None else password_in(token))
-    app = build_app(api)
+    app = build_app(api, more=console_routes(api, ledger=ledger, log=log, card=card) if console else ())
     server = server_for(app, LIMITS, host=host, port=port, certificate=certificate, key=key)
     url = f"{'http' if certificate is None else 'https'}://{f'[{host}]' if ':' in host else host}:{port}"
     made = current.answers.model
@@ -71,9 +76,9 @@ def serve(
     else:
         typer.echo(f"{model.name}: {made.entity}, {len(made.catalog):,} items")
         typer.echo(f"listening on {url}; Ctrl-C or SIGTERM ends it")
-        typer.echo(f"requests: {url}/openapi.json")
+        typer.echo(f"requests: {url}/openapi.json" + (f"; console: {url}/ in a browser" if console else ""))
         if token is not None:
-            typer.echo(f"token: in {token}, as Authorization: Bearer")
+            typer.echo(f"token: in {token}, as Authorization: Bearer, or as the password of the console")
     sys.stdout.flush()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn ends first, and then repeats the signal
     with suppress(KeyboardInterrupt):

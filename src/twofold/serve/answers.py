@@ -177,6 +177,13 @@ class Answers:
         found = self._titles[self.model.catalog.column(item)]
         return None if found is None else " ".join(str(found).split())[:_LONGEST] or None
 
+    def item_named(self, text: str) -> str:
+        """Turn an exact title into the id of its item, if only one item has it; anything else stays as it is."""
+        if self._titles is None or self.items.get(id_from(text, self.items)) is not None:
+            return text
+        places = (self._titles == text).arg_true()
+        return str(_plain(self.items[places[0]])) if len(places) == 1 else text
+
     def user(self, given: object) -> Any:
         """Find a user; raises UnknownUser without the id."""
         known = id_from(given, self.users)

@@ -47,7 +47,7 @@ from twofold.serve.questions import Question, from_json, from_query
 from twofold.server.service.app import PLAIN, Refusal, http_error, refused, shown
 from twofold.server.service.limits import Limits
 
-__all__ = ["LIMITS", "MOST_BYTES", "Api", "build_app", "is_local"]
+__all__ = ["LIMITS", "MOST_BYTES", "Api", "build_app", "is_local", "status_of"]
 
 #: Bytes of a body.
 MOST_BYTES: Final = 4 << 20
@@ -147,7 +147,7 @@ class Api:
             except Refusal as refusal:
                 answer = refused(refusal, close=request.method == "POST")
             except TwofoldError as error:
-                answer = refused(Refusal(_status(error), error), close=False)
+                answer = refused(Refusal(status_of(error), error), close=False)
             except Exception as error:  # a traceback could hold a user's id
                 _log.error("fault at %s: %s", name, _where(error))
                 told = TransportError("the service failed at this request.")
@@ -183,10 +183,8 @@ class Api:
             if given is None or not hmac.compare_digest(given, self.token):
                 error = KeyRefused("this needs a token.", expected="Authorization: Bearer TOKEN", parameter="token")
                 raise Refusal(401, error, challenge=_CHALLENGE)
-        origin = headers.get("origin")
-        if request.method == "POST" and origin not in (None, f"{request.url.scheme}://{headers.get('host', '')}"):
-            error = KeyRefused("a page of another site may not ask.", parameter="origin")
-            raise Refusal(403, error)
+        if request.method == "POST" and not _same_site(headers):
+            raise Refusal(403, KeyRefused("a page of another site may not ask.", parameter="origin"))
 
     async def body(self, request: Request, kind: str, most: int = MOST_BYTES) -> bytes:
         """Read a body of known length and type; refuse one that is packed, too long or too slow."""
@@ -363,6 +361,13 @@ def _query(request: Request, names: Iterable[str]) -> dict[str, Any]:
     return from_query(request.query_params.multi_items(), names)
 
 
+def _same_site(headers: Headers) -> bool:
+    """Whether a program asks, or a page of this service; a browser says which page it is."""
+    if "sec-fetch-site" in headers:
+        return headers["sec-fetch-site"] in ("same-origin", "none")
+    return "origin" not in headers or headers["origin"].partition("://")[2] == headers.get("host")
+
+
 def _length(headers: Headers, kind: str, most: int) -> int:
     """Length of a body; refuse one that is packed, without a length, or too long."""
     if headers.get("content-encoding", "identity") != "identity":
@@ -381,7 +386,8 @@ def _too_long(most: int) -> Refusal:
     return Refusal(413, BadMessage("the body is too long.", expected=f"at most {most:,} bytes", parameter="length"))
 
 
-def _status(error: TwofoldError) -> int:
+def status_of(error: TwofoldError) -> int:
+    """Give the status of an answer that tells an error."""
     if isinstance(error, UnknownUser) or (isinstance(error, CatalogError) and error.parameter == "item"):
         return 404
     return 400 if isinstance(error, BadMessage) else 422
