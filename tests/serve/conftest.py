@@ -33,7 +33,8 @@ from twofold.storage.signing import SigningKey
 
 #: A user's id that must be nowhere but in the model.
 SECRET = "patient-0417"
-TITLES = {f"item-{at}": f"Drug no. {at}" for at in range(12)}
+_NAMES = "Creatinine Heparin Lactate Potassium Sodium Haemoglobin Insulin Morphine Furosemide Vancomycin Glucose Urea"
+TITLES = {f"item-{at}": name for at, name in enumerate(_NAMES.split())}
 
 
 def make_model(*, seed: int = 0, users: Any = None, items: Any = None, **changes: Any) -> Model:

@@ -187,12 +187,11 @@ class _Console:
         return send_page(self._sheet().page("privacy", sections), forms=True)
 
     def _recorded(self) -> list[Section]:
+        logged = "Approvals and releases"
         return [
-            *_read("Privacy card", self._card, _card_sections, "--card CARD"),
             *_read("Ledger", self._ledger, lambda path: [ledger_section(_account(path).state())], "--ledger LEDGER"),
-            *_read(
-                "Approvals and releases", self._log, lambda path: [timeline_section(list(read_log(path)))], "--log LOG"
-            ),
+            *_read(logged, self._log, lambda path: [timeline_section(list(read_log(path)))], "--log LOG"),
+            *_read("Privacy card", self._card, _card_sections, "--card CARD"),
         ]
 
     async def cost(self, request: Request) -> Response:
@@ -215,7 +214,7 @@ class _Console:
         field = Field("epsilon", "Another ε", "decimal", text, "A number above 0, such as 0.5.")
         form = Form(key="price", action="cost", method="get", button="Show", fields=(field,))
         sections = [
-            Section("One release at other prices", (Paragraph(about), form, table)),
+            Section("If ε were another", (Paragraph(about), form, table)),
             Section("The plan", (plan_facts(plan),)),
         ]
         notice = None if problem is None else error_notice(problem)
