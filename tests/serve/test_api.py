@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from datetime import date
@@ -63,6 +64,16 @@ def test_one_basket_a_batch_and_users_by_post(serving: Serving) -> None:
     assert items_of(serving.post("/recommendations", json={"user": SECRET})) == items_of(
         serving.get(f"/recommendations/{SECRET}")
     )
+
+
+def test_a_long_batch_is_answered_in_its_order(serving: Serving) -> None:
+    baskets = [{f"item-{(at + each) % 12}": 1 + at % 3 for each in range(8)} for at in range(1_000)]
+    assert len(json.dumps(baskets)) > 64 << 10  # read on a thread
+    lists = serving.post("/recommendations", json={"baskets": baskets, "n": 2}).json()["lists"]
+    assert len(lists) == 1_000
+    for at in (0, 499, 999):
+        wanted = serving.model.recommend(baskets[at], 2)
+        assert [one["item"] for one in lists[at]] == [one.item for one in wanted]
 
 
 def test_similar_items(serving: Serving) -> None:
@@ -249,6 +260,15 @@ def test_a_fault_of_ours_tells_nothing(
     assert answer.status_code == 500
     assert SECRET not in answer.text + caplog.text
     assert "KeyError at test_api.py" in caplog.text
+
+
+def test_a_request_that_outlasts_the_service_is_told_so(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def ended(*_: Any, **__: Any) -> bytes:
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(Api, "scored", ended)
+    answer = serving.get(f"/recommendations/{SECRET}")
+    assert (answer.status_code, answer.headers["connection"]) == (503, "close")
 
 
 def test_every_path_is_in_the_document(serving: Serving) -> None:

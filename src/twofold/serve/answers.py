@@ -23,7 +23,7 @@ from twofold.entity.explain import Explanation
 from twofold.entity.model import Model, Recommendation
 from twofold.errors import BadValue, CatalogError, PlanMismatch, UnknownUser
 
-__all__ = ["TITLES", "Answers", "Cache", "id_from", "titles_of"]
+__all__ = ["LARGE", "TITLES", "Answers", "Cache", "id_from", "titles_of"]
 
 #: Columns of a catalog that may hold the items' titles; the first one that is there counts.
 TITLES: Final = ("title", "name", "label", "description")

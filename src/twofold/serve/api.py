@@ -53,6 +53,8 @@ __all__ = ["LIMITS", "MOST_BYTES", "Api", "build_app", "is_local", "status_of"]
 MOST_BYTES: Final = 4 << 20
 #: An application has one address, and all its requests come from there.
 LIMITS: Final = Limits(address_connections=Limits().connections)
+#: Bytes from which reading a body takes longer than a thread costs.
+_LONG: Final = 64 << 10
 #: Questions to a large model that wait; further ones are told to come back.
 _WAITING: Final = 256
 #: Threads that score for a large model.
@@ -106,6 +108,7 @@ class Api:
         self._times: dict[str, list[float]] = {}
         self._started = time.time()
         self._threads = CapacityLimiter(_THREADS)
+        self._slow = CapacityLimiter(1)
 
     def routes(self) -> list[Route]:
         """Give the routes of the API."""
@@ -148,6 +151,8 @@ class Api:
                 answer = refused(refusal, close=request.method == "POST")
             except TwofoldError as error:
                 answer = refused(Refusal(status_of(error), error), close=False)
+            except asyncio.CancelledError:  # it took longer than the grace that is left when the service ends
+                answer = refused(Refusal(503, TransportError("the service ends."), after=5), close=True)
             except Exception as error:  # a traceback could hold a user's id
                 _log.error("fault at %s: %s", name, _where(error))
                 told = TransportError("the service failed at this request.")
@@ -222,15 +227,19 @@ class Api:
         """Recommend to one person or several, known or new."""
         data = await self.body(request, "application/json")
         answers = self.current.answers
-        asked = from_json(data, answers)
+        asked = await _read(data, answers)
         lists = await self.lists(answers, asked)
         return _Json(answers.several(lists) if asked.several else answers.one(lists[0]))
 
     async def similar(self, request: Request) -> Response:
         """Give the items most like one."""
         asked, answers = _query(request, ("n",)), self.current.answers
-        item = answers.item(request.path_params["item"])
-        return _Json(await self.scored(answers, partial(answers.similar, item, asked.get("n", 10))))
+        item, n = answers.item(request.path_params["item"]), asked.get("n", 10)
+        kept = answers.cache.get((self.similar, item, n))
+        if kept is None:
+            kept = await self.scored(answers, partial(answers.similar, item, n), slow=True)
+            answers.cache.put((self.similar, item, n), kept)
+        return _Json(kept)
 
     async def why_user(self, request: Request) -> Response:
         """Explain an item to a known user."""
@@ -239,14 +248,15 @@ class Api:
             if name not in asked:
                 raise BadParameter("{parameter} is missing.", expected="?user=USER&item=ITEM", parameter=name)
         who, item = answers.user(asked["user"]), answers.item(asked["item"])
-        return _Json(await self.scored(answers, partial(answers.why, who, item, asked.get("n", 5))))
+        return _Json(await self.scored(answers, partial(answers.why, who, item, asked.get("n", 5)), slow=True))
 
     async def why_anybody(self, request: Request) -> Response:
         """Explain an item to a known user or a basket, with nothing of them in the address."""
         data = await self.body(request, "application/json")
         answers = self.current.answers
-        asked = from_json(data, answers, about_item=True)
-        return _Json(await self.scored(answers, partial(answers.why, asked.people[0], asked.item, asked.n)))
+        asked = await _read(data, answers, about_item=True)
+        job = partial(answers.why, asked.people[0], asked.item, asked.n)
+        return _Json(await self.scored(answers, job, slow=True))
 
     async def lists(self, answers: Answers, asked: Question) -> list[bytes]:
         """Make the list of everybody, some at a time, so that others get their turn."""
@@ -254,18 +264,19 @@ class Api:
         made: list[bytes] = []
         for start in range(0, len(asked.people), each):
             some = asked.people[start : start + each]
-            made += await self.scored(answers, partial(_listed, answers, asked, some))
+            made += await self.scored(answers, partial(_listed, answers, asked, some), slow=asked.why)
             if len(asked.people) > each:
                 await asyncio.sleep(0)
         return made
 
-    async def scored(self, answers: Answers, job: Callable[[], T]) -> T:
-        """Run a job of a model: here if it is short, on a thread for a long catalog."""
+    async def scored(self, answers: Answers, job: Callable[[], T], *, slow: bool = False) -> T:
+        """Run a job of a model: here, or for a long catalog on a thread, where lists do not wait for slow jobs."""
         if not answers.large:
             return job()
-        if self._threads.statistics().tasks_waiting >= _WAITING:
+        threads = self._slow if slow else self._threads
+        if threads.statistics().tasks_waiting >= _WAITING:
             raise Refusal(503, TransportError("the service is busy."), after=1)
-        return await to_thread.run_sync(job, limiter=self._threads)
+        return await to_thread.run_sync(job, limiter=threads)
 
     # The service.
 
@@ -338,6 +349,12 @@ def build_app(api: Api, *, more: Iterable[Route] = ()) -> Starlette:
         return answer
 
     return Starlette(routes=[*api.routes(), *more], lifespan=lifespan, exception_handlers={HTTPException: no_path})
+
+
+async def _read(data: bytes, answers: Answers, *, about_item: bool = False) -> Question:
+    """Read a body; a long one on a thread, so that others are answered meanwhile."""
+    read = partial(from_json, data, answers, about_item=about_item)
+    return read() if len(data) <= _LONG else await to_thread.run_sync(read)
 
 
 def _listed(answers: Answers, asked: Question, people: Iterable[Any]) -> list[bytes]:

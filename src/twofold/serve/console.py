@@ -132,7 +132,7 @@ class _Console:
                 if bool(user.strip()) == bool(basket.strip()):
                     raise BadParameter("whom is it for?", expected="a user id or a basket", parameter="user")
                 who = answers.user(user.strip()) if user.strip() else read_basket(basket, answers)
-                found, told = await self.api.scored(answers, partial(_explained, answers, who, n))
+                found, told = await self.api.scored(answers, partial(_explained, answers, who, n), slow=True)
                 more: tuple[Block, ...] = (Paragraph(_few(answers, len(told))),) if len(told) < len(found) else ()
                 sections.append(Section("Recommendations", (found_items(answers, found, told), *more)))
             except TwofoldError as error:
@@ -164,7 +164,7 @@ class _Console:
         if text.strip():
             try:
                 item, count = answers.item(answers.item_named(text.strip())), _number(n)
-                found = await self.api.scored(answers, partial(answers.model.similar_items, item, count))
+                found = await self.api.scored(answers, partial(answers.model.similar_items, item, count), slow=True)
                 sections.append(Section(f"Most like {answers.title(item) or item}", (found_items(answers, found),)))
             except TwofoldError as error:
                 problem = error
