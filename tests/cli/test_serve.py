@@ -45,6 +45,7 @@ def test_a_model_is_served_until_a_signal(folder: Path) -> None:
         answer = httpx.get(f"http://127.0.0.1:{port}/recommendations/{SECRET}?n=3")
         assert len(answer.json()["recommendations"]) == 3
         assert "server" not in answer.headers
+        assert "Recommend" in httpx.get(f"http://127.0.0.1:{port}/").text
         missing = httpx.get(f"http://127.0.0.1:{port}/recommendations/{SECRET}x")
         assert missing.status_code == 404
         processes.running["serve"].send_signal(signal.SIGTERM)
@@ -61,7 +62,7 @@ def test_others_reach_it_with_token_and_tls_only(folder: Path) -> None:
     port = free_port()
     line = f"serve st-anna.model --listen 0.0.0.0:{port} --token serve.token --certificate {certificate} --key {key}"
     with Processes(folder) as processes:
-        processes.start("serve", program(f"{line} --json"))
+        processes.start("serve", program(f"{line} --json --no-console"))
         processes.wait_for(lambda: listens(port), 60, "serve")
         token = Path("serve.token").read_text().strip()
         context = ssl.create_default_context(cafile=authority.certificate)
@@ -70,6 +71,7 @@ def test_others_reach_it_with_token_and_tls_only(folder: Path) -> None:
             good = client.get(f"/recommendations/{SECRET}", headers={"authorization": f"Bearer {token}"})
             assert good.status_code == 200
             assert client.get("/health").json()["status"] == "ok"
+            assert client.get("/", headers={"authorization": f"Bearer {token}"}).status_code == 404
         said = processes.log("serve").read_text()
     assert json.loads(said.splitlines()[0])["url"] == f"https://0.0.0.0:{port}"
     assert token not in said

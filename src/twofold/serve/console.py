@@ -46,10 +46,10 @@ _FORM: Final = "application/x-www-form-urlencoded"
 #: Bytes of a form, and items of a list on a page.
 _MOST_BYTES: Final = 256 << 10
 _MOST: Final = 100
-#: Items that are explained on a page: all of a usual list, or a few of a long catalog, where each takes a while.
+#: Items that are explained on a page: those of a usual list, or the first of a long catalog, where it takes a while.
 _EXPLAINED: Final = 20
-_EXPLAINED_OF_MANY: Final = 3
-#: Items that a field offers.
+_EXPLAINED_OF_MANY: Final = 1
+#: Most items of a catalog that a field offers.
 _OFFERED: Final = 1_000
 
 
@@ -168,7 +168,8 @@ class _Console:
                 sections.append(Section(f"Most like {answers.title(item) or item}", (found_items(answers, found),)))
             except TwofoldError as error:
                 problem = error
-        offered = tuple((str(one), answers.title(one) or str(one)) for one in answers.items[0:_OFFERED])
+        few = answers.items[0:] if len(answers.items) <= _OFFERED else []
+        offered = tuple((str(one), answers.title(one) or str(one)) for one in few)
         field = Field("item", "Item", value=text, hint="Its id or its title.", options=offered)
         count_field = Field("n", "How many items", "number", n if n.isdigit() else "10")
         form = Form(key="like", action="similar", method="get", button="Find", fields=(field, count_field))
@@ -233,7 +234,7 @@ def _explained(answers: Answers, who: Any, n: int) -> tuple[list[Any], dict[Any,
 
 def _few(answers: Answers, told: int) -> str:
     long = " because the catalog is long" if answers.large else ""
-    return f"The first {told} are explained{long}; POST /why explains any item."
+    return f"Explained: the first {told}{long}. POST /why explains any item."
 
 
 def _fields(data: bytes) -> dict[str, str]:
