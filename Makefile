@@ -28,8 +28,8 @@ test-studies: $(VENV)/.dev  ## run the tests and doctests of the laboratory, exc
 test-slow: $(VENV)/.dev  ## run the slow tests, minutes each
 	$(PYTEST) -n auto -m slow
 
-fuzz: $(FUZZ)/.ready  ## send requests made from the service's own OpenAPI document
-	$(FUZZ)/bin/python -m pytest tests/studies/network/test_openapi.py
+fuzz: $(FUZZ)/.ready  ## send requests made from the services' own OpenAPI documents
+	$(FUZZ)/bin/python -m pytest tests/studies/network/test_openapi.py tests/serve/test_openapi.py
 
 coverage: $(VENV)/.dev  ## run the same tests and print which lines they reach
 	$(PYTEST) -n auto -m "not slow" --cov --cov-report=term

@@ -38,7 +38,7 @@ def release_of(made: Enrolled, entity: str, *, of: Plan | None = None, signer: s
     return encode_release(drawn.value, entity=entity, plan=plan, signer=made.signer(signer or entity))
 
 
-class _Sync(httpx.BaseTransport):
+class Sync(httpx.BaseTransport):
     """Calls an ASGI application without a socket."""
 
     def __init__(self, app: Any) -> None:
@@ -70,7 +70,7 @@ class Served:
 
     def http(self) -> httpx.Client:
         """Give a plain client."""
-        return httpx.Client(transport=_Sync(self.app), base_url="http://127.0.0.1")
+        return httpx.Client(transport=Sync(self.app), base_url="http://127.0.0.1")
 
     def client(self, name: str, *, made: Enrolled | None = None, **more: Any) -> Client:
         """Give a member's client."""

@@ -48,7 +48,7 @@ def test_a_unit_starts_a_command_that_exists(path: Path) -> None:
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd-analyze is not installed")
-@pytest.mark.parametrize("scope", ["coordinate", "join"])
+@pytest.mark.parametrize("scope", ["coordinate", "join", "serve"])
 def test_systemd_accepts_the_units(scope: str, tmp_path: Path) -> None:
     """As they are, but with the program of this environment in the place of the installed one."""
     names = [path.name for path in UNITS if scope in path.name]

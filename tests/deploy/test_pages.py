@@ -12,7 +12,8 @@ from tests.deploy.test_examples import check_command
 from twofold_flower import start
 
 ROOT = Path(__file__).parents[2]
-PAGES = [*sorted((ROOT / "docs" / "how-to" / "it").glob("*.md")), ROOT / "docs" / "how-to" / "flower.md"]
+HOW_TO = ROOT / "docs" / "how-to"
+PAGES = [*sorted((HOW_TO / "it").glob("*.md")), HOW_TO / "flower.md", HOW_TO / "serve.md"]
 
 
 def commands(program: str) -> list[str]:

@@ -17,8 +17,12 @@ from twofold.report.federation_page import TwoRounds
 from twofold.report.page import Block, Facts, Folded, Links, Notice, Page, Paragraph, Points, Section, Table, render
 from twofold.report.plot import Plot
 from twofold.report.status import Federations, Refresh, Steps
+from twofold.serve.pages import Form, Found
 
-BLOCKS = (Facts, Federations, Folded, Gauge, Links, Notice, Paragraph, Plot, Points, Refresh, Steps, Table, TwoRounds)
+BLOCKS = (
+    *(Facts, Federations, Folded, Form, Found, Gauge, Links, Notice),
+    *(Paragraph, Plot, Points, Refresh, Steps, Table, TwoRounds),
+)
 
 
 def page(*titles: str) -> Page:

@@ -24,6 +24,7 @@ from twofold.cli import (
     plan,
     recommend,
     rounds,
+    serve,
     simulate,
 )
 from twofold.cli import log as security_log
@@ -64,6 +65,7 @@ app.command("invite")(invite.invite)
 app.command("join")(join.join)
 app.command("forward")(forward.forward)
 app.command("recommend")(recommend.recommend)
+app.command("serve")(serve.serve)
 app.command("simulate")(simulate.simulate)
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(site_policy.app, name="policy")

@@ -42,9 +42,11 @@ __all__ = [
     "PlainOption",
     "ProxyOption",
     "ServerOption",
+    "address_of",
     "connected",
     "documents_of",
     "mailbox_of",
+    "need_network",
     "peer_of",
     "run_service",
     "set_up",
@@ -97,7 +99,7 @@ def need_network(*packages: str) -> None:
     """Refuse early if the optional packages are not installed."""
     if any(find_spec(one) is None for one in packages):
         raise MissingExtra(
-            "a federation over the network needs optional packages.",
+            "this command needs optional packages.",
             fix="pip install 'twofold[network]'",
             parameter="network",
         )
@@ -250,7 +252,7 @@ def run_service(
     from twofold.server.service.limits import Limits
     from twofold.server.service.run import server_of
 
-    (host, port), (certificate, key) = _address(listen), tls
+    (host, port), (certificate, key) = address_of(listen), tls
     if certificate is None and not (plain and host in ("127.0.0.1", "::1", "localhost")):
         raise UntrustedServer(
             "a service needs a certificate.",
@@ -276,7 +278,14 @@ def run_service(
         server.run()
 
 
-def _address(text: str) -> tuple[str, int]:
+def address_of(text: str) -> tuple[str, int]:
+    """Split an address and its port.
+
+    Examples
+    --------
+    >>> address_of("127.0.0.1:8080"), address_of("[::1]:8080")
+    (('127.0.0.1', 8080), ('::1', 8080))
+    """
     host, _, port = text.rpartition(":")
     if not port.isdigit() or not 0 <= int(port) <= 65_535:
         raise typer.BadParameter("an address and a port, as 0.0.0.0:8443", param_hint="--listen")

@@ -93,6 +93,8 @@ class Page:
         JSON that goes along with the page for programs; browsers neither show nor run it.
     refresh : int
         Seconds after which a browser loads the page again; 0 for never.
+    tabs : tuple of (str, str, bool)
+        Pages beside this one: words, where, and whether it is this one. Pages of a console have them.
 
     Examples
     --------
@@ -109,6 +111,7 @@ class Page:
     sheet: bool = False
     data: str = ""
     refresh: int = 0
+    tabs: tuple[tuple[str, str, bool], ...] = ()
 
     def html(self) -> str:
         """Give the page as text; equal content gives equal bytes."""

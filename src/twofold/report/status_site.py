@@ -31,7 +31,7 @@ from twofold.report.page import Page
 from twofold.report.status import FederationView, door_page, overview_page, status_page, view_of
 from twofold.server.service.app import Service, password_in, shown
 
-__all__ = ["PASSWORD_FILE", "status_routes"]
+__all__ = ["PASSWORD_FILE", "send_page", "status_routes"]
 
 #: File with the password of a service or of a federation.
 PASSWORD_FILE: Final = "status.password"
@@ -98,7 +98,7 @@ class _Pages:
         """Show strangers that a service is here; show readers what they may see."""
         if opened:
             return await self._shown(request, opened)
-        return _refused() if "authorization" in request.headers else _answer(door_page())
+        return _refused() if "authorization" in request.headers else send_page(door_page())
 
     async def overview(self, request: Request, opened: frozenset[str]) -> Response:
         """Ask for the password, and show what it opens."""
@@ -117,8 +117,8 @@ class _Pages:
         views = await to_thread.run_sync(self._views, keys)
         now, live = datetime.fromtimestamp(self.service.clock(), UTC), "live" in request.query_params
         if len(views) == 1:
-            return _answer(status_page(views[0], now=now, started=self.service.started, live=live))
-        return _answer(overview_page(views, now=now, live=live))
+            return send_page(status_page(views[0], now=now, started=self.service.started, live=live))
+        return send_page(overview_page(views, now=now, live=live))
 
     def _views(self, keys: frozenset[str]) -> list[FederationView]:
         return [view_of(one) for key, one in self.service.federations.items() if key in keys]
@@ -133,12 +133,18 @@ class _Pages:
         return frozenset(self._each if every else single)
 
 
-def _answer(page: Page) -> Response:
-    """Send a page; the policy allows the page's own style sheet and nothing else."""
+def send_page(page: Page, *, status: int = 200, forms: bool = False) -> Response:
+    """Send a page; the policy allows the page's own style sheet and, if asked, its own forms, and nothing else."""
     text = page.html()
     styles = [base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in _STYLE.findall(text)]
-    policy = "; ".join([_NOTHING, "style-src " + " ".join(f"'sha256-{one}'" for one in styles)])
-    return HTMLResponse(text, headers={**_HEADERS, "content-security-policy": policy})
+    nothing = _NOTHING.replace("form-action 'none'", "form-action 'self'") if forms else _NOTHING
+    policy = "; ".join([nothing, "style-src " + " ".join(f"'sha256-{one}'" for one in styles)])
+    headers = {**_HEADERS, "content-security-policy": policy}
+    if forms:
+        headers["referrer-policy"] = (
+            "same-origin"  # else a browser hides where a form came from, even from its own site
+        )
+    return HTMLResponse(text, status_code=status, headers=headers)
 
 
 def _refused() -> Response:

@@ -10,10 +10,12 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 
 from studies.network.ground import is_closed, status_of
@@ -27,7 +29,7 @@ from twofold.federation import wire
 from twofold.federation.https import Client, Connection, HttpsMailbox
 from twofold.federation.mailbox import ROUNDS
 from twofold.server.service.app import Service
-from twofold.server.service.connections import Connections, Line, room_for
+from twofold.server.service.connections import Connections, Line, Listener, room_for
 from twofold.server.service.limits import Limits, sender_of
 from twofold.server.service.run import Running, server_of
 
@@ -178,6 +180,22 @@ def test_one_member_does_not_take_all_places_of_uploads(made: Enrolled, tmp_path
         other = Client(Connection(server=url, attempts=1), name="st-bern", signer=made.signer("st-bern"))
         with HttpsMailbox(other, made.plan) as box:
             assert box.submit(ROUNDS, release_of(made, "st-bern"), entity="st-bern").new
+
+
+def test_an_answer_does_not_wait_for_a_receipt(made: Enrolled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Headers and body are two writes; with Nagle's algorithm the second waits 40 ms for a delayed receipt."""
+    found: list[int] = []
+
+    def greeted(self: Listener, line: Line, accepted: socket.socket) -> Coroutine[Any, Any, None]:
+        found.append(accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        return greet(self, line, accepted)
+
+    greet = Listener._greet
+    monkeypatch.setattr(Listener, "_greet", greeted)
+    with listening(Service(tmp_path / "state", [hosted(made)])) as url:
+        assert httpx.get(f"{url}/v1/health").status_code == 200
+    assert found
+    assert all(found)
 
 
 def test_a_port_that_is_taken_is_told(made: Enrolled, tmp_path: Path) -> None:

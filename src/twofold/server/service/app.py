@@ -42,7 +42,7 @@ from twofold.server.service.openapi import openapi
 from twofold.server.service.store import Incoming, Outcome
 from twofold.storage.files import Busy, locked, make_folder, put_once, read_limited
 
-__all__ = ["METRICS_FILE", "Service", "build_app", "password_in", "shown"]
+__all__ = ["METRICS_FILE", "PLAIN", "Refusal", "Service", "build_app", "http_error", "password_in", "refused", "shown"]
 
 #: File with the password of the metrics, in the service's folder.
 METRICS_FILE: Final = "metrics.password"
@@ -55,8 +55,8 @@ _TAKING: Final = 16
 _CHUNK: Final = 256 * 1024
 #: Content types of documents.
 _TYPES: Final = {"plan": "application/json", "roster": "application/json", "agreements": "application/json"}
-#: A cache between the two would hand what a member may see to somebody else; nothing here is a page.
-_PLAIN: Final = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
+#: A cache between the two would hand what one reader may see to somebody else; nothing here is a page.
+PLAIN: Final = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -196,7 +196,7 @@ def build_app(service: Service, *, more: Iterable[Route] = ()) -> Starlette:
     app = Starlette(
         routes=[*(Route(path, requests.guarded(work), methods=methods) for path, methods, work in routes), *more],
         lifespan=lifespan,
-        exception_handlers={HTTPException: _http_error, Exception: _fault},
+        exception_handlers={HTTPException: http_error, Exception: _fault},
     )
     app.state.service = service
     return app
@@ -219,9 +219,9 @@ class _Requests:
                 self._admit_address(request)
                 answer = await work(request)
             except Refusal as refusal:
-                answer = _refused(refusal, close=request.method in ("PUT", "POST"))
+                answer = refused(refusal, close=request.method in ("PUT", "POST"))
             self.service.answers[answer.status_code] += 1
-            answer.headers.update(_PLAIN)
+            answer.headers.update(PLAIN)
             return answer
 
         return run
@@ -565,7 +565,7 @@ def _full(error: OSError) -> Refusal:
     return Refusal(507, TransportError("the server cannot store it now; nothing was taken.", found=found), after=60)
 
 
-def _refused(refusal: Refusal, *, close: bool) -> Response:
+def refused(refusal: Refusal, *, close: bool) -> Response:
     """An answer without the body having been read: the connection is closed, so that nobody sends it in vain."""
     headers = {"twofold-error": type(refusal.error).__name__}
     if refusal.challenge:
@@ -577,7 +577,8 @@ def _refused(refusal: Refusal, *, close: bool) -> Response:
     return JSONResponse(refusal.error.as_dict(), status_code=refusal.status, headers=headers)
 
 
-async def _http_error(_: Request, error: Exception) -> Response:
+async def http_error(_: Request, error: Exception) -> Response:
+    """An answer to a request that no path takes."""
     assert isinstance(error, HTTPException)
     found: Mapping[int, str] = {404: "there is no such path.", 405: "the path takes no such request."}
     summary = found.get(error.status_code, "the request is not valid.")

@@ -205,6 +205,10 @@ class Listener:
                 self._connections.drop()
                 await asyncio.sleep(_AGAIN)
                 continue
+            with suppress(
+                OSError
+            ):  # headers and body are two writes: else the second waits 40 ms for the first's receipt
+                accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             line = Line(sender_of(address[0]))
             if self._connections.admit(line):
                 line.task = asyncio.create_task(self._greet(line, accepted))

@@ -23,7 +23,7 @@ from twofold.server.service.app import Service, build_app
 from twofold.server.service.connections import Connections, Line, Listener, room_for
 from twofold.server.service.limits import Limits
 
-__all__ = ["Running", "give_back_memory", "server_of"]
+__all__ = ["Running", "give_back_memory", "server_for", "server_of"]
 
 #: Seconds that requests have to finish when the service ends.
 _GRACE: Final = 15
@@ -101,17 +101,17 @@ class _Guarded(H11Protocol):
 class _Server(uvicorn.Server):
     """Accepts through a `Listener`; the rest is uvicorn's."""
 
-    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+    def __init__(self, config: uvicorn.Config, limits: Limits, federations: int) -> None:
         super().__init__(config)
-        self._service = service
+        self._limits, self._federations = limits, federations
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to listen."""
         await self.lifespan.startup()
         if self.lifespan.should_exit:
             sys.exit(STARTUP_FAILURE)
-        limits, config = self._service.limits, self.config
-        connections = Connections(room_for(limits, len(self._service.federations)), limits.address_connections)
+        limits, config = self._limits, self.config
+        connections = Connections(room_for(limits, self._federations), limits.address_connections)
 
         def speaker(line: Line) -> _Guarded:
             given = {"config": config, "server_state": self.server_state, "app_state": self.lifespan.state}
@@ -163,10 +163,37 @@ def server_of(
     app : ASGI application, optional
         Another one than `build_app(service)`, such as one with more pages.
     """
+    federations = len(service.federations)
+    given: dict[str, Any] = {"host": host, "port": port, "certificate": certificate, "key": key}
+    return server_for(app or build_app(service), service.limits, federations=federations, **given)
+
+
+def server_for(
+    app: Any,
+    limits: Limits,
+    *,
+    host: str,
+    port: int,
+    certificate: Path | None = None,
+    key: Path | None = None,
+    federations: int = 0,
+) -> uvicorn.Server:
+    """Give the uvicorn server of any application, with the same limits and time-outs.
+
+    Parameters
+    ----------
+    app : ASGI application
+        What to serve.
+    limits : Limits
+        Connections and times.
+    host, port, certificate, key
+        As for `server_of`.
+    federations : int
+        How many of them keep files open beside the connections.
+    """
     give_back_memory()
-    limits = service.limits
     config = uvicorn.Config(
-        app or build_app(service),
+        app,
         host=host,
         port=port,
         http="h11",
@@ -194,7 +221,7 @@ def server_of(
         ) from None
     if config.ssl is not None:
         config.ssl.minimum_version = ssl.TLSVersion.TLSv1_2
-    return _Server(config, service)
+    return _Server(config, limits, federations)
 
 
 def give_back_memory() -> None:
