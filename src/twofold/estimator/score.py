@@ -21,7 +21,7 @@ from twofold.data.read import DuplicateRule, UnknownRule
 from twofold.data.tables import open_table
 from twofold.entity.model import Model
 from twofold.errors import DataError, EmptyTable, Set, UnknownItems
-from twofold.evaluate.measure import user_ndcg
+from twofold.evaluation.measure import user_ndcg
 
 __all__ = ["Columns", "column_names", "list_gains", "mean_gain", "negative_error", "predicted", "predicted_rows"]
 

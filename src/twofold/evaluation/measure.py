@@ -15,9 +15,9 @@ from scipy import sparse
 
 from twofold.algorithms._checks import choice, whole_number
 from twofold.errors import BadNumber, BadParameter, BadShape
-from twofold.evaluate import ranking
-from twofold.evaluate.ranking import Matches, as_entries, best_of_scores, match, ranks, relevant_entries, without
-from twofold.evaluate.rmse import coverage, ratio, squared_errors
+from twofold.evaluation import ranking
+from twofold.evaluation.ranking import Matches, as_entries, best_of_scores, match, ranks, relevant_entries, without
+from twofold.evaluation.rmse import coverage, ratio, squared_errors
 
 __all__ = [
     "COVERAGE",

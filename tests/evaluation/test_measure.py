@@ -16,7 +16,7 @@ from tests.refused import refused
 from twofold.algorithms._jit import without_numba
 from twofold.algorithms.top_items import top_items
 from twofold.errors import BadNumber, BadParameter, BadShape
-from twofold.evaluate.measure import LIST_METRICS, METRICS, Measured, measure, measure_lists
+from twofold.evaluation.measure import LIST_METRICS, METRICS, Measured, measure, measure_lists
 
 SCORES = np.array([[5.0, 4.0, 3.0, 2.0, 1.0], [1.0, 2.0, 3.0, 3.0, 0.0], [1.0, 1.0, 1.0, 1.0, 1.0]])
 TRAIN = sparse.csr_array(np.array([[4.0, 0, 0, 0, 0], [0, 0, 0, 0, 2.0], [1.0, 0, 0, 0, 0]]))
