@@ -56,6 +56,7 @@ def test_every_metric_by_hand() -> None:
         "reciprocal_rank": [1 / 2, 1 / 2],
         "hit": [1.0, 1.0],
         "rmse": [0.0, sqrt((1 + 4) / 2)],
+        "mae": [0.0, (1 + 2) / 2],
         "mean_rank": [(3 * 2 / 4 + 1 * 4 / 4) / 4, (2 * 3 / 4 + 5 * 0.5 / 4) / 7],
         "mean_rank_unseen": [(3 * 1 / 3 + 1 * 3 / 3) / 4, (2 * 3 / 3 + 5 * 0.5 / 3) / 7],
     }
