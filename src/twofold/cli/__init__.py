@@ -16,6 +16,7 @@ from twofold.cli import (
     coordinate,
     demo,
     errors,
+    evaluate,
     forward,
     invite,
     join,
@@ -64,6 +65,7 @@ app.command("invite")(invite.invite)
 app.command("join")(join.join)
 app.command("forward")(forward.forward)
 app.command("recommend")(recommend.recommend)
+app.command("evaluate")(evaluate.evaluate)
 app.command("simulate")(simulate.simulate)
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(site_policy.app, name="policy")

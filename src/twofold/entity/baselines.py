@@ -21,7 +21,7 @@ from twofold.evaluation.measure import Scorer, Scores
 from twofold.federation.factors import ItemFactors
 from twofold.federation.plan import Plan
 
-__all__ = ["BASELINES", "Fits", "baseline_names", "system_of"]
+__all__ = ["BASELINES", "SHARED", "Fits", "baseline_names", "system_of"]
 
 #: What every baseline is, in words.
 BASELINES: Final = {
@@ -33,7 +33,7 @@ BASELINES: Final = {
     "random": "a random order; for ratings, random ratings",
 }
 #: Those that need the shared item factors.
-_SHARED: Final = ("shared", "shared-popularity")
+SHARED: Final = ("shared", "shared-popularity")
 
 
 def baseline_names(against: Iterable[str], *, shared: bool) -> tuple[str, ...]:
@@ -60,7 +60,7 @@ def baseline_names(against: Iterable[str], *, shared: bool) -> tuple[str, ...]:
             expected="some of " + ", ".join(BASELINES),
             parameter="against",
         )
-    if not shared and (needs := [name for name in asked if name in _SHARED]):
+    if not shared and (needs := [name for name in asked if name in SHARED]):
         raise BadParameter(
             "a baseline needs the shared item factors.",
             found=", ".join(needs),

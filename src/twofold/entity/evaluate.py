@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from twofold.data.ratings import Ratings
 from twofold.data.split import Split
 from twofold.entity.adapt import Local, Strength
-from twofold.entity.baselines import BASELINES, Fits, baseline_names, system_of
+from twofold.entity.baselines import BASELINES, SHARED, Fits, baseline_names, system_of
 from twofold.entity.held_out import factors_of, held_out_entries, later_entries
 from twofold.entity.model import Model
 from twofold.errors import BadParameter, DataError
@@ -58,6 +58,7 @@ MEASURES: Final = {
 #: People below whom nothing is said about joining: a bootstrap over so few is too sure of itself.
 FEW: Final = 10
 _ALL: Final = "all"
+_SEEN: Final = ("The shared baselines know the held-out entries through this entity's own noisy release.",)
 _MOST_GROUPS: Final = 4
 _TABLE: Final = {
     "system": pl.String,
@@ -294,7 +295,10 @@ def evaluate(
     chosen = chosen_metrics(METRICS[model.history.feedback] if metrics is None else metrics, tuple(MEASURES))
     if set(chosen) == {COVERAGE}:
         raise BadParameter("coverage alone has no interval.", expected="at least one other metric", parameter="metrics")
-    judged = later_entries(model, test) if test is not None else held_out_entries(model, split, given, seed)
+    climbs = local == "auto" and strength in ("auto", "own")
+    judged = (
+        held_out_entries(model, split, given, seed=seed, climbs=climbs) if test is None else later_entries(model, test)
+    )
     fits = Fits(
         entity=model.entity,
         rest=judged.rest,
@@ -337,7 +341,7 @@ def evaluate(
         differences=differences,
         systems=words,
         how=judged.how,
-        caveats=judged.caveats,
+        caveats=judged.caveats + (_SEEN if test is None and set(names) & set(SHARED) else ()),
         left_out=judged.left_out,
     )
 

@@ -25,6 +25,7 @@ __all__ = ["SHARE", "Judged", "factors_of", "held_out_entries", "later_entries"]
 
 #: Share of everyone's entries that is held out, unless somebody splits otherwise.
 SHARE: Final = 0.2
+_OUTSIDE: Final = "rows of items outside the catalog"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -129,7 +130,7 @@ def later_entries(model: Model, test: Any) -> Judged:
         "people the model does not know": places.count(None),
         "entries of people the model does not know": int(np.count_nonzero(~known)),
         "entries the model has seen": int(np.count_nonzero(seen)),
-        "rows of items outside the catalog": given.notes.unknown_items_dropped,
+        _OUTSIDE: given.notes.unknown_items_dropped,
     }
     people = int(np.count_nonzero(held.entries_per_user))
     return Judged(
@@ -141,8 +142,21 @@ def later_entries(model: Model, test: Any) -> Judged:
     )
 
 
-def held_out_entries(model: Model, split: Split[Ratings] | None, shared: ItemFactors | None, seed: int) -> Judged:
-    """Hold entries out, and take what the entity sent about them out of what was shared."""
+def held_out_entries(
+    model: Model, split: Split[Ratings] | None, shared: ItemFactors | None, *, seed: int, climbs: bool
+) -> Judged:
+    """Hold entries out, and take what the entity sent about them out of what was shared.
+
+    Parameters
+    ----------
+    model, split, shared
+        As for `evaluate`.
+    seed : int
+        Seed of the split, if none is given.
+    climbs : bool
+        Whether validation chooses the model, which for counts then uses the noisy totals and nothing else of what was
+        shared.
+    """
     if not model.alone and shared is None:
         raise BadParameter(
             "to fit the model again, the shared item factors are needed.",
@@ -161,6 +175,7 @@ def held_out_entries(model: Model, split: Split[Ratings] | None, shared: ItemFac
     rest, held = (_same_list(model, one, "split") for one in (split.train, split.test))
     if rest.user_ids != held.user_ids:
         raise DataError("the two parts of the split have different people.", parameter="split")
+    dropped = rest.notes.unknown_items_dropped
     if not rest.n_entries and not held.n_entries:
         raise EmptyTable("the table has no entries.", parameter="data")
     if not held.n_entries:
@@ -177,19 +192,20 @@ def held_out_entries(model: Model, split: Split[Ratings] | None, shared: ItemFac
     )
     caveats = ["The model in use knows the held-out entries as well, and is probably a little better than this."]
     if shared is not None:
-        shared, said = _without_held_out(shared, rest, held)
+        shared, said = _without_held_out(shared, rest, held, climbs=climbs)
         caveats.append(said)
-    return Judged(rest=rest, held=held, how=how, shared=shared, caveats=tuple(caveats))
+    left = {_OUTSIDE: dropped} if dropped else {}
+    return Judged(rest=rest, held=held, how=how, shared=shared, caveats=tuple(caveats), left_out=left)
 
 
-def _without_held_out(shared: ItemFactors, rest: Ratings, held: Ratings) -> tuple[ItemFactors, str]:
+def _without_held_out(shared: ItemFactors, rest: Ratings, held: Ratings, *, climbs: bool) -> tuple[ItemFactors, str]:
     """Exchange the entity's part of noisy totals for that of the rest, so that a fit takes all of it out.
 
     A fit to counts takes its own rows out of the totals (`others_of`). Fitted to the rest, it would take out the rest
     only, and meet the held-out entries as if others had had them.
     """
     totals = shared.totals
-    if rest.feedback != "counts" or totals is None:
+    if rest.feedback != "counts" or totals is None or not climbs:
         return shared, (
             "The shared factors were made with this entity's own release, of which the held-out entries were part: "
             "seen through noise, but seen. The figure for joining may be a little too good; a later table has no such "
