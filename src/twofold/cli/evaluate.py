@@ -26,6 +26,7 @@ from twofold.cli.options import (
     ValueColumn,
     new_output,
     phases,
+    read_agreed,
     strength_of,
 )
 from twofold.data.ratings import Ratings
@@ -36,9 +37,24 @@ from twofold.entity.evaluate import evaluate as evaluated
 from twofold.entity.held_out import SHARE
 from twofold.entity.model import Model
 from twofold.errors import DataError
+from twofold.federation.plan import Plan
 from twofold.storage.files import write_whole
 
-__all__ = ["Against", "Data", "Factors", "HoldOut", "LeaveOut", "Test", "evaluate", "judged_model"]
+__all__ = [
+    "Against",
+    "Data",
+    "Factors",
+    "HoldOut",
+    "LeaveOut",
+    "Lists",
+    "PlanFile",
+    "Seed",
+    "Test",
+    "Unknown",
+    "evaluate",
+    "judged_model",
+    "table_columns",
+]
 
 Data = Annotated[
     Path | None,
@@ -49,6 +65,9 @@ Test = Annotated[
 ]
 Factors = Annotated[
     Path | None, typer.Option(help="The shared item factors of this model, such as items.round2; needed unless --test.")
+]
+PlanFile = Annotated[
+    Path | None, typer.Option("--plan", help="The model's plan (TOML): the keys that signed the factors are with it.")
 ]
 Against = Annotated[
     str,
@@ -74,6 +93,7 @@ def evaluate(
     data: Data = None,
     test: Test = None,
     factors: Factors = None,
+    plan: PlanFile = None,
     against: Against = _AGAINST,
     leave_out: LeaveOut = None,
     hold_out: HoldOut = None,
@@ -102,7 +122,7 @@ def evaluate(
     Either --test names a later table, or entries are held out and the model is fitted again to the rest.
     Nothing leaves this machine. The figures come from private data: keep them here.
 
-    Example: twofold evaluate st-anna.model --factors items.round2 --against alone,popularity
+    Example: twofold evaluate st-anna.model --plan plan.toml --factors items.round2
     """
     if output is not None:
         if output.suffix.lower() not in _ENDINGS:
@@ -112,25 +132,18 @@ def evaluate(
                 expected=", ".join(_ENDINGS),
                 parameter="output",
             )
-        new_output(output, (model, data, test, factors), force=force)
-    columns: dict[str, Any] = {
-        "user": user,
-        "item": item,
-        "value": None if value == "none" else value,
-        "duplicates": cast(DuplicateRule, duplicates),
-        "unknown_items": cast(UnknownRule, unknown_items),
-        "separator": separator,
-    }
+        new_output(output, (model, data, test, factors, plan), force=force)
     found = judged_model(
         Model.load(model),
         data=data,
         test=test,
         factors=factors,
+        plan=None if plan is None else read_agreed(plan),
         against=against,
         leave_out=leave_out,
         hold_out=hold_out,
         seed=seed,
-        columns=columns,
+        columns=table_columns(user, item, value, duplicates, unknown_items, separator),
         n=n,
         metrics=None if metrics is None else _listed(metrics),
         local=cast(Literal["auto", "factors", "item-item", "patterns", "features"], local),
@@ -153,6 +166,7 @@ def judged_model(
     data: Path | None,
     test: Path | None,
     factors: Path | None,
+    plan: Plan | None,
     against: str,
     leave_out: int | None,
     hold_out: float | None,
@@ -178,8 +192,30 @@ def judged_model(
             split = recorded_holdout(ratings, users=1.0, probability=share, rng=seed)
     with phases(keep=False) as step:
         return evaluated(
-            model, split=split, test=later, factors=factors, against=_listed(against), seed=seed, progress=step, **more
+            model,
+            split=split,
+            test=later,
+            factors=factors,
+            plan=plan,
+            against=_listed(against),
+            seed=seed,
+            progress=step,
+            **more,
         )
+
+
+def table_columns(
+    user: str, item: str, value: str, duplicates: str, unknown_items: str, separator: str
+) -> dict[str, Any]:
+    """Turn the options of a table into what `read_ratings` takes."""
+    return {
+        "user": user,
+        "item": item,
+        "value": None if value == "none" else value,
+        "duplicates": cast(DuplicateRule, duplicates),
+        "unknown_items": cast(UnknownRule, unknown_items),
+        "separator": separator,
+    }
 
 
 def _read(path: Path, model: Model, columns: dict[str, Any]) -> Ratings:

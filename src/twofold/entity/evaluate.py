@@ -21,12 +21,13 @@ from twofold.data.ratings import Ratings
 from twofold.data.split import Split
 from twofold.entity.adapt import Local, Strength
 from twofold.entity.baselines import BASELINES, SHARED, Fits, baseline_names, system_of
-from twofold.entity.held_out import factors_of, held_out_entries, later_entries
+from twofold.entity.held_out import factors_of, held_out_entries, later_entries, plan_of
 from twofold.entity.model import Model
 from twofold.errors import BadParameter, DataError
 from twofold.evaluation.measure import COVERAGE, Measured, Scorer, chosen_metrics
 from twofold.evaluation.summary import groups, with_interval
 from twofold.federation.factors import ItemFactors
+from twofold.federation.plan import Plan
 from twofold.html import block, table_of
 
 __all__ = ["AGAINST", "MEASURES", "METRICS", "MODEL", "Evaluation", "Joining", "better_when_less", "evaluate"]
@@ -209,6 +210,7 @@ def evaluate(
     split: Split[Ratings] | None = None,
     test: Ratings | None = None,
     factors: ItemFactors | bytes | str | PathLike[str] | None = None,
+    plan: Plan | None = None,
     against: Iterable[str] = AGAINST,
     n: int = 10,
     metrics: Iterable[str] | None = None,
@@ -236,6 +238,9 @@ def evaluate(
     factors : ItemFactors, bytes or path
         The shared item factors the model was made with; needed with a split, unless the model is alone, and by
         baselines that use them. A model file holds only their hash, which must fit.
+    plan : Plan, optional
+        The model's plan as it was read from its file, where a model file holds too little of it: the keys that signed
+        the factors, or the public features.
     against : iterable of str
         Baselines: "alone", "popularity", "item-item", "shared", "shared-popularity", "random".
     n : int
@@ -288,7 +293,8 @@ def evaluate(
     _check_model(model)
     if split is not None and test is not None:
         raise BadParameter("both a split and a test table were given.", expected="one of them", parameter="test")
-    given = None if factors is None else factors_of(model, factors)
+    agreed = plan_of(model, plan)
+    given = None if factors is None else factors_of(model, factors, agreed)
     names = baseline_names(against, shared=given is not None)
     if model.alone:
         names = tuple(name for name in names if name != "alone")
@@ -302,7 +308,7 @@ def evaluate(
     fits = Fits(
         entity=model.entity,
         rest=judged.rest,
-        plan=model.plan,
+        plan=agreed,
         shared=judged.shared if test is None else given,
         lower=model.lower,
         bound=model.bound,

@@ -14,7 +14,7 @@ from twofold.data.catalog import Identifiers
 if TYPE_CHECKING:
     from twofold.entity.model import History, Model
 
-__all__ = ["Explanation", "Reason", "chosen_kind", "make_explanation", "strength_text", "summary_text"]
+__all__ = ["Explanation", "Reason", "chosen_kind", "drawn_to", "make_explanation", "strength_text", "summary_text"]
 
 KINDS = {
     "factors": "factors: an item and a person are a few numbers each, and a score is the product of the two",
@@ -214,7 +214,7 @@ def _line(row: dict[str, Any], width: int) -> str:
     parts = []
     if "strength" in rest:
         kind, strength = str(rest.pop("kind", "")), float(rest.pop("strength"))
-        parts = ["*" if rest.pop("taken", False) else " ", f"{kind:<{width}}", f"{_drawn_to(kind, strength):<51}"]
+        parts = ["*" if rest.pop("taken", False) else " ", f"{kind:<{width}}", f"{drawn_to(kind, strength):<51}"]
     if "loss" in rest and "error" in rest:
         loss = f"loss {rest.pop('loss'):.4g} ± {rest.pop('error'):.4g}"
         parts.append(f"{loss}, nats {rest.pop('nats'):.4g}" if "nats" in rest else loss)
@@ -222,8 +222,14 @@ def _line(row: dict[str, Any], width: int) -> str:
     return "  " + " ".join([*parts, ", ".join(figures)]).rstrip()
 
 
-def _drawn_to(kind: str, strength: float) -> str:
-    """Describe what a candidate uses."""
+def drawn_to(kind: str, strength: float) -> str:
+    """Describe what a candidate uses.
+
+    Examples
+    --------
+    >>> drawn_to("item-item", 0.0), drawn_to("shared taste", 300.0)
+    ('own data only', 'shared model as 300 own users')
+    """
     if strength == 0:
         return "own data and public features" if _public(kind) else "own data only"
     if math.isinf(strength):

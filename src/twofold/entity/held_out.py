@@ -17,11 +17,12 @@ from twofold.data.split import Split, recorded_holdout
 from twofold.entity.model import Model
 from twofold.entity.models.others import unit_rows
 from twofold.entity.personalize import read_factors
-from twofold.errors import BadParameter, DataError, EmptyTable, PlanMismatch
+from twofold.errors import BadParameter, DataError, EmptyTable, PlanMismatch, Set
 from twofold.evaluation.measure import Measured, Scorer, measure
 from twofold.federation.factors import ItemFactors
+from twofold.federation.plan import Plan
 
-__all__ = ["SHARE", "Judged", "factors_of", "held_out_entries", "later_entries"]
+__all__ = ["SHARE", "Judged", "factors_of", "held_out_entries", "later_entries", "plan_of"]
 
 #: Share of everyone's entries that is held out, unless somebody splits otherwise.
 SHARE: Final = 0.2
@@ -64,13 +65,49 @@ class Judged:
         return found.take(self.people)
 
 
-def factors_of(model: Model, factors: ItemFactors | bytes | str | PathLike[str]) -> ItemFactors:
-    """Read the shared factors, which must be those of the model."""
-    if model.plan is None or model.alone:
+def plan_of(model: Model, plan: Plan | None) -> Plan | None:
+    """Give the plan to fit with: the model's own, or the same one with what a model file does not hold.
+
+    Raises
+    ------
+    PlanMismatch
+        It is another plan, or the public features that it names are missing.
+    """
+    own = model.plan
+    if plan is not None and (own is None or plan.hash != own.hash):
+        raise PlanMismatch(
+            "this is not the plan of the model.",
+            found=f"plan {plan.hash[:12]}",
+            expected="no plan: the model was made without one" if own is None else f"plan {own.hash[:12]}",
+            parameter="plan",
+        )
+    found = own if plan is None else plan
+    if found is not None and found.features is not None and found.features_table is None:
+        raise PlanMismatch(
+            "the plan names public features, and the table is missing: a model file holds its hash only.",
+            fix=Set("plan", "plan.toml"),
+            parameter="plan",
+        )
+    return found
+
+
+def factors_of(
+    model: Model, factors: ItemFactors | bytes | str | PathLike[str], plan: Plan | None = None
+) -> ItemFactors:
+    """Read the shared factors, which must be those of the model; the plan has the keys that signed them."""
+    agreed = model.plan if plan is None else plan
+    if agreed is None or model.alone:
         raise BadParameter(
             "nothing was shared with this model, so it has no item factors.", fix="leave them out", parameter="factors"
         )
-    found = read_factors(factors, model.plan)
+    if agreed.roster is not None and agreed.members is None and not isinstance(factors, ItemFactors):
+        raise PlanMismatch(
+            "to check who signed the item factors, the plan is needed: a model file holds its hash only.",
+            expected=f"plan {agreed.hash[:12]}, with the list of everybody's public keys beside it",
+            fix=Set("plan", "plan.toml"),
+            parameter="plan",
+        )
+    found = read_factors(factors, agreed)
     if found.hash != model.factors_hash:
         raise PlanMismatch(
             "these are not the item factors that the model was made with.",
