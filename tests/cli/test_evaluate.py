@@ -14,9 +14,9 @@ from typer.testing import CliRunner, Result
 
 from tests.entity.evaluated import federation, people
 from tests.refused import check_refusal
+from tests.reported import rows_of
 from twofold.cli import app
 from twofold.data.catalog import Catalog
-from twofold.data.ratings import Ratings
 from twofold.data.read import read_ratings
 from twofold.data.split import leave_n_out
 from twofold.entity.personalize import fit_alone
@@ -33,18 +33,6 @@ from twofold.errors import (
     UnreadableSource,
 )
 from twofold.federation.factors import save_factors
-
-
-def rows_of(ratings: Ratings) -> pl.DataFrame:
-    users, items = list(ratings.user_ids), list(ratings.catalog.items)
-    cells = ratings.matrix.tocoo()
-    return pl.DataFrame(
-        {
-            "user": [users[row] for row in cells.row],
-            "item": [items[column] for column in cells.col],
-            "value": cells.data.astype(int),
-        }
-    )
 
 
 @pytest.fixture

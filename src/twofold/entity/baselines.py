@@ -23,14 +23,20 @@ from twofold.federation.plan import Plan
 
 __all__ = ["BASELINES", "SHARED", "Fits", "baseline_names", "system_of"]
 
-#: What every baseline is, in words.
+#: What every baseline is, in words; for counts, and for ratings where that differs.
 BASELINES: Final = {
-    "alone": "the entity's own model, with nothing shared",
-    "popularity": "the same for everyone: how many of the entity's people have an item; for ratings, its mean rating",
-    "item-item": "item-item weights of the entity's own entries",
-    "shared": "the shared model as it came: people fitted to the shared item factors",
-    "shared-popularity": "the same for everyone: what the server sent about the use, or the mean rating, of an item",
-    "random": "a random order; for ratings, random ratings",
+    "alone": ("the entity's own model, with nothing shared",),
+    "popularity": (
+        "the same for everyone: how many of the entity's people have an item",
+        "the same for everyone: the mean rating of an item here",
+    ),
+    "item-item": ("item-item weights of the entity's own entries",),
+    "shared": ("the shared model as it came: people fitted to the shared item factors",),
+    "shared-popularity": (
+        "the same for everyone: how often an item is had, by what the server sent",
+        "the same for everyone: the mean rating of an item, by what the server sent",
+    ),
+    "random": ("a random order", "random ratings"),
 }
 #: Those that need the shared item factors.
 SHARED: Final = ("shared", "shared-popularity")

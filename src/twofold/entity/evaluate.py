@@ -318,7 +318,7 @@ def evaluate(
         threads=threads,
     )
     made: dict[str, Measured] = {}
-    words = {MODEL: f"the model of {model.entity}"}
+    words = {MODEL: f"the model of {model.entity}{', fitted again to the rest' if test is None else ''}"}
     for done, name in enumerate((MODEL, *names)):
         if progress is not None:
             progress(name, done, 1 + len(names))
@@ -327,7 +327,7 @@ def evaluate(
             words[MODEL] += f": {fitted.note}" if fitted.note else ""
             system: Scorer = system_of(fitted)
         else:
-            words[name] = BASELINES[name]
+            words[name] = BASELINES[name][0 if model.history.feedback == "counts" else -1]
             system = fits.baseline(name)
         made[name] = judged.measured(system, n=n, metrics=chosen, limits=(model.lower, model.bound))
     if progress is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -25,6 +26,7 @@ from twofold.report.page import (
     Column,
     Facts,
     Folded,
+    Heading,
     Notice,
     Page,
     Paragraph,
@@ -83,7 +85,8 @@ def model_page(
     >>> from twofold.data.ratings import Ratings
     >>> from twofold.entity.personalize import fit_alone
     >>> counts = sparse.csr_array(np.ones((3, 2)))
-    >>> page = model_page(fit_alone(Ratings(counts, Identifiers("abc"), Catalog("xy"), "counts"), name="st-anna"))
+    >>> ratings = Ratings(counts, Identifiers("abc"), Catalog(["x", "y"]), "counts")
+    >>> page = model_page(fit_alone(ratings, name="st-anna"))
     >>> page.title, [section.title for section in page.sections]
     ('Report of st-anna', ['Two messages', 'The data here', 'The model'])
     """
@@ -105,7 +108,7 @@ def model_page(
     if not public:
         sections += [_data(model), _model(model)]
     if card is not None:
-        sections += _card(card)
+        sections.append(_card(card))
     named = "" if plan is None else f", plan {plan.name}"
     return Page(
         title=f"Report of {model.entity}",
@@ -124,9 +127,7 @@ def _notice(model: Model, evaluation: Evaluation | None, *, public: bool) -> Not
             else "What left, what came back, and what was promised."
         )
         return Notice(text=said, more=(_OUTSIDE if public else _INSIDE,))
-    left = tuple(f"Left out: {count:,} {what}." for what, count in evaluation.left_out.items())
-    more = (evaluation.how, *evaluation.caveats, *left, _INSIDE)
-    return Notice(text=evaluation.verdict, more=more)
+    return Notice(text=evaluation.verdict, more=(evaluation.how, _INSIDE))
 
 
 def _quality(found: Evaluation) -> Iterator[Section]:
@@ -146,9 +147,10 @@ def _quality(found: Evaluation) -> Iterator[Section]:
         ),
         exact_columns=("system", *(f"{metric} {end}".rstrip() for metric in metrics for end in ("", "low", "high"))),
     )
-    blocks: list[Block] = [words, everyone]
+    left = tuple(f"Left out: {count:,} {what}." for what, count in found.left_out.items())
+    blocks: list[Block] = [words, everyone, Heading("What to keep in mind"), Points((*found.caveats, *left))]
     if found.histories:
-        blocks += [_by_history(found), _history_table(found)]
+        blocks[2:2] = [_by_history(found), _history_table(found)]
     yield Section("Quality", tuple(blocks))
     if found.differences.height:
         yield Section("The model against each baseline", (_gap_table(found), _gap_plot(found)))
@@ -163,7 +165,7 @@ def _directions(found: Evaluation) -> str:
 def _cell(row: dict[str, Any]) -> str:
     if row["value"] is None:
         return "–"
-    span = "" if row["low"] is None else f" ({number(row['low'])} to {number(row['high'])})"
+    span = "" if row["low"] is None else f"\n{number(row['low'])}–{number(row['high'])}"
     return f"{number(row['value'])}{span}"
 
 
@@ -297,7 +299,7 @@ def _messages(model: Model, card: Card | None, factors: ItemFactors | None, rece
             picture,
             Facts(caption="Message 1", rows=tuple(left)),
             Facts(caption="Message 2", rows=tuple(came)),
-            promise_facts(plan),
+            replace(promise_facts(plan), caption="What was promised"),
         ),
     )
 
@@ -349,12 +351,19 @@ def _model(model: Model) -> Section:
     return Section("The model", tuple(blocks))
 
 
-def _card(card: Card | SignedCard) -> list[Section]:
+def _card(card: Card | SignedCard) -> Section:
     signed = card if isinstance(card, SignedCard) else None
     page = card_page(card if isinstance(card, Card) else card.card, signed)
     assert page.notice is not None
     said = "A draft, made from the ledger and not signed."
     if signed is not None:
         said = "Copied from a signed card. To check it, ask for the card: twofold card verify CARD --key NAME.pub"
-    first = Section("The privacy card", (page.notice, Paragraph(said)))
-    return [first, *(Section(f"Card: {one.title}", one.blocks) for one in page.sections)]
+    blocks = [block for one in page.sections for block in (Heading(one.title), *map(_captioned, one.blocks))]
+    return Section("The privacy card", (page.notice, Paragraph(said), *blocks))
+
+
+def _captioned(block: Block) -> Block:
+    """Name a table of the card, so that it scrolls by keyboard, too, where it is wider than the screen."""
+    if isinstance(block, Table) and not block.caption:
+        return replace(block, caption="What it costs, and how often an attacker can be right")
+    return block
