@@ -5,7 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
-__all__ = ["block", "facts_of", "table_of"]
+__all__ = ["ShownMessage", "block", "facts_of", "table_of"]
+
+
+class ShownMessage:
+    """A message that shows itself by its sender and its size, never by its bytes: a notebook prints what it is given.
+
+    Examples
+    --------
+    >>> class Sent(ShownMessage):
+    ...     entity, data, seeded = "st-anna", bytes(2_000), True
+    >>> Sent()
+    Sent('st-anna', 2,000 bytes, NOT PRIVATE: seeded noise)
+    """
+
+    entity: str
+    data: bytes
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.entity!r}, {len(self.data):,} bytes, {self._noise})"
+
+    def _repr_html_(self) -> str:
+        facts = {"entity": self.entity, "size": f"{len(self.data):,} bytes", "promise": self._noise}
+        return block("Message 1, the only thing that leaves", [], facts_of(facts))
+
+    @property
+    def _noise(self) -> str:
+        seeded = getattr(getattr(self, "content", self), "seeded", False)
+        return "NOT PRIVATE: seeded noise" if seeded else "noise by the plan"
 
 
 def block(title: str, lines: Iterable[str] = (), more: str = "") -> str:

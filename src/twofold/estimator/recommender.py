@@ -25,6 +25,7 @@ from twofold.errors import BadIdentifier, BadParameter, CatalogError, NotFitted,
 from twofold.estimator.score import Columns, column_names, mean_gain, negative_error, predicted_rows
 from twofold.estimator.spending import GUARD, refuse_stale
 from twofold.federation.plan import Plan
+from twofold.html import block, facts_of
 from twofold.simulation.members import Local, Strength, ledger_paths
 from twofold.simulation.run import SimulationOptions, plan_names, refuse_what_is_not_real, run_members
 
@@ -66,6 +67,13 @@ class Conventions:
         changed = {name: value for name, value in self.get_params(deep=False).items() if value is not defaults[name]}
         parts = [f"{name}={_short(value)}" for name, value in changed.items()]
         return f"{type(self).__name__}({', '.join(parts)})"
+
+    def _repr_html_(self) -> str:
+        facts: dict[str, object] = {name: _short(value) for name, value in self.get_params(deep=False).items()}
+        if self.__sklearn_is_fitted__():
+            told = "every message had a proof and real noise" if getattr(self, "private_", False) else "NOT PRIVATE"
+            facts |= {"fitted": f"{len(getattr(self, 'models_', ())):,} entities", "promise": told}
+        return block(type(self).__name__, [] if "fitted" in facts else ["not fitted"], facts_of(facts))
 
     def __sklearn_clone__(self) -> Self:
         """Make an unfitted copy; parameters are shared, since plans do not change and a pool cannot be copied."""
@@ -271,7 +279,9 @@ class FederatedRecommender(Conventions):
         entity : label, optional
             Whose user; needed for a new person, and for an id that several entities use.
         """
-        return self._model(user, entity).recommend(user, n, exclude_seen=exclude_seen, items=items)
+        model = self._model(user, entity)
+        found: list[Recommendation] = model.recommend(user, n, exclude_seen=exclude_seen, items=items)
+        return found
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Give the score of every (entity, user, item) row, in the order of the rows.
