@@ -51,7 +51,7 @@ def test_it_fits_every_screen_and_asks_for_nothing(
     assert (ground == "rgb(20, 23, 26)") == dark
     assert tab.complaints() == []
     assert set(tab.requests()) == {page.as_uri()}
-    tab.picture(tmp_path / "page.png")
+    tab.picture(tmp_path / "page.png", most=1_400)
     if PICTURES is not None:
         (tmp_path / "page.png").rename(Path(PICTURES) / f"report-{width}{'-dark' if dark else ''}.png")
 

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import stat
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 from typer.testing import CliRunner, Result
 
+from tests.entity.evaluated import CATALOG, people
 from tests.refused import check_refusal
-from tests.reported import reported
+from tests.reported import reported, rows_of
 from twofold.cli import app
+from twofold.data.ratings import Ratings
+from twofold.entity.baselines import BASELINES
 from twofold.errors import (
     BadCard,
     BadModel,
@@ -132,3 +137,31 @@ def test_another_plan_is_refused(folder: Path) -> None:
     refused("evaluate anna.model --plan other.toml --factors items.round2", PlanMismatch, "plan")
     refused("evaluate alone.model --plan other.toml", PlanMismatch, "plan")
     refused("report anna.model --plan other.toml -o r.html", PlanMismatch, "plan")
+
+
+@pytest.mark.parametrize("page", ["evaluate", "report"])
+def test_the_commands_of_the_how_to_run_as_written(page: str, folder: Path) -> None:
+    for path in [*folder.iterdir()]:
+        if path.name.startswith("anna."):
+            path.rename(folder / f"st-{path.name}")
+    text = (Path(__file__).parents[2] / "docs" / "how-to" / f"{page}.md").read_text()
+    lines = [line for block in re.findall(r"```bash\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]
+    assert len(lines) > 2
+    later = people(60, 1).matrix.toarray()
+    rows_of(Ratings.from_matrix(later + 1, catalog=CATALOG, users=people(60, 1).user_ids)).write_csv("later.csv")
+    for line in lines:
+        assert line.startswith("twofold ")
+        call(line.removeprefix("twofold "))
+
+
+def test_the_python_of_the_how_to_runs_as_written() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "how-to" / "evaluate.md").read_text()
+    names: dict[str, Any] = {}
+    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        exec(compile(block, "evaluate.md", "exec"), names)
+    assert set(names["found"].systems) == {"model", "alone", "popularity", "item-item"}
+
+
+def test_the_page_names_every_baseline_and_verdict() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "how-to" / "evaluate.md").read_text()
+    assert re.findall(r"^\| `([a-z-]+)` \|", text, re.MULTILINE) == list(BASELINES)
