@@ -13,10 +13,11 @@ from scipy import sparse
 import twofold as tw
 from tests.entity.evaluated import CATALOG, ITEMS, federation, people
 from tests.refused import refused
+from twofold.csr import with_data
 from twofold.data.catalog import Identifiers
 from twofold.data.federation import Federation
 from twofold.data.ratings import Ratings
-from twofold.data.split import leave_n_out, recorded_holdout
+from twofold.data.split import Split, leave_n_out, recorded_holdout
 from twofold.entity.baselines import Fits, system_of
 from twofold.entity.evaluate import METRICS, Evaluation, _history_groups, evaluate
 from twofold.entity.held_out import held_out_entries
@@ -214,6 +215,31 @@ def test_refusals() -> None:
         evaluate("st-anna.model")  # type: ignore[arg-type]
     with refused(BadParameter, "level"):
         evaluate(model, level=2)
+
+
+def test_few_resamples_and_long_lists() -> None:
+    made = federation(60, 300)
+    for resamples in (0, 1):
+        found = evaluate(made.models["e0"], factors=made.factors, resamples=resamples, n=1_000)
+        assert found.joining in ("too few", "changed nothing")
+        assert found.of("model", "recall")["value"] == 1.0
+
+
+def test_what_was_not_measured_is_said(found: Evaluation) -> None:
+    with refused(BadParameter, "metric", found="'rmse'", expected="ndcg"):
+        found.of("model", "rmse")
+    with refused(BadParameter, "system", expected="shared-popularity"):
+        found.of("pooled", "ndcg")
+
+
+def test_held_out_zeros_of_counts_are_nothing_to_find() -> None:
+    matrix = people(40, 1).matrix
+    zeros = Ratings(with_data(matrix, np.zeros(matrix.nnz, np.float32)), people(40, 1).user_ids, CATALOG, "counts")
+    split = leave_n_out(people(40, 1), rng=0)
+    hidden = leave_n_out(zeros, rng=0)
+    found = evaluate(fit_alone(split.train), split=Split(train=split.train, test=hidden.test), against=["popularity"])
+    assert found.of("model", "ndcg")["value"] is None
+    assert "–" in found._repr_html_()
 
 
 def test_progress_names_every_system() -> None:

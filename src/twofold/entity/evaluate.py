@@ -167,10 +167,16 @@ class Evaluation:
 
     def of(self, system: str, metric: str, history: str = _ALL) -> dict[str, Any]:
         """One row of the table."""
-        return self.table.row(
-            by_predicate=(pl.col("system") == system) & (pl.col("metric") == metric) & (pl.col("history") == history),
-            named=True,
-        )
+        asked = {"system": system, "metric": metric, "history": history}
+        for name, value in asked.items():
+            if value not in (known := self.table[name].unique(maintain_order=True).to_list()):
+                raise BadParameter(
+                    "this was not measured.",
+                    found=f"{name} {value!r:.40}",
+                    expected=", ".join(known),
+                    parameter=name,
+                )
+        return self.table.row(by_predicate=pl.all_horizontal(pl.col(name) == asked[name] for name in asked), named=True)
 
     def as_dict(self) -> dict[str, Any]:
         """Everything as plain JSON."""
@@ -400,7 +406,7 @@ def _tables(
                 span = with_interval(gap, level)
                 low, high = span["low"], span["high"]
                 error = float(gap[1:].std(ddof=1)) if gap.size > 2 and low is not None else None
-                clear = None if low is None or high is None else low > 0 or high < 0
+                clear = None if error is None or low is None or high is None else low > 0 or high < 0
                 apart.append({"against": name} | labels | span | {"error": error, "clear": clear})
     return pl.DataFrame(rows, schema=_TABLE), pl.DataFrame(apart, schema=_DIFFERENCES)
 
@@ -436,7 +442,7 @@ def _verdict(
     )
     name = MEASURES[metric].format(n=n)
     if _same(made[MODEL], made["alone"]):
-        said = f"every list and figure is that of the model alone ({name} {alone:.4f})"
+        said = f"every list and figure is that of the model alone ({name} {_number(alone)})"
         return "changed nothing", f"Joining changed nothing: {said}."
     people = f"{gap['people']:,} {'person' if gap['people'] == 1 else 'people'}"
     less = ", and less is better" if better_when_less(metric) else ""
