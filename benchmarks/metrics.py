@@ -12,9 +12,9 @@ import scipy.sparse as sp
 from benchmarks._peers import installed, quietly
 from benchmarks._rows import blas_threads, extra_megabytes, movielens_rows
 from benchmarks.table import Table, measure, versions
-from twofold.evaluate import measure as ours
-from twofold.evaluate.measure import LIST_METRICS, Measured
-from twofold.evaluate.summary import summarize
+from twofold.evaluation import measure as ours
+from twofold.evaluation.measure import LIST_METRICS, Measured
+from twofold.evaluation.summary import summarize
 
 RANK, N = 20, 10
 NOTE = (

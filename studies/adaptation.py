@@ -27,8 +27,8 @@ from studies.store import Cell, Found
 from twofold.algorithms._jit import one_blas_thread
 from twofold.entity.adapt import Adapted, adapt
 from twofold.entity.models.blend import rating_means
-from twofold.evaluate.measure import user_ndcg
-from twofold.evaluate.rmse import squared_errors
+from twofold.evaluation.measure import user_ndcg
+from twofold.evaluation.rmse import squared_errors
 from twofold.federation.factors import ItemFactors
 from twofold.federation.plan import Plan
 from twofold.release.choose import mechanism

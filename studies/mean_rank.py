@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from twofold.evaluate.measure import measure
+from twofold.evaluation.measure import measure
 
 __all__ = ["mean_rank"]
 

@@ -26,7 +26,7 @@ from twofold.algorithms._jit import one_blas_thread
 from twofold.entity.adapt import adapt
 from twofold.entity.models.others import unit_rows
 from twofold.errors import MissingDataset
-from twofold.evaluate.measure import user_ndcg
+from twofold.evaluation.measure import user_ndcg
 from twofold.federation.factors import ItemFactors
 from twofold.release.bilinear.mechanism import Gram
 from twofold.release.content import Moments

@@ -77,7 +77,7 @@ def load(path: str) -> Any:
 class Names:
     """Names that both layouts share."""
 
-    measure = "twofold.evaluate.measure:measure"
+    measure = "twofold.evaluation.measure:measure"
     ledger = "twofold.privacy.ledger:Ledger"
     card = "twofold.privacy.card:card_from_ledger"
     commands = (("plan", "show"), ("plan", "explain"))

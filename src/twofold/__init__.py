@@ -41,6 +41,7 @@ _HOMES = {
     "ItemFactors": "twofold.federation.factors",
     "Model": "twofold.entity.model",
     "fit_alone": "twofold.entity.personalize",
+    "evaluate": "twofold.entity.evaluate",
     "simulate": "twofold.simulation.run",
     "FederatedRecommender": "twofold.estimator",
     "masked_nmf": "twofold.algorithms.masked_nmf",
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from twofold.data.split import holdout, leave_n_out, recorded_holdout
     from twofold.entity.account import NewLedger, NothingExpected
     from twofold.entity.agent import Entity
+    from twofold.entity.evaluate import evaluate
     from twofold.entity.model import Model
     from twofold.entity.person import Person
     from twofold.entity.personalize import fit_alone
@@ -106,6 +108,7 @@ __all__ = [
     "SecureSum",
     "Server",
     "TwofoldError",
+    "evaluate",
     "fit_alone",
     "fold_in",
     "holdout",

@@ -234,7 +234,7 @@ def _places(scores: Floats, known: npt.NDArray[np.bool_], items: Ints) -> Ints:
 
 
 def _ndcg(places: Ints) -> float:
-    """As in `twofold.evaluate.ranking.ndcg`, which is above this layer: the first two places weigh the same."""
+    """As in `twofold.evaluation.ranking.ndcg`, which is above this layer: the first two places weigh the same."""
     gains = np.where(places < CUTOFF, _discount(places), 0.0)
     return float(gains.sum(axis=1).mean() / _discount(np.arange(places.shape[1])).sum())
 

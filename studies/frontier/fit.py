@@ -20,8 +20,8 @@ from studies.frontier.settings import DataSetting, quarters, sampled
 from twofold.entity.adapt import Adapted, _best, adapt, adapted
 from twofold.entity.candidates import Candidate, FitSettings, Judged, Losses, candidates, fitted, judge, paired
 from twofold.entity.models.blend import Scorer
-from twofold.evaluate.measure import user_ndcg
-from twofold.evaluate.rmse import squared_errors
+from twofold.evaluation.measure import user_ndcg
+from twofold.evaluation.rmse import squared_errors
 from twofold.features import Features
 from twofold.federation.factors import ItemFactors
 

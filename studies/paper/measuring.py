@@ -20,9 +20,9 @@ from studies.systems import Fitted, system
 from studies.systems.peers import PEERS, installed
 from twofold import __version__
 from twofold.errors import BadParameter
-from twofold.evaluate.measure import measure
-from twofold.evaluate.rmse import rmse_per_entity_mean, rmse_pooled
-from twofold.evaluate.summary import summarize
+from twofold.evaluation.measure import measure
+from twofold.evaluation.rmse import rmse_per_entity_mean, rmse_pooled
+from twofold.evaluation.summary import summarize
 from twofold.release import PRIVATE, ReleaseParameters
 from twofold.release.cells import centres
 from twofold.release.choose import resolve

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import fcntl
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -122,10 +123,10 @@ class Tab:
         sent = [one for one in self.events if one.get("method") == "Network.requestWillBeSent"]
         return [one["params"]["request"]["url"] for one in sent]
 
-    def picture(self, path: Path) -> None:
-        """Save the whole page."""
+    def picture(self, path: Path, *, most: float = math.inf) -> None:
+        """Save the whole page, or the upper part of a long one."""
         size = self.ask("Page.getLayoutMetrics")["cssContentSize"]
-        clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
+        clip = {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], most), "scale": 1}
         data = self.ask("Page.captureScreenshot", format="png", clip=clip, captureBeyondViewport=True)["data"]
         path.write_bytes(base64.b64decode(data))
 

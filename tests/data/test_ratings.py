@@ -85,3 +85,38 @@ def test_the_digest_sees_everything() -> None:
     }
     assert len(digests) == 4
     assert small().digest() == small().digest()
+
+
+@pytest.mark.parametrize("form", ["csr", "csc", "coo", "lil", "dok", "dense", "matrix"])
+def test_from_a_matrix_of_any_format(form: str) -> None:
+    dense = np.array([[5, 0, 1], [0, 0, 2]])
+    given = {"dense": dense, "matrix": sparse.csr_matrix(dense)}.get(form)
+    ratings = Ratings.from_matrix(sparse.csr_array(dense).asformat(form) if given is None else given)
+    assert ratings.of(0) == {0: 5.0, 2: 1.0}
+    assert (ratings.n_users, ratings.n_items, ratings.feedback) == (2, 3, "counts")
+
+
+def test_from_a_matrix_with_ids_and_without_touching_it() -> None:
+    matrix = sparse.coo_array((np.array([1.0, 2.0]), (np.array([0, 0]), np.array([1, 1]))), shape=(1, 2))
+    ratings = Ratings.from_matrix(matrix, catalog=Catalog(["x", "y"]), users=["ann"], feedback="ratings")
+    assert ratings.of("ann") == {"y": 3.0}
+    assert matrix.nnz == 2
+    given = sparse.csr_array(np.eye(2))
+    assert Ratings.from_matrix(given).matrix.dtype == np.float64
+    given.data[0] = 7.0  # still the caller's own
+    assert Ratings.from_matrix(sparse.csr_array(np.ones((2, 2), dtype=np.int8))).matrix.dtype == np.float32
+
+
+@pytest.mark.parametrize("wrong", [None, "matrix", np.ones(3), np.ones((2, 2, 2)), [["a"]], {"x": 1}])
+def test_from_what_is_not_a_matrix(wrong: object) -> None:
+    with refused(DataError, "matrix", found=type(wrong).__name__):
+        Ratings.from_matrix(wrong)
+
+
+def test_from_a_matrix_that_does_not_fit_or_holds_no_numbers() -> None:
+    with refused(DataError, "matrix"):
+        Ratings.from_matrix(np.eye(2), catalog=Catalog(["x"]))
+    with refused(BadValue, "value"):
+        Ratings.from_matrix(np.array([[np.nan, 1.0]]))
+    with refused(BadValue, "value"):
+        Ratings.from_matrix(np.array([[-1.0, 1.0]]))

@@ -17,7 +17,7 @@ from twofold.entity.models.blend import Scorer
 from twofold.entity.models.factors import FactorScorer
 from twofold.entity.models.item_item import MAX_ITEMS, ItemItemScorer
 from twofold.errors import BadNumber, BadParameter, BadShape
-from twofold.evaluate.measure import user_ndcg
+from twofold.evaluation.measure import user_ndcg
 from twofold.federation.factors import ItemFactors
 
 adapt_module = importlib.import_module("twofold.entity.adapt")

@@ -19,7 +19,7 @@ from twofold.entity.models.item_item import ItemItemScorer
 from twofold.entity.models.others import unit_rows
 from twofold.entity.models.ridge import pattern_prior, weights_from_gram
 from twofold.errors import BadParameter, BadShape
-from twofold.evaluate.measure import user_ndcg
+from twofold.evaluation.measure import user_ndcg
 from twofold.features import Features
 from twofold.federation.factors import ItemFactors
 from twofold.federation.plan import CatalogKey, Plan

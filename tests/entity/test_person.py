@@ -18,7 +18,7 @@ from twofold.entity.candidates import Candidate, FitSettings, fitted
 from twofold.entity.models.others import unit_rows
 from twofold.entity.person import Person, fold_person_in, person_keys, read_request, read_voucher, vouch, voucher_file
 from twofold.errors import BadMessage, BadPlan, BudgetExceeded, DataError, NotReady, PlanMismatch
-from twofold.evaluate.measure import user_ndcg
+from twofold.evaluation.measure import user_ndcg
 from twofold.federation.agreement import Agreements
 from twofold.federation.factors import ItemFactors
 from twofold.federation.plan import Plan

@@ -300,3 +300,12 @@ def test_alone_there_is_nothing_to_be_drawn_to():
 def test_alone_without_anybody_there_is_still_a_model():
     model = fit_alone(table(0), threads=1)
     assert len(model.recommend({"item-1": 1}, n=3)) == 3
+
+
+def test_alone_from_a_sparse_matrix() -> None:
+    counts = sparse.csc_matrix(np.kron(np.eye(2), np.ones((20, 6))))
+    model = fit_alone(counts)
+    assert model.recommend({0: 1, 1: 1}, n=1)[0].item in range(6)
+    assert {one.item for one in model.recommend(0, n=6, exclude_seen=False)} == set(range(6))
+    same = fit_alone(Ratings.from_matrix(counts))
+    assert model.history.digest() == same.history.digest()

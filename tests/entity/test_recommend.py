@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.refused import refused
 from twofold.data.catalog import Identifiers
-from twofold.entity.model import _number, allowed_columns, best_items, item_column, read_history
-from twofold.errors import BadParameter, BadValue, CatalogError
+from twofold.entity.asked import allowed_columns, item_column, read_history
+from twofold.entity.model import Model, _number, best_items
+from twofold.errors import BadParameter, BadValue, CatalogError, UnknownUser
 
 ITEMS = Identifiers(["creatinine", "heparin", "lactate"])
 
@@ -83,3 +88,33 @@ def test_a_filter_that_is_no_list_is_refused(items: object) -> None:
 def test_a_number_of_items_below_one_is_refused(n: object) -> None:
     with refused(BadParameter, "n"):
         _number(n)
+
+
+def test_several_users_at_once_get_what_each_gets_alone(make_model: Callable[..., Model]) -> None:
+    model = make_model()
+    asked = ["user-3", "user-0", "user-7"]
+    frame = model.recommend(asked, n=4)
+    assert frame["user"].unique(maintain_order=True).to_list() == asked
+    for user in asked:
+        lone = model.recommend(user, n=4)
+        rows = frame.filter(pl.col("user") == user)
+        assert rows["item"].to_list() == [one.item for one in lone]
+        assert rows["score"].to_list() == pytest.approx([one.score for one in lone], rel=1e-5)
+    for same in (pl.Series(asked), np.array(asked, dtype=object), np.array(asked)):
+        assert model.recommend(same, n=4).equals(frame)
+    assert model.recommend([], n=4).height == 0
+    assert model.recommend(asked, n=2, items=["item-1", "item-2"], exclude_seen=False)["item"].n_unique() <= 2
+
+
+def test_an_unknown_user_among_several_is_refused_without_the_id(make_model: Callable[..., Model]) -> None:
+    with pytest.raises(UnknownUser) as caught:
+        make_model().recommend(["user-1", "somebody else"])
+    assert "somebody" not in str(caught.value)
+
+
+def test_numbers_of_numpy_are_ids_and_arrays_of_them_are_several(make_model: Callable[..., Model]) -> None:
+    model = make_model(users=range(40))
+    assert model.recommend(np.int64(3), n=2) == model.recommend(3, n=2)
+    assert model.recommend(np.array([3, 5]), n=2)["user"].unique().sort().to_list() == [3, 5]
+    assert model.recommend(pd.Series([3, 5]), n=2).equals(model.recommend([3, 5], n=2))
+    assert model.recommend(pl.Series([3, 5]), n=2).equals(model.recommend([3, 5], n=2))

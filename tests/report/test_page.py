@@ -14,13 +14,26 @@ from jinja2 import UndefinedError
 from twofold.errors import TransportError
 from twofold.report.card import Gauge
 from twofold.report.federation_page import TwoRounds
-from twofold.report.page import Block, Facts, Folded, Links, Notice, Page, Paragraph, Points, Section, Table, render
+from twofold.report.page import (
+    Block,
+    Facts,
+    Folded,
+    Heading,
+    Links,
+    Notice,
+    Page,
+    Paragraph,
+    Points,
+    Section,
+    Table,
+    render,
+)
 from twofold.report.plot import Plot
 from twofold.report.status import Federations, Refresh, Steps
 from twofold.serve.pages import Form, Found
 
 BLOCKS = (
-    *(Facts, Federations, Folded, Form, Found, Gauge, Links, Notice),
+    *(Facts, Federations, Folded, Form, Found, Gauge, Heading, Links, Notice),
     *(Paragraph, Plot, Points, Refresh, Steps, Table, TwoRounds),
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from xml.etree import ElementTree
 
 import matplotlib
@@ -10,7 +11,7 @@ import pytest
 
 from twofold.errors import BadShape
 from twofold.report.page import render
-from twofold.report.plot import DASHES, MARKERS, Plot, Series
+from twofold.report.plot import DASHES, MARKERS, Plot, Series, spaced
 
 
 def plot(names: tuple[str, ...] = ("alone", "private"), **changes: object) -> Plot:
@@ -117,3 +118,44 @@ def test_numbers_that_do_not_fit_are_refused() -> None:
         Series(name="x", x=(1.0,), y=(1.0, 2.0))
     with pytest.raises(BadShape):
         Series(name="x", x=(1.0,), y=(1.0,), spread=(1.0, 2.0))
+
+
+def test_points_stand_beside_each_other_and_names_at_the_ends_of_lines() -> None:
+    ends = ((0.1, 0.3), (0.1, 0.4), (0.2, 0.5))
+    lines = tuple(
+        Series(name=name, x=(0.0, 1.0, 2.0), y=(0.2, 0.3, 0.4), interval=ends, offset=0.1 * at)
+        for at, name in enumerate(("alone", "model", "random"))
+    )
+    made = plot(series=lines, direct=True)
+    root = ElementTree.fromstring(made.svg())
+    words = [text.text for text in root.iter() if text.tag.endswith("text")]
+    assert [words.count(one.name) for one in lines] == [1, 1, 1]
+    markers = {tuple(sorted(use.attrib.items())) for use in root.iter() if use.tag.endswith("use")}
+    assert len(markers) >= 9  # none hides another
+    heights = [
+        float(re.findall(r"[-\d.]+", text.attrib["transform"])[-1])
+        for text in root.iter()
+        if text.tag.endswith("text") and text.text in ("alone", "model", "random") and "transform" in text.attrib
+    ]
+    assert len({round(height) for height in heights}) == len(heights)
+    rows = made.numbers().rows
+    assert rows[0][1:] == ("0", "0.2", "0.1 to 0.3")
+    assert rows[3][1] == "0"  # an offset is for the eye only
+
+
+@pytest.mark.parametrize("heights", [[0.5] * 6, [0.0, 0.01, 0.99, 1.0], [0.2], [], [0.1, 0.5, 0.5, 0.52, 0.9]])
+def test_names_are_moved_apart_and_stay_in_order(heights: list[float]) -> None:
+    found = spaced(heights, 0.1)
+    assert all(later - earlier > 0.1 - 1e-9 for earlier, later in pairwise(found))
+    assert len(found) == len(heights)
+    assert all(-1e-9 <= one <= 1 + 1e-9 for one in found)
+
+
+def test_more_names_than_room_still_have_their_distance() -> None:
+    found = spaced([0.5] * 20, 0.1)
+    assert all(later - earlier > 0.1 - 1e-9 for earlier, later in pairwise(found))
+
+
+def test_an_interval_has_one_pair_of_ends_per_point() -> None:
+    with pytest.raises(BadShape):
+        Series(name="x", x=(1.0, 2.0), y=(1.0, 2.0), interval=((0.5, 1.5),))

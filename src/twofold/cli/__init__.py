@@ -16,6 +16,7 @@ from twofold.cli import (
     coordinate,
     demo,
     errors,
+    evaluate,
     forward,
     invite,
     join,
@@ -23,6 +24,7 @@ from twofold.cli import (
     ledger,
     plan,
     recommend,
+    report,
     rounds,
     serve,
     simulate,
@@ -66,6 +68,8 @@ app.command("join")(join.join)
 app.command("forward")(forward.forward)
 app.command("recommend")(recommend.recommend)
 app.command("serve")(serve.serve)
+app.command("evaluate")(evaluate.evaluate)
+app.command("report")(report.report)
 app.command("simulate")(simulate.simulate)
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(site_policy.app, name="policy")

@@ -23,7 +23,7 @@ from twofold.data.sources import hospitals
 from twofold.data.split import Split, holdout
 from twofold.entity.adapt import Adapted, adapt
 from twofold.entity.model import Model
-from twofold.evaluate.measure import measure
+from twofold.evaluation.measure import measure
 from twofold.federation.plan import Plan
 from twofold.federation.secure import OperatorSum, usual_floor
 from twofold.report.federation import FederationRun, System, mean_and_spread

@@ -17,7 +17,7 @@ from twofold.data.read import DuplicateRule, UnknownRule, read_ratings
 from twofold.data.tables import open_table
 from twofold.errors import DataError, EmptyTable
 
-__all__ = ["Federation", "read_federation"]
+__all__ = ["Federation", "federation_of_matrix", "read_federation"]
 
 
 @final
@@ -176,6 +176,38 @@ def read_federation(
     rules: dict[str, Any] = {"user": user, "item": item, "value": value, "feedback": feedback}
     rules |= {"duplicates": duplicates, "unknown_items": unknown_items, "value_range": value_range}
     return Federation({name: read_ratings(_rows(table, rows), catalog, **rules) for name, rows in _groups(labels)})
+
+
+def federation_of_matrix(matrix: Any, labels: Any, catalog: Catalog, *, feedback: Feedback) -> Federation:
+    """Cut a matrix of users by items into entities; user ids are the numbers of the rows.
+
+    Parameters
+    ----------
+    matrix : SciPy sparse matrix of shape (n_users, n_items)
+        Columns in the order of the catalog.
+    labels : sequence
+        Whose user each row is.
+    catalog, feedback
+        As for `Ratings`.
+
+    Examples
+    --------
+    >>> made = federation_of_matrix(sparse.eye_array(3), ["b", "a", "b"], Catalog(["x", "y", "z"]), feedback="counts")
+    >>> {name: list(ratings.user_ids) for name, ratings in made.items()}
+    {'a': [1], 'b': [0, 2]}
+    """
+    whole = Ratings.from_matrix(matrix, catalog=catalog, feedback=feedback)
+    given = [] if isinstance(labels, str) else list(labels)
+    if len(given) != whole.n_users:
+        raise DataError(
+            "a matrix needs the entity of every row.",
+            found="a name" if isinstance(labels, str) else "another number of labels than rows",
+            expected="one label per row",
+            parameter="entity",
+        )
+    column = pl.Series("entity", given)
+    check_ids(column, "entity")
+    return Federation({name: whole.take(rows) for name, rows in _groups(column)})
 
 
 def _rows(table: dict[str, pl.Series], rows: npt.NDArray[np.int64]) -> pl.DataFrame:

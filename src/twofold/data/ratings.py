@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, final
 
@@ -12,6 +13,7 @@ from scipy import sparse
 
 from twofold.data.catalog import Catalog, Identifiers
 from twofold.errors import BadValue, DataError, Set
+from twofold.html import block, facts_of
 
 __all__ = ["Feedback", "Notes", "Ratings"]
 
@@ -89,6 +91,53 @@ class Ratings:
 
     def __repr__(self) -> str:
         return f"Ratings({self.n_users:,} users x {self.n_items:,} items, {self.feedback})"
+
+    def _repr_html_(self) -> str:
+        facts = {"users": f"{self.n_users:,}", "items": f"{self.n_items:,}", "feedback": self.feedback}
+        return block("Ratings", [], facts_of(facts | {"keep": "private: rows of people; keep them where they are"}))
+
+    @classmethod
+    def from_matrix(
+        cls,
+        matrix: Any,
+        *,
+        catalog: Catalog | None = None,
+        users: Iterable[Any] | None = None,
+        feedback: Feedback = "counts",
+    ) -> Ratings:
+        """Take a matrix of users by items, sparse (any format of SciPy) or dense; it is copied.
+
+        Parameters
+        ----------
+        matrix : sparse matrix or array of shape (n_users, n_items)
+            Stored entries are observed. Of a dense array, those are that are not 0; duplicates are summed.
+        catalog : Catalog, optional
+            The public item list in the order of the columns; the numbers of the columns by default.
+        users : iterable of ids, optional
+            One per row; the numbers of the rows by default.
+        feedback : {"counts", "ratings"}
+            Whether an absent entry is a zero of smaller weight, or unknown.
+
+        Examples
+        --------
+        >>> Ratings.from_matrix(sparse.coo_array(np.array([[5, 0], [0, 3]]))).of(1)
+        {1: 3.0}
+        """
+        try:
+            rows: Any = sparse.csr_array(matrix, copy=True)
+            rows = rows.astype(rows.dtype if rows.dtype in (np.float32, np.float64) else np.float32)
+        except (TypeError, ValueError):
+            rows = None
+        if rows is None or rows.ndim != 2:
+            raise DataError(
+                "not a matrix of users by items.",
+                found=f"a {type(matrix).__name__}",
+                expected="a SciPy sparse matrix, or an array of numbers with two dimensions",
+                parameter="matrix",
+            )
+        rows.sum_duplicates()
+        items = Catalog(range(rows.shape[1])) if catalog is None else catalog
+        return cls(rows, Identifiers(range(rows.shape[0]) if users is None else users), items, feedback)
 
     @property
     def n_users(self) -> int:

@@ -22,7 +22,7 @@ from twofold.entity.models.factors import FactorFit
 from twofold.entity.models.item_item import MAX_ITEMS, ItemItemFit, ItemItemScorer, residual_rows
 from twofold.entity.models.patterns import PatternFit
 from twofold.errors import BadNumber, BadParameter, Set
-from twofold.evaluate.measure import user_ndcg
+from twofold.evaluation.measure import user_ndcg
 from twofold.features import Features
 from twofold.federation.factors import ItemFactors
 

@@ -10,11 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twofold.data.catalog import Identifiers
+from twofold.html import block, facts_of
 
 if TYPE_CHECKING:
-    from twofold.entity.model import History, Model
+    from twofold.entity.asked import History
+    from twofold.entity.model import Model
 
-__all__ = ["Explanation", "Reason", "chosen_kind", "make_explanation", "strength_text", "summary_text"]
+__all__ = [
+    "Explanation",
+    "Reason",
+    "chosen_kind",
+    "drawn_to",
+    "make_explanation",
+    "strength_text",
+    "summary_html",
+    "summary_text",
+]
 
 KINDS = {
     "factors": "factors: an item and a person are a few numbers each, and a score is the product of the two",
@@ -113,7 +124,7 @@ def make_explanation(
 
     Examples
     --------
-    >>> from twofold.entity.model import History
+    >>> from twofold.entity.asked import History
     >>> history = History(np.array([0, 2]), np.array([1.0, 2.0], np.float32))
     >>> make_explanation(1, 3.0, history, np.array([0.5, -2.0]), Identifiers(["x", "y", "z"]), 1)
     Explanation(item='y', score=3.0, reasons=[Reason(item='z', value=2.0, contribution=-2.0)], rest=5.0)
@@ -150,6 +161,19 @@ def summary_text(model: Model) -> str:
         if any("error" in row for row in compared):
             lines += _NATS if any("nats" in row for row in compared) else _ERROR
     return "\n".join(lines)
+
+
+def summary_html(model: Model) -> str:
+    """Describe a model for a notebook: what it is and what it rests on, no figure of anybody's data."""
+    told = "alone: nothing was shared" if model.alone else "every message behind it had a proof and real noise"
+    if not model.private:
+        told = "NOT PRIVATE: made in a simulation, with seeded noise, or by a mechanism without a proof"
+    facts = {"items": f"{len(model.catalog):,}", "feedback": model.history.feedback, "kind": model.scorer.kind}
+    if model.plan is not None:
+        facts["plan"] = f"{model.plan.name} {model.plan.hash[:12]}"
+    if not model.alone:
+        facts["shared factors"] = model.factors_hash[:12]
+    return block(f"Model of {model.entity}", [], facts_of(facts | {"promise": told, "keep": _STAYS}))
 
 
 def strength_text(strength: float) -> str:
@@ -214,7 +238,7 @@ def _line(row: dict[str, Any], width: int) -> str:
     parts = []
     if "strength" in rest:
         kind, strength = str(rest.pop("kind", "")), float(rest.pop("strength"))
-        parts = ["*" if rest.pop("taken", False) else " ", f"{kind:<{width}}", f"{_drawn_to(kind, strength):<51}"]
+        parts = ["*" if rest.pop("taken", False) else " ", f"{kind:<{width}}", f"{drawn_to(kind, strength):<51}"]
     if "loss" in rest and "error" in rest:
         loss = f"loss {rest.pop('loss'):.4g} ± {rest.pop('error'):.4g}"
         parts.append(f"{loss}, nats {rest.pop('nats'):.4g}" if "nats" in rest else loss)
@@ -222,8 +246,14 @@ def _line(row: dict[str, Any], width: int) -> str:
     return "  " + " ".join([*parts, ", ".join(figures)]).rstrip()
 
 
-def _drawn_to(kind: str, strength: float) -> str:
-    """Describe what a candidate uses."""
+def drawn_to(kind: str, strength: float) -> str:
+    """Describe what a candidate uses.
+
+    Examples
+    --------
+    >>> drawn_to("item-item", 0.0), drawn_to("shared taste", 300.0)
+    ('own data only', 'shared model as 300 own users')
+    """
     if strength == 0:
         return "own data and public features" if _public(kind) else "own data only"
     if math.isinf(strength):

@@ -37,7 +37,7 @@ from twofold.entity.models.rungs import Side, featured_taste, own_taste, shared_
 from twofold.entity.models.sparse_items import SparseItemFit
 from twofold.entity.models.stack import Hidden, StackScorer, Weighed, taste, weigh
 from twofold.errors import BadNumber
-from twofold.evaluate.measure import user_ndcg
+from twofold.evaluation.measure import user_ndcg
 from twofold.features import Features
 from twofold.federation.factors import ItemFactors
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from numbers import Integral, Real
+from numbers import Integral
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
@@ -20,17 +19,18 @@ from twofold.checks import whole
 from twofold.csr import with_data
 from twofold.data.catalog import Catalog, Identifiers
 from twofold.data.ratings import Ratings
-from twofold.entity.explain import Explanation, make_explanation, summary_text
+from twofold.entity.asked import EMPTY, History, allowed_columns, item_column, read_history
+from twofold.entity.explain import Explanation, make_explanation, summary_html, summary_text
 from twofold.entity.export import BLOCK, Everyone, Progress, parquet_path, row_block, write_parquet
 from twofold.entity.models.blend import Scorer
 from twofold.entity.models.factors import FactorScorer
-from twofold.errors import BadParameter, BadValue, CatalogError, PlanMismatch, UnknownUser
+from twofold.errors import BadParameter, PlanMismatch, UnknownUser
 from twofold.federation.plan import Plan
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["History", "Model", "Recommendation", "UserHistories"]
+__all__ = ["Model", "Recommendation", "UserHistories"]
 
 
 class Recommendation(NamedTuple):
@@ -136,6 +136,9 @@ class Model:
         privacy = "alone" if self.alone else "from protected messages" if self.private else "not private"
         return f"Model({self.entity!r}, {len(self.catalog):,} items, {self.scorer.kind}, {privacy})"
 
+    def _repr_html_(self) -> str:
+        return summary_html(self)
+
     @property
     def alone(self) -> bool:
         """Whether nothing was shared with it."""
@@ -150,21 +153,31 @@ class Model:
         """
         return summary_text(self)
 
+    @overload
     def recommend(
         self,
-        user_or_history: Any,
+        user_or_history: list[Any] | pl.Series | NDArray[Any],
         n: int = 10,
         *,
         exclude_seen: bool = True,
         items: Iterable[Any] | None = None,
-    ) -> list[Recommendation]:
-        """Recommend items to one of the entity's users, or to a person never seen before.
+    ) -> pl.DataFrame: ...
+
+    @overload
+    def recommend(
+        self, user_or_history: Any, n: int = 10, *, exclude_seen: bool = True, items: Iterable[Any] | None = None
+    ) -> list[Recommendation]: ...
+
+    def recommend(
+        self, user_or_history: Any, n: int = 10, *, exclude_seen: bool = True, items: Iterable[Any] | None = None
+    ) -> list[Recommendation] | pl.DataFrame:
+        """Recommend items to one of the entity's users, to several, or to a person never seen before.
 
         Parameters
         ----------
-        user_or_history : id or mapping of item id to value
-            A user id the entity knows; or what a new person had or rated. Values are cut to the plan's bounds, as
-            they were in training.
+        user_or_history : id, list of ids, or mapping of item id to value
+            A user id the entity knows; or a list, array or column of them; or what a new person had or rated. Values
+            are cut to the plan's bounds, as they were in training.
         n : int
             Largest number of items; fewer if fewer are left.
         exclude_seen : bool
@@ -174,10 +187,10 @@ class Model:
 
         Returns
         -------
-        list of Recommendation
-            Item id and score, best first; equal scores in the order of the catalog. For a person without
-            a history these are the items everyone gets: the model's scores for an empty history or, if it has none, the
-            share of the entity's users who have the item.
+        list of Recommendation, or polars.DataFrame for several users
+            Item id and score, best first; the frame is that of `recommend_all`. Equal scores come in the order of the
+            catalog. For a person without a history these are the items everyone gets: the model's scores for an empty
+            history or, if it has none, the share of the entity's users who have the item.
 
         Raises
         ------
@@ -188,6 +201,8 @@ class Model:
         BadValue
             NaN, infinity, or a negative count in a history.
         """
+        if isinstance(user_or_history, list) or _is_column(user_or_history):
+            return self.recommend_all(n=n, users=list(user_or_history), exclude_seen=exclude_seen, items=items)
         n, allowed = _number(n), allowed_columns(items, self._inside.items)
         history = self._inside.entries(user_or_history)
         scores = self._inside.scores(history).copy()
@@ -371,16 +386,6 @@ class Model:
         )
 
 
-class History(NamedTuple):
-    """Columns, ascending, and their values."""
-
-    columns: NDArray[np.int64]
-    values: NDArray[np.float32]
-
-
-EMPTY = History(np.zeros(0, np.int64), np.zeros(0, np.float32))
-
-
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class UserHistories:
     """Bounded histories of a model's users by position, and scores for a known or new person.
@@ -466,117 +471,6 @@ class UserHistories:
         return np.array([self.position(user) for user in users], dtype=np.int64)
 
 
-def read_history(
-    given: Mapping[Any, Any],
-    items: Identifiers,
-    *,
-    feedback: Literal["counts", "ratings"],
-    lower: float,
-    bound: float,
-) -> History:
-    """Turn a dict of interactions into columns and values, cut to the plan's bounds as in training.
-
-    Parameters
-    ----------
-    given : mapping of item id to number
-        What the person had or rated; the order does not matter.
-    items : Identifiers
-        Ids of the public item list.
-    feedback : {"counts", "ratings"}
-        Negative counts are refused.
-    lower, bound : float
-        Smallest and largest value; values outside are cut.
-
-    Examples
-    --------
-    >>> read_history({"y": 9, "x": 1}, Identifiers(["x", "y"]), feedback="counts", lower=0, bound=5)
-    History(columns=array([0, 1]), values=array([1., 5.], dtype=float32))
-    """
-    places = [items.get(item) for item in given]
-    if unknown := places.count(None):
-        raise CatalogError(
-            "the history names items that the catalog does not have.",
-            found=f"{unknown:,} of {len(places):,} items",
-            expected=f"ids of type {items.kind} out of the catalog's {len(items):,}",
-            fix="leave them out, or spell them as the catalog does: model.catalog.items",
-            parameter="history",
-        )
-    columns = np.array(places, dtype=np.int64)
-    order = np.argsort(columns)
-    values = _values(given.values(), feedback)
-    return History(columns[order], np.clip(values[order], lower, bound).astype(np.float32))
-
-
-def _values(given: Iterable[Any], feedback: str) -> NDArray[np.float64]:
-    plain = list(given)
-    if not all(isinstance(one, Real) for one in plain):
-        raise BadValue(
-            "the history holds something that is not a number.", expected="{item id: number}", parameter="history"
-        )
-    values = np.array([float(one) for one in plain], dtype=np.float64)
-    if not np.isfinite(values).all():
-        raise BadValue(
-            "the history holds NaN or infinity.",
-            expected="finite numbers",
-            fix="leave those items out",
-            parameter="history",
-        )
-    if feedback == "counts" and (values < 0).any():
-        raise BadValue("the history holds a negative count.", expected="counts of 0 or more", parameter="history")
-    return values
-
-
-def item_column(item: Any, items: Identifiers) -> int:
-    """Column of a requested item; an error names the closest ids of the public catalog.
-
-    Examples
-    --------
-    >>> item_column("heparin", Identifiers(["creatinine", "heparin"]))
-    1
-    """
-    found = items.get(item)
-    if found is None:
-        raise _unknown_items([item], 1, items)
-    return found
-
-
-def allowed_columns(chosen: Iterable[Any] | None, items: Identifiers) -> NDArray[np.int64] | None:
-    """Columns of the items to choose from, ascending; None for all.
-
-    Examples
-    --------
-    >>> allowed_columns(["z", "x"], Identifiers(["x", "y", "z"])).tolist()
-    [0, 2]
-    """
-    if chosen is None:
-        return None
-    if isinstance(chosen, (str, bytes)) or not isinstance(chosen, Iterable):
-        raise BadParameter(
-            "{parameter} is not a list of item ids.",
-            found=f"a {type(chosen).__name__}",
-            fix='items=["..."]',
-            parameter="items",
-        )
-    given = list(chosen)
-    places = [items.get(item) for item in given]
-    if None in places:
-        missing = [item for item, place in zip(given, places, strict=True) if place is None]
-        raise _unknown_items(missing, len(given), items)
-    return np.unique(np.array(places, dtype=np.int64))
-
-
-def _unknown_items(missing: list[Any], asked: int, items: Identifiers) -> CatalogError:
-    near = difflib.get_close_matches(str(missing[0]), items.texts(), n=3)
-    hint = f"did you mean {', '.join(near)}?" if near else "see model.catalog.items"
-    return CatalogError(
-        "the catalog does not have this item." if asked == 1 else "the catalog does not have all of these items.",
-        found=f"{len(missing):,} of {asked:,} unknown, the first of type {type(missing[0]).__name__}",
-        expected=f"ids of type {items.kind} out of its {len(items):,}",
-        fix=hint,
-        parameter="items",
-    )
-
-
 def best_items(scores: NDArray[Any], n: int) -> NDArray[np.int64]:
     """Positions of the `n` largest scores, best first, equal ones by position; minus infinity is not a candidate.
 
@@ -589,6 +483,11 @@ def best_items(scores: NDArray[Any], n: int) -> NDArray[np.int64]:
     candidates = np.flatnonzero((scores >= least) & (scores > -np.inf))
     order = np.argsort(-scores[candidates], kind="stable")
     return np.asarray(candidates[order[:n]])
+
+
+def _is_column(given: Any) -> bool:
+    """Whether it is an array or a column of a table, which no id is; a number of NumPy has no length."""
+    return hasattr(given, "__array__") and hasattr(given, "__len__") and np.ndim(given) == 1
 
 
 def _number(n: Any, name: str = "n") -> int:

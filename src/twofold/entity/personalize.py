@@ -6,6 +6,8 @@ from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
+from scipy import sparse
+
 from twofold.data.bounds import Bounds
 from twofold.data.ratings import Ratings
 from twofold.entity.adapt import Adapted, Local, Strength, adapted
@@ -23,7 +25,7 @@ RANK = 20
 
 
 def fit_alone(
-    ratings: Ratings,
+    ratings: Ratings | sparse.sparray | sparse.spmatrix,
     *,
     features: Features | None = None,
     lower: float | None = None,
@@ -41,8 +43,9 @@ def fit_alone(
 
     Parameters
     ----------
-    ratings : Ratings
-        Private: what the entity's users had or rated. It stays inside.
+    ratings : Ratings, or a SciPy sparse matrix of users by items
+        Private: what the entity's users had or rated. It stays inside. A matrix is read as counts, with the numbers of
+        rows and columns for ids; `Ratings.from_matrix` reads it in other ways.
     features : Features, optional
         Public table that describes the items and may pull the model.
     lower, bound : float, optional
@@ -84,14 +87,15 @@ def fit_alone(
     >>> model, [one.item for one in model.recommend({"heparin": 2}, n=1)]
     (Model('alone', 3 items, popularity, alone), ['lactate'])
     """
-    values, counts = ratings.matrix.data, ratings.feedback == "counts"
+    given = ratings if isinstance(ratings, Ratings) else Ratings.from_matrix(ratings)
+    values, counts = given.matrix.data, given.feedback == "counts"
     least = float(0.0 if counts or not values.size else values.min()) if lower is None else lower
     most = float(values.max() if values.size else least) if bound is None else bound
     settings = FitSettings(
-        feedback=ratings.feedback, lower=least, bound=most, rank=rank, seed=seed, threads=threads, features=features
+        feedback=given.feedback, lower=least, bound=most, rank=rank, seed=seed, threads=threads, features=features
     )
     cut = lower is not None or bound is not None
-    history = Bounds(bound=most, lower=least).apply(ratings)[0] if cut else ratings
+    history = Bounds(bound=most, lower=least).apply(given)[0] if cut else given
     return _fitted(name, history, None, settings, plan=None, local=local)
 
 

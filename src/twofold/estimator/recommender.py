@@ -16,15 +16,17 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from twofold.data.catalog import Catalog
-from twofold.data.federation import Federation, read_federation
+from twofold.data.federation import Federation, federation_of_matrix, read_federation
 from twofold.data.read import DuplicateRule, UnknownRule
 from twofold.entity.model import Model, Recommendation
 from twofold.errors import BadIdentifier, BadParameter, CatalogError, NotFitted, PlanMismatch, Set, UnknownUser
-from twofold.estimator.score import Columns, column_names, mean_gain, negative_error, predicted_rows
+from twofold.estimator.score import Columns, column_names, known_model, mean_gain, negative_error, predicted_rows
 from twofold.estimator.spending import GUARD, refuse_stale
 from twofold.federation.plan import Plan
+from twofold.html import block, facts_of
 from twofold.simulation.members import Local, Strength, ledger_paths
 from twofold.simulation.run import SimulationOptions, plan_names, refuse_what_is_not_real, run_members
 
@@ -66,6 +68,13 @@ class Conventions:
         changed = {name: value for name, value in self.get_params(deep=False).items() if value is not defaults[name]}
         parts = [f"{name}={_short(value)}" for name, value in changed.items()]
         return f"{type(self).__name__}({', '.join(parts)})"
+
+    def _repr_html_(self) -> str:
+        facts: dict[str, object] = {name: _short(value) for name, value in self.get_params(deep=False).items()}
+        if self.__sklearn_is_fitted__():
+            told = "every message had a proof and real noise" if getattr(self, "private_", False) else "NOT PRIVATE"
+            facts |= {"fitted": f"{len(getattr(self, 'models_', ())):,} entities", "promise": told}
+        return block(type(self).__name__, [] if "fitted" in facts else ["not fitted"], facts_of(facts))
 
     def __sklearn_clone__(self) -> Self:
         """Make an unfitted copy; parameters are shared, since plans do not change and a pool cannot be copied."""
@@ -199,7 +208,7 @@ class FederatedRecommender(Conventions):
         X: Any,
         y: object = None,  # noqa: ARG002 (scikit-learn's signature)
         *,
-        entity: str = "entity",
+        entity: Any = "entity",
         user: str = "user",
         item: str = "item",
         value: str | None = "value",
@@ -211,12 +220,13 @@ class FederatedRecommender(Conventions):
 
         Parameters
         ----------
-        X : frame
-            Whatever `read_ratings` takes: a pandas, polars or Arrow table, a DuckDB relation, a path.
+        X : frame, or SciPy sparse matrix
+            Whatever `read_ratings` takes: a pandas, polars or Arrow table, a DuckDB relation, a path. Or a matrix of
+            users by the items of the catalog; user ids are then the numbers of its rows.
         y : ignored
             For pipelines.
         entity, user, item, value : str
-            Names of the columns; ``value=None`` makes every row count 1.
+            Names of the columns; ``value=None`` makes every row count 1. For a matrix, `entity` has a label per row.
         catalog : Catalog, optional
             The public item list, if neither the plan nor the constructor has it.
         duplicates, unknown_items
@@ -235,10 +245,14 @@ class FederatedRecommender(Conventions):
             Once, if ledgers were missing in `ledgers` and are made.
         """
         refuse_what_is_not_real(self.plan, self.rng, accounted=True)
+        named = "entity" if sparse.issparse(X) else entity
         columns = Columns(
-            entity=entity, user=user, item=item, value=value, duplicates=duplicates, unknown_items=unknown_items
+            entity=named, user=user, item=item, value=value, duplicates=duplicates, unknown_items=unknown_items
         )
-        federation = self._read(X, columns, self._catalog(catalog))
+        if sparse.issparse(X):
+            federation = federation_of_matrix(X, entity, self._catalog(catalog), feedback=self.plan.feedback)
+        else:
+            federation = self._read(X, columns, self._catalog(catalog))
         names = plan_names(federation)
         how = SimulationOptions(
             executor=self.executor, rng=self.rng, local=self.local, strength=self.strength, threads=self.threads,
@@ -271,7 +285,9 @@ class FederatedRecommender(Conventions):
         entity : label, optional
             Whose user; needed for a new person, and for an id that several entities use.
         """
-        return self._model(user, entity).recommend(user, n, exclude_seen=exclude_seen, items=items)
+        model = self._model(user, entity)
+        found: list[Recommendation] = model.recommend(user, n, exclude_seen=exclude_seen, items=items)
+        return found
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Give the score of every (entity, user, item) row, in the order of the rows.
@@ -306,6 +322,34 @@ class FederatedRecommender(Conventions):
             return negative_error(self.models_, X, self.columns_)
         catalog = next(iter(self.models_.values())).catalog
         return mean_gain(self.models_, self._read(X, self.columns_, catalog))
+
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Write the fitted estimator into a folder: a model file per entity, and a record.
+
+        Ledgers, the executor and `simulated_` are not part of it.
+
+        Privacy
+        -------
+        The files hold everybody's histories; only their owner may read them. Keep them where the data are.
+        """
+        from twofold.estimator.store import save_recommender
+
+        self._check_fitted()
+        return save_recommender(self, path)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self:
+        """Read a folder of `save`: it recommends, predicts and scores as before, and can be fitted again."""
+        from twofold.estimator.store import load_recommender
+
+        found = load_recommender(path)
+        made = cls(**found["parameters"])
+        made.models_, made.columns_, made.private_ = found["models"], found["columns"], found["private"]
+        made.entities_ = tuple(made.models_)
+        made.catalog = next((model.catalog for model in made.models_.values()), None)
+        made.feature_names_in_ = np.array(found["names"], dtype=object)
+        made.n_features_in_ = len(made.feature_names_in_)
+        return made
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "models_"):
@@ -343,7 +387,7 @@ class FederatedRecommender(Conventions):
     def _model(self, user: Any, entity: Any) -> Model:
         self._check_fitted()
         if entity is not None:
-            return self.simulated_.model(entity)
+            return known_model(self.models_, entity)
         if isinstance(user, Mapping):
             candidates = list(self.models_.values())
         else:

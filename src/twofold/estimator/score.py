@@ -21,9 +21,18 @@ from twofold.data.read import DuplicateRule, UnknownRule
 from twofold.data.tables import open_table
 from twofold.entity.model import Model
 from twofold.errors import DataError, EmptyTable, Set, UnknownItems
-from twofold.evaluate.measure import user_ndcg
+from twofold.evaluation.measure import user_ndcg
 
-__all__ = ["Columns", "column_names", "list_gains", "mean_gain", "negative_error", "predicted", "predicted_rows"]
+__all__ = [
+    "Columns",
+    "column_names",
+    "known_model",
+    "list_gains",
+    "mean_gain",
+    "negative_error",
+    "predicted",
+    "predicted_rows",
+]
 
 Models = Mapping[Any, Model]
 #: Recommendations that count for a score of counts.
@@ -81,7 +90,7 @@ def predicted_rows(models: Models, frame: Any, columns: Columns) -> NDArray[np.f
     result = np.empty(len(codes), dtype=np.float64)
     for code, label in enumerate(names.to_list()):
         rows = np.flatnonzero(codes == code)
-        model, chosen = _known(models, label), pl.Series(rows)
+        model, chosen = known_model(models, label), pl.Series(rows)
         result[rows] = predicted(model, table[columns.user].gather(chosen), table[columns.item].gather(chosen))
         if model.history.feedback == "ratings":
             result[rows] = np.clip(result[rows], model.lower, model.bound)
@@ -101,7 +110,7 @@ def negative_error(models: Models, frame: Any, columns: Columns) -> float:
 
 def mean_gain(models: Models, held_out: Federation) -> float:
     """Mean nDCG over all users with something new held out."""
-    gains = np.concatenate([list_gains(_known(models, label), rows, TOP) for label, rows in held_out.items()])
+    gains = np.concatenate([list_gains(known_model(models, label), rows, TOP) for label, rows in held_out.items()])
     if gains.size == 0:
         raise EmptyTable(
             "there is nothing to score.", parameter="frame", expected="items that their users did not have in the fit"
@@ -109,7 +118,8 @@ def mean_gain(models: Models, held_out: Federation) -> float:
     return float(gains.mean())
 
 
-def _known(models: Models, label: Any) -> Model:
+def known_model(models: Models, label: Any) -> Model:
+    """Give the model of an entity of the fit."""
     if label not in models:
         raise DataError(
             "an entity was not in the fit.", found=f"{label!r:.60}", expected="an entity of the fit", parameter="entity"

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from twofold.errors import BadMessage, BadNumber, BadShape, FactorsChanged, NotForRealUse, PlanMismatch
 from twofold.federation.messages import FACTORS, check_header, check_signed, common_record, note_of
 from twofold.federation.plan import Plan
+from twofold.html import block, facts_of
 from twofold.release.content import Moments, symmetric, upper_triangle
 from twofold.storage.container import (
     LARGEST_HEADER,
@@ -44,7 +45,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ItemFactors:
     """The shared item factors and the few public numbers an entity needs to pull its own model towards them.
 
@@ -117,6 +118,16 @@ class ItemFactors:
             object.__setattr__(self, "totals", _held_totals(self.totals, items))
         for part in arrays:
             part.flags.writeable = False
+
+    def __repr__(self) -> str:
+        kept = "private" if self.private else "NOT PRIVATE"
+        return f"ItemFactors({self.n_items:,} items, rank {self.rank}, {self.entities:,} entities, {kept})"
+
+    def _repr_html_(self) -> str:
+        told = "every message behind them had a proof and real noise" if self.private else "NOT PRIVATE"
+        facts = {"items": f"{self.n_items:,}", "rank": self.rank, "entities": f"{self.entities:,}"}
+        facts |= {"plan": self.plan[:12], "hash": self.hash[:12], "promise": told}
+        return block("Item factors (message 2)", [self.note] if self.note else [], facts_of(facts))
 
     def _second(self, items: int) -> tuple[NDArray[Any], ...]:
         """The parts of the second moments: all or none of them."""

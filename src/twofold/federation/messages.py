@@ -20,6 +20,7 @@ from twofold import __version__
 from twofold.checks import check_entity_name, is_hash
 from twofold.errors import BadMessage, BadPlan, NotForRealUse, PlanMismatch
 from twofold.federation.plan import LARGEST_NUMBER, Plan
+from twofold.html import ShownMessage
 from twofold.release.choose import NOT_PRIVATE
 from twofold.release.clamp import ROOM
 from twofold.release.content import BilinearSums, Integers, Masked, Noise, Prototypes, Units
@@ -328,8 +329,8 @@ _PARTS: Final = ("values", "observed", "counts")
 _ROUNDING: Final = 1e-9
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ReleaseMessage:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ReleaseMessage(ShownMessage):
     """One entity's message of round 1, as bytes and decoded.
 
     Parameters

@@ -30,6 +30,7 @@ from twofold.federation.fields import (
 from twofold.federation.plan_check import check_together
 from twofold.federation.secure import OperatorSum, SecureSum
 from twofold.federation.tables import CatalogKey, FeaturesKey, RosterKey
+from twofold.html import block, facts_of
 from twofold.privacy.accountant import spent
 from twofold.privacy.budget import ApproxDP, PureDP
 from twofold.privacy.unit import Unit
@@ -284,6 +285,20 @@ class Plan(FieldTable):
         if isinstance(given.get("features"), Features):
             self._features_table = given["features"]
         check_together(self)
+
+    def _repr_html_(self) -> str:
+        kept = not self.simulation and self.spec.private
+        promise = f"ε = {float(self.epsilon):g}, δ = {float(self.delta):g} for one {self.unit.holder}"
+        facts = {
+            "items": f"{self.n_items:,}, catalog {self.catalog.hash[:12]}",
+            "values": f"{self.feedback} from {self.lower:g} to {self.bound:g}, at most {self.max_items} of one user",
+            "mechanism": f"{self.spec.mechanism}, rank {self.rank}",
+            "sharing": self.sharing,
+            "entities": f"{self.expected_entities:,}",
+            "promise": promise if kept else "NOT PRIVATE: for simulations",
+            "hash": self.hash,
+        }
+        return block(f"Plan {self.name}", [], facts_of(facts))
 
     @property
     def n_items(self) -> int:

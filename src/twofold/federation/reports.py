@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final
@@ -26,6 +26,7 @@ from twofold.federation.messages import (
     roster_of,
 )
 from twofold.federation.plan import Plan
+from twofold.html import ShownMessage
 from twofold.release.content import BilinearSums
 from twofold.secure_sum.operators import REPORT_BYTES, ReportHeader, box_bytes, split
 from twofold.storage.container import (
@@ -79,8 +80,8 @@ def seals_of(plan: Plan) -> tuple[bytes, bytes]:
     return first, second
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Report:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Report(ShownMessage):
     """An entity's one message, or the half of it that one operator needs.
 
     Parameters
@@ -102,12 +103,12 @@ class Report:
     """
 
     entity: str
-    header: ReportHeader = field(repr=False)
-    boxes: tuple[bytes | None, bytes | None] = field(repr=False)
-    digest: bytes = field(repr=False)
+    header: ReportHeader
+    boxes: tuple[bytes | None, bytes | None]
+    digest: bytes
     seeded: bool
-    record: Mapping[str, Any] = field(repr=False)
-    data: bytes = field(repr=False)
+    record: Mapping[str, Any]
+    data: bytes
 
     @cached_property
     def receipt(self) -> str:

@@ -20,6 +20,7 @@ __all__ = [
     "Column",
     "Facts",
     "Folded",
+    "Heading",
     "Links",
     "Notice",
     "Page",
@@ -155,7 +156,7 @@ class Table(Block):
     columns : tuple of Column
         The first one heads the rows.
     rows : tuple of tuple of str
-        Cells as they are shown.
+        Cells as they are shown; in a cell of numbers, a line break stays one.
     strong : tuple of int
         Rows in bold.
     note : str
@@ -227,6 +228,13 @@ class Facts(Block):
 @dataclass(frozen=True)
 class Paragraph(Block):
     """One paragraph."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Heading(Block):
+    """A heading within a section; the list of links does not have it."""
 
     text: str
 

@@ -37,11 +37,15 @@ class Series:
         Its points; one that is not a number leaves a gap.
     spread : sequence of float, optional
         Length of an error bar to each side.
+    interval : sequence of (float, float), optional
+        Ends of an error bar, where it is not as long on both sides.
     joined : bool
         Whether a line runs through the points.
     style : int, optional
         Which marker, dash and colour; by default the place among the series. Give it to keep a system's look alike
         over several plots.
+    offset : float
+        How far to the right of their places its points are drawn, so that those of other lines stay visible.
     """
 
     name: str
@@ -50,10 +54,19 @@ class Series:
     spread: Sequence[float] | None = None
     joined: bool = True
     style: int | None = None
+    interval: Sequence[tuple[float, float]] | None = None
+    offset: float = 0.0
 
     def __post_init__(self) -> None:
-        if len(self.x) != len(self.y) or len(self.x) != len(self.y if self.spread is None else self.spread):
+        given = (self.y, self.y if self.spread is None else self.spread, self.interval or self.y)
+        if any(len(self.x) != len(one) for one in given):
             raise BadShape("the numbers of a line do not match.", expected="x, y and spread of one length")
+
+    def bar(self, at: int) -> str:
+        """Write the error bar of a point."""
+        if self.interval is not None:
+            return " to ".join(_number(end) for end in self.interval[at])
+        return "" if self.spread is None else _number(self.spread[at])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +89,8 @@ class Plot(Block):
         Places and texts along the x axis; numbers by default.
     level : float, optional
         A thin line across at this height.
+    direct : bool
+        Write each name at the end of its line in place of a legend, moved apart where lines end close together.
 
     Examples
     --------
@@ -93,6 +108,7 @@ class Plot(Block):
     log_x: bool = False
     ticks: tuple[tuple[float, str], ...] | None = None
     level: float | None = None
+    direct: bool = False
 
     def svg(self) -> str:
         """Draw; equal content gives equal text, on every machine with the same matplotlib."""
@@ -106,7 +122,10 @@ class Plot(Block):
             handles = [
                 _line(axes, one, place if one.style is None else one.style) for place, one in enumerate(self.series)
             ]
-            _legend(figure, handles, [one.name for one in self.series])
+            if self.direct:
+                _name_lines(axes, self.series)
+            else:
+                _legend(figure, handles, [one.name for one in self.series])
             return _inline(figure, label=self.description)
 
     def picture(self) -> str:
@@ -120,10 +139,15 @@ class Plot(Block):
 
     def numbers(self) -> Table:
         """Give every point as a table."""
-        columns = (Column("line", numeric=False), Column(self.x_label), Column(self.y_label), Column("±"))
+        columns = (
+            Column("line", numeric=False),
+            Column(self.x_label),
+            Column(self.y_label),
+            Column("±" if all(one.interval is None for one in self.series) else "interval"),
+        )
         names = dict(self.ticks or ())
         rows = tuple(
-            (one.name, names.get(x, _number(x)), _number(y), "" if one.spread is None else _number(one.spread[k]))
+            (one.name, names.get(x, _number(x)), _number(y), one.bar(k))
             for one in self.series
             for k, (x, y) in enumerate(zip(one.x, one.y, strict=True))
         )
@@ -173,9 +197,65 @@ def _line(axes: Axes, one: Series, style: int) -> Any:
         "linestyle": DASHES[kind] if one.joined else "none",
         "linewidth": 1.5,
     }
-    if one.spread is None:
-        return axes.plot(one.x, one.y, **look)[0]
-    return axes.errorbar(one.x, one.y, yerr=one.spread, elinewidth=0.8, capsize=2.5, **look)
+    places = [x + one.offset for x in one.x]
+    bars: Any = one.spread
+    if one.interval is not None:
+        ends = zip(one.y, one.interval, strict=True)
+        bars = list(zip(*((max(y - low, 0.0), max(high - y, 0.0)) for y, (low, high) in ends), strict=True))
+    if bars is None:
+        return axes.plot(places, one.y, **look)[0]
+    return axes.errorbar(places, one.y, yerr=bars, elinewidth=0.8, capsize=2.5, **look)
+
+
+#: Least distance between two names, in parts of the plot's height.
+_APART: Final = 0.085
+
+
+def _name_lines(axes: Axes, series: tuple[Series, ...]) -> None:
+    """Write names beside the last points, in the order of their heights, and lead a thin line to each."""
+    ends = {}
+    for place, one in enumerate(series):
+        known = [(x + one.offset, y) for x, y in zip(one.x, one.y, strict=True) if math.isfinite(y)]
+        if known:
+            ends[place if one.style is None else one.style] = (one.name, *known[-1])
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, high)
+    order = sorted(ends, key=lambda style: ends[style][2])
+    wanted = [(ends[style][2] - low) / (high - low) for style in order]
+    for style, height in zip(order, spaced(wanted, _APART), strict=True):
+        name, x, y = ends[style]
+        axes.annotate(
+            name,
+            xy=(x, y),
+            xytext=(1.04, height),
+            textcoords="axes fraction",
+            va="center",
+            fontsize=9,
+            color=_paint(style % len(MARKERS)),
+            arrowprops={"arrowstyle": "-", "linewidth": 0.5, "color": _paint("soft"), "shrinkA": 1, "shrinkB": 5},
+        )
+
+
+def spaced(heights: Sequence[float], least: float) -> list[float]:
+    """Move rising heights apart as little as needed, within 0 and 1 as far as there is room.
+
+    Examples
+    --------
+    >>> [round(one, 2) for one in spaced([0.5, 0.5, 0.9], 0.1)]
+    [0.45, 0.55, 0.9]
+    """
+    groups: list[list[float]] = []  # of heights that touch: their centre and how many they are
+    for height in heights:
+        groups.append([height, 1])
+        while True:
+            centre, count = groups[-1]
+            half = (count - 1) * least / 2
+            groups[-1][0] = min(max(centre, half), max(1 - half, half))
+            if len(groups) == 1 or groups[-1][0] - half - groups[-2][0] - (groups[-2][1] - 1) * least / 2 >= least:
+                break
+            other, number = groups.pop(-2)
+            groups[-1] = [(centre * count + other * number) / (count + number), count + number]
+    return [centre + (at - (count - 1) / 2) * least for centre, count in groups for at in range(int(count))]
 
 
 def _legend(figure: Figure, handles: list[Any], names: list[str]) -> None:

@@ -33,6 +33,7 @@ __all__ = [
     "Steps",
     "door_page",
     "overview_page",
+    "promise_facts",
     "state_of",
     "status_page",
     "view_of",
@@ -245,7 +246,7 @@ def status_page(view: FederationView, *, now: datetime, started: float | None = 
         sections=(
             Section("Progress", (_progress(view), *_refused(view), Refresh(live=live))),
             Section("Who", _who(view, now)),
-            Section("Noise", (_noise(plan),)),
+            Section("Noise", (promise_facts(plan),)),
             Section("Service", (_service(view, now, started), Links(_LINKS))),
         ),
         footer="Members may know all of this: names, times and the plan. No number here comes from anybody's data.",
@@ -400,7 +401,8 @@ def _when(step: StepView | None, name: str, now: datetime) -> str:
     return f"{at.day} {at:%b}{'' if at.year == now.year else f' {at.year}'}, {at:%H:%M}"
 
 
-def _noise(plan: Plan) -> Facts:
+def promise_facts(plan: Plan) -> Facts:
+    """Say what a plan promises each person, at what price, and by what means."""
     rows = [("Price for each person", budget_words(plan))]
     if plan.simulation or not plan.spec.private:
         rows.append(("Protects", "nobody: NOT PRIVATE"))

@@ -452,7 +452,8 @@ class Simulated:
 
     def recommend(self, entity: Any, user: Any, n: int = 10, **options: Any) -> list[Recommendation]:
         """Recommend to one user of one entity; `options` as for `Model.recommend`."""
-        return self.model(entity).recommend(user, n, **options)
+        found: list[Recommendation] = self.model(entity).recommend(user, n, **options)
+        return found
 
 
 #: Letters of a label that stay readable in front of its digest.

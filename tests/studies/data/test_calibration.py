@@ -29,7 +29,7 @@ from twofold.data.federation import Federation
 from twofold.data.sources import hospitals
 from twofold.data.sources.hospitals import Simulation, load, simulate
 from twofold.errors import BadParameter, DataError, MissingDataset
-from twofold.evaluate.measure import user_ndcg
+from twofold.evaluation.measure import user_ndcg
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from studies.data.recorded_movielens import recorded_draw, recorded_movielens
 from studies.systems import Factorization, system
 from twofold.data.federation import Federation
 from twofold.data.split import Split
-from twofold.evaluate.measure import Measured, measure
+from twofold.evaluation.measure import Measured, measure
 
 BOTH = ("rmse", "mean_rank")
 

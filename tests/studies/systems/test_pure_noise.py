@@ -11,7 +11,7 @@ from studies.systems import system
 from twofold.data.federation import Federation
 from twofold.data.sources import hospitals
 from twofold.data.split import Split, holdout
-from twofold.evaluate.measure import Measured, measure
+from twofold.evaluation.measure import Measured, measure
 
 
 @pytest.fixture(scope="module")

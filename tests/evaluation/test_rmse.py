@@ -9,8 +9,8 @@ import pytest
 from scipy import sparse
 
 from twofold.errors import BadShape
-from twofold.evaluate.measure import measure
-from twofold.evaluate.rmse import rmse, squared_errors
+from twofold.evaluation.measure import measure
+from twofold.evaluation.rmse import rmse, squared_errors
 
 
 def test_hand_computed():

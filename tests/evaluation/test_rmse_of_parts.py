@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twofold.errors import BadShape
-from twofold.evaluate.rmse import rmse_per_entity_mean, rmse_pooled
+from twofold.evaluation.rmse import rmse_per_entity_mean, rmse_pooled
 
 
 def test_by_hand() -> None:

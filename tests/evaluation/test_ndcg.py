@@ -10,9 +10,9 @@ from scipy import sparse
 
 from twofold.algorithms.top_items import top_items
 from twofold.errors import BadParameter, BadShape
-from twofold.evaluate import ranking
-from twofold.evaluate.measure import ndcg, user_ndcg
-from twofold.evaluate.ranking import match
+from twofold.evaluation import ranking
+from twofold.evaluation.measure import ndcg, user_ndcg
+from twofold.evaluation.ranking import match
 
 
 def rows(*lines: list[float]) -> sparse.csr_array:

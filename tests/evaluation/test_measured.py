@@ -7,7 +7,7 @@ import pytest
 
 from tests.refused import refused
 from twofold.errors import BadParameter, BadShape
-from twofold.evaluate.measure import Measured
+from twofold.evaluation.measure import Measured
 
 
 def part(hits: list[float], squares: list[float], entries: list[float], **other: object) -> Measured:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from twofold.errors import BadParameter
-from twofold.evaluate.rmse import coverage, covered_items
+from twofold.evaluation.rmse import coverage, covered_items
 
 
 def test_by_hand() -> None:

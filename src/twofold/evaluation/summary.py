@@ -18,8 +18,8 @@ import polars as pl
 
 from twofold.algorithms._checks import whole_number
 from twofold.errors import BadParameter, EmptyTable
-from twofold.evaluate.measure import COVERAGE, LIST_METRICS, Measured, finish
-from twofold.evaluate.rmse import covered_items
+from twofold.evaluation.measure import COVERAGE, LIST_METRICS, Measured, finish
+from twofold.evaluation.rmse import covered_items
 
 __all__ = ["Group", "Scope", "Seed", "difference", "groups", "quarters", "resampled_sums", "summarize", "with_interval"]
 

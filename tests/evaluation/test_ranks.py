@@ -11,7 +11,7 @@ from scipy import sparse
 from studies.mean_rank import mean_rank
 from twofold.algorithms._jit import without_numba
 from twofold.errors import BadNumber, BadShape
-from twofold.evaluate.ranking import ranks
+from twofold.evaluation.ranking import ranks
 
 
 def entries(rows: list[list[float]]) -> sparse.csr_array:

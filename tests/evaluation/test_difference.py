@@ -8,8 +8,8 @@ import pytest
 
 from tests.refused import refused
 from twofold.errors import BadParameter
-from twofold.evaluate.measure import Measured
-from twofold.evaluate.summary import difference, summarize
+from twofold.evaluation.measure import Measured
+from twofold.evaluation.summary import difference, summarize
 
 EASE = np.random.default_rng(0).random(200)  # some users are easy for every system
 

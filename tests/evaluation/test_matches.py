@@ -10,7 +10,7 @@ from scipy import sparse
 
 from tests.refused import refused
 from twofold.errors import BadNumber, BadParameter, BadShape
-from twofold.evaluate.ranking import match
+from twofold.evaluation.ranking import match
 
 TEST = sparse.csr_array(np.array([[0, 5.0, 0, 3.0], [0, 0, 0, 0], [1.0, 2.0, 3.0, 4.0]]))
 LISTS = [[3, 0, 1], [2, -1, -1], [-1, -1, -1]]

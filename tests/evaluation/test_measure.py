@@ -16,7 +16,7 @@ from tests.refused import refused
 from twofold.algorithms._jit import without_numba
 from twofold.algorithms.top_items import top_items
 from twofold.errors import BadNumber, BadParameter, BadShape
-from twofold.evaluate.measure import LIST_METRICS, METRICS, Measured, measure, measure_lists
+from twofold.evaluation.measure import LIST_METRICS, METRICS, Measured, measure, measure_lists
 
 SCORES = np.array([[5.0, 4.0, 3.0, 2.0, 1.0], [1.0, 2.0, 3.0, 3.0, 0.0], [1.0, 1.0, 1.0, 1.0, 1.0]])
 TRAIN = sparse.csr_array(np.array([[4.0, 0, 0, 0, 0], [0, 0, 0, 0, 2.0], [1.0, 0, 0, 0, 0]]))
@@ -56,6 +56,7 @@ def test_every_metric_by_hand() -> None:
         "reciprocal_rank": [1 / 2, 1 / 2],
         "hit": [1.0, 1.0],
         "rmse": [0.0, sqrt((1 + 4) / 2)],
+        "mae": [0.0, (1 + 2) / 2],
         "mean_rank": [(3 * 2 / 4 + 1 * 4 / 4) / 4, (2 * 3 / 4 + 5 * 0.5 / 4) / 7],
         "mean_rank_unseen": [(3 * 1 / 3 + 1 * 3 / 3) / 4, (2 * 3 / 3 + 5 * 0.5 / 3) / 7],
     }

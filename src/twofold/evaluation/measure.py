@@ -15,9 +15,9 @@ from scipy import sparse
 
 from twofold.algorithms._checks import choice, whole_number
 from twofold.errors import BadNumber, BadParameter, BadShape
-from twofold.evaluate import ranking
-from twofold.evaluate.ranking import Matches, as_entries, best_of_scores, match, ranks, relevant_entries, without
-from twofold.evaluate.rmse import coverage, ratio, squared_errors
+from twofold.evaluation import ranking
+from twofold.evaluation.ranking import Matches, as_entries, best_of_scores, match, ranks, relevant_entries, without
+from twofold.evaluation.rmse import coverage, ratio, squared_errors
 
 __all__ = [
     "COVERAGE",
@@ -52,7 +52,7 @@ LIST_FUNCTIONS: Final[dict[str, Callable[[Matches], Floats]]] = {
     "hit": ranking.hit,
 }
 LIST_METRICS: Final = tuple(LIST_FUNCTIONS)
-SCORE_METRICS: Final = ("rmse", "mean_rank", "mean_rank_unseen")
+SCORE_METRICS: Final = ("rmse", "mae", "mean_rank", "mean_rank_unseen")
 COVERAGE: Final = "coverage"
 METRICS: Final = (*LIST_METRICS, COVERAGE, *SCORE_METRICS)
 
@@ -62,8 +62,8 @@ class Measured:
     """The metrics of one system for each of some users.
 
     A metric of a group of users is ``totals.sum() / weights.sum()``, and the root of it for RMSE: a user counts once
-    in list metrics, once per test entry in RMSE, and with the sum of the held-out values in mean rank (Eq. 3). Users
-    with nothing held out weigh nothing.
+    in list metrics, once per test entry in RMSE and MAE, and with the sum of the held-out values in mean rank (Eq. 3).
+    Users with nothing held out weigh nothing.
 
     Privacy
     -------
@@ -116,6 +116,16 @@ class Measured:
             return coverage(self.lists, self.n_items)
         totals, weights = self._of(metric)
         return float(finish(metric, totals.sum(), weights.sum()))
+
+    def take(self, users: npt.NDArray[np.intp]) -> Measured:
+        """Only these users, in this order."""
+        return Measured(
+            totals={name: totals[users] for name, totals in self.totals.items()},
+            weights={name: weights[users] for name, weights in self.weights.items()},
+            lists=self.lists[users],
+            n_items=self.n_items,
+            covers=self.covers,
+        )
 
     def _of(self, metric: str) -> tuple[Floats, Floats]:
         if metric not in self.totals:
@@ -252,7 +262,7 @@ def measure(
     metrics : iterable of str
         Some of `METRICS`; all by default.
     lower, bound : float
-        Predictions are cut to these for RMSE; lists and ranks use the scores unchanged.
+        Predictions are cut to these for RMSE and MAE; lists and ranks use the scores unchanged.
     block : int, optional
         Users scored at once; by default as many as fill 8 MB of scores.
 
@@ -372,15 +382,16 @@ def _of_scores(
         return np.asarray(np.bincount(owners, weights=numbers, minlength=len(scores)), dtype=np.float64)
 
     pairs: Pairs = {}
-    if "rmse" in chosen:
+    if {"rmse", "mae"} & set(chosen):
         if not np.isfinite(scores[owners, test.indices]).all():
             raise BadNumber(
-                "a held-out item has no finite score, and RMSE needs one.",
-                fix="leave rmse out of metrics",
+                "a held-out item has no finite score, and RMSE and MAE need one.",
+                fix="leave rmse and mae out of metrics",
                 parameter="metrics",
             )
-        errors = squared_errors(scores, test, lower=limits[0], bound=limits[1])
-        pairs["rmse"] = summed(errors), summed(np.ones(owners.size))
+        squares = squared_errors(scores, test, lower=limits[0], bound=limits[1])
+        errors = {"rmse": squares, "mae": np.sqrt(squares)}
+        pairs |= {name: (summed(one), summed(np.ones(owners.size))) for name, one in errors.items() if name in chosen}
     asked = [name for name in ("mean_rank", "mean_rank_unseen") if name in chosen]
     if asked:
         found = ranks(scores, test, seen=seen)

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from tests.refused import refused
 from twofold.errors import BadParameter
-from twofold.evaluate.ranking import Matches, average_precision, hit, match, ndcg, precision, recall, reciprocal_rank
+from twofold.evaluation.ranking import Matches, average_precision, hit, match, ndcg, precision, recall, reciprocal_rank
 
 HELD = [[0, 5.0, 0, 3.0, 4.0, 0]]  # items 1, 3 and 4
 

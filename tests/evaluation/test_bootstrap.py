@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from twofold.evaluate.summary import resampled_sums, with_interval
+from twofold.evaluation.summary import resampled_sums, with_interval
 
 
 def test_blocks_do_not_matter() -> None:

@@ -8,9 +8,9 @@ import pytest
 
 from tests.refused import refused
 from twofold.errors import BadParameter, EmptyTable
-from twofold.evaluate.measure import Measured
-from twofold.evaluate.rmse import rmse_per_entity_mean, rmse_pooled
-from twofold.evaluate.summary import quarters, summarize
+from twofold.evaluation.measure import Measured
+from twofold.evaluation.rmse import rmse_per_entity_mean, rmse_pooled
+from twofold.evaluation.summary import quarters, summarize
 
 
 def entity(n_users: int, seed: int, *, tested: float = 0.7, n_items: int = 30) -> Measured:

@@ -1,6 +1,6 @@
 """List metrics and RMSE equal LensKit's: live where it is installed, and against values it printed.
 
-``python tests/evaluate/test_lenskit_parity.py`` prints the recorded values again; it needs LensKit
+``python tests/evaluation/test_lenskit_parity.py`` prints the recorded values again; it needs LensKit
 (``pip install "twofold[bench-lenskit]"``).
 """
 
@@ -15,9 +15,9 @@ import numpy.typing as npt
 import pytest
 from scipy import sparse
 
-from twofold.evaluate import ranking
-from twofold.evaluate.measure import measure, measure_lists
-from twofold.evaluate.ranking import Matches, match
+from twofold.evaluation import ranking
+from twofold.evaluation.measure import measure, measure_lists
+from twofold.evaluation.ranking import Matches, match
 
 Floats = npt.NDArray[np.float64]
 TOLERANCE = 1e-9
