@@ -59,7 +59,8 @@ test-flower: $(VENV)/.dev $(FLOWER)/.ready  ## run a federation through a real S
 	$(PYTEST) tests/adapters
 
 docs: $(VENV)/.docs  ## build the documentation site into site/
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	$(BIN)/python -m studies reference docs/reference/commands.md
+	$(BIN)/zensical build --strict --clean
 
 $(VENV)/.python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -96,7 +97,7 @@ $(FUZZ)/.ready: requirements/fuzz.txt requirements/runtime.txt pyproject.toml
 # A lock is complete, so nothing is resolved here (--no-deps): pip would stop at a newer version of what has an extra.
 # Locks hold versions and hashes and name no registry. uv resolves all platforms in one run.
 RESOLVE = uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q
-LOCK = $(RESOLVE) pyproject.toml
+LOCK = $(RESOLVE) pyproject.toml --extra plot
 lock:  ## resolve the dependencies again (needs uv)
 	$(LOCK) --group build -o requirements/runtime.txt
 	$(LOCK) --extra network -c requirements/runtime.txt -o requirements/network.txt
@@ -107,4 +108,4 @@ lock:  ## resolve the dependencies again (needs uv)
 	$(RESOLVE) adapters/flower/pyproject.toml --group adapters/flower/pyproject.toml:build -o requirements/flower.txt
 
 clean:  ## remove everything the targets made
-	rm -rf $(VENV) $(FLOWER) $(FUZZ) site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .coverage build dist
+	rm -rf $(VENV) $(FLOWER) $(FUZZ) site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .coverage .cache build dist
