@@ -60,7 +60,7 @@ test-flower: $(VENV)/.dev $(FLOWER)/.ready  ## run a federation through a real S
 
 docs: $(VENV)/.docs  ## build the documentation site into site/
 	$(BIN)/python -m studies reference docs/reference/commands.md
-	$(BIN)/zensical build --strict --clean
+	PYTHONPATH=. $(BIN)/zensical build --strict --clean
 
 $(VENV)/.python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -181,7 +182,8 @@ def test_the_site_is_built_strictly_without_a_network_and_fetches_nothing(tmp_pa
         shutil.which("unshare") and subprocess.run([*alone, "true"], capture_output=True, check=False).returncode == 0
     )
     command = [*(alone if tried else []), str(zensical), "build", "--strict"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     pages = list((tmp_path / "site").rglob("*.html"))
     assert len(pages) >= len(PAGES)
