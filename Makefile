@@ -8,7 +8,7 @@ FLOWER := .venv-flower
 FUZZ   := .venv-fuzz
 
 .DEFAULT_GOAL := help
-.PHONY: help demo federation test test-studies test-slow fuzz coverage check shape format bench bundle flower test-flower docs lock clean
+.PHONY: help demo federation test test-studies test-slow test-install fuzz coverage check shape format bench bundle flower test-flower docs screenshots lock clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -27,6 +27,9 @@ test-studies: $(VENV)/.dev  ## run the tests and doctests of the laboratory, exc
 
 test-slow: $(VENV)/.dev  ## run the slow tests, minutes each
 	$(PYTEST) -n auto -m slow
+
+test-install: $(VENV)/.dev  ## install wheel and sdist in clean environments, oldest and newest dependencies; print sizes
+	$(PYTEST) -q -s -m "slow or not slow" tests/test_install.py
 
 fuzz: $(FUZZ)/.ready  ## send requests made from the service's own OpenAPI document
 	$(FUZZ)/bin/python -m pytest tests/studies/network/test_openapi.py
@@ -61,6 +64,9 @@ test-flower: $(VENV)/.dev $(FLOWER)/.ready  ## run a federation through a real S
 docs: $(VENV)/.docs  ## build the documentation site into site/
 	$(BIN)/python -m studies reference docs/reference/commands.md
 	PYTHONPATH=. $(BIN)/zensical build --strict --clean
+
+screenshots: docs $(VENV)/.dev  ## take the pictures of the documentation (needs Chromium)
+	$(BIN)/python -m studies screenshots
 
 $(VENV)/.python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -8,7 +8,8 @@ from xml.etree import ElementTree
 import matplotlib
 import pytest
 
-from twofold.errors import BadShape
+from tests.refused import refused
+from twofold.errors import BadShape, MissingExtra
 from twofold.report.page import render
 from twofold.report.plot import DASHES, MARKERS, Plot, Series
 
@@ -117,3 +118,14 @@ def test_numbers_that_do_not_fit_are_refused() -> None:
         Series(name="x", x=(1.0,), y=(1.0, 2.0))
     with pytest.raises(BadShape):
         Series(name="x", x=(1.0,), y=(1.0,), spread=(1.0, 2.0))
+
+
+def test_without_the_extra_a_page_has_the_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("twofold.report.plot.find_spec", lambda _: None)
+    made = plot()
+    shown = made.html()
+    assert "<svg" not in shown
+    assert "twofold[plot]" in shown
+    assert made.numbers().html() in shown
+    with refused(MissingExtra, parameter="plot"):
+        made.svg()
