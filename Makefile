@@ -8,7 +8,7 @@ FLOWER := .venv-flower
 FUZZ   := .venv-fuzz
 
 .DEFAULT_GOAL := help
-.PHONY: help demo federation test test-studies test-slow fuzz coverage check shape format bench bundle flower test-flower docs lock clean
+.PHONY: help demo federation test test-studies test-slow test-install fuzz coverage check shape format bench bundle flower test-flower docs screenshots lock clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -27,6 +27,9 @@ test-studies: $(VENV)/.dev  ## run the tests and doctests of the laboratory, exc
 
 test-slow: $(VENV)/.dev  ## run the slow tests, minutes each
 	$(PYTEST) -n auto -m slow
+
+test-install: $(VENV)/.dev  ## install wheel and sdist in clean environments, oldest and newest dependencies; print sizes
+	$(PYTEST) -q -s -m "slow or not slow" tests/test_install.py
 
 fuzz: $(FUZZ)/.ready  ## send requests made from the services' own OpenAPI documents
 	$(FUZZ)/bin/python -m pytest tests/studies/network/test_openapi.py tests/serve/test_openapi.py
@@ -59,7 +62,11 @@ test-flower: $(VENV)/.dev $(FLOWER)/.ready  ## run a federation through a real S
 	$(PYTEST) tests/adapters
 
 docs: $(VENV)/.docs  ## build the documentation site into site/
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	$(BIN)/python -m studies reference docs/reference/commands.md
+	PYTHONPATH=. $(BIN)/zensical build --strict --clean
+
+screenshots: docs $(VENV)/.dev  ## take the pictures of the documentation (needs Chromium)
+	$(BIN)/python -m studies screenshots
 
 $(VENV)/.python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -96,7 +103,7 @@ $(FUZZ)/.ready: requirements/fuzz.txt requirements/runtime.txt pyproject.toml
 # A lock is complete, so nothing is resolved here (--no-deps): pip would stop at a newer version of what has an extra.
 # Locks hold versions and hashes and name no registry. uv resolves all platforms in one run.
 RESOLVE = uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q
-LOCK = $(RESOLVE) pyproject.toml
+LOCK = $(RESOLVE) pyproject.toml --extra plot
 lock:  ## resolve the dependencies again (needs uv)
 	$(LOCK) --group build -o requirements/runtime.txt
 	$(LOCK) --extra network -c requirements/runtime.txt -o requirements/network.txt
@@ -107,4 +114,4 @@ lock:  ## resolve the dependencies again (needs uv)
 	$(RESOLVE) adapters/flower/pyproject.toml --group adapters/flower/pyproject.toml:build -o requirements/flower.txt
 
 clean:  ## remove everything the targets made
-	rm -rf $(VENV) $(FLOWER) $(FUZZ) site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .coverage build dist
+	rm -rf $(VENV) $(FLOWER) $(FUZZ) site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .coverage .cache build dist

@@ -47,7 +47,7 @@ __all__ = ["Bundle", "Wheel", "archive", "build", "main", "needed", "read_wheel"
 ROOT: Final = Path(__file__).parents[1]
 LOCK: Final = ROOT / "requirements" / "network.txt"
 #: Extras of twofold whose packages are in the bundle as well.
-EXTRAS: Final = ("network",)
+EXTRAS: Final = ("network", "plot")
 #: The wheels run with glibc 2.28 (2018) or newer: Red Hat 8, Debian 10, Ubuntu 20.04.
 GLIBC: Final = 28
 INSTALL: Final = Path(__file__).with_name("install.sh")

@@ -126,6 +126,8 @@ def test_two_operators_and_one_message_of_each_hospital_as_typed(typed: tuple[Pa
     assert told.count("already sent: the report") == len(HOSPITALS)
     sent = [path.name.split(".")[0] for path in (home / "drop").glob("*.report")]
     assert sorted(sent) == [*HOSPITALS]  # one file of each
+    assert "the ledger holds this release, and nothing since" in told
+    assert "weigh as much as" in told  # the small hospital takes what the others know
     for name in HOSPITALS:
         state = json.loads(run(f"twofold ledger show {name}.ledger --json", home))
         assert [one["status"] for one in state["entries"]] == ["released"]

@@ -9,7 +9,8 @@ from xml.etree import ElementTree
 import matplotlib
 import pytest
 
-from twofold.errors import BadShape
+from tests.refused import refused
+from twofold.errors import BadShape, MissingExtra
 from twofold.report.page import render
 from twofold.report.plot import DASHES, MARKERS, Plot, Series, spaced
 
@@ -159,3 +160,14 @@ def test_more_names_than_room_still_have_their_distance() -> None:
 def test_an_interval_has_one_pair_of_ends_per_point() -> None:
     with pytest.raises(BadShape):
         Series(name="x", x=(1.0, 2.0), y=(1.0, 2.0), interval=((0.5, 1.5),))
+
+
+def test_without_the_extra_a_page_has_the_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("twofold.report.plot.find_spec", lambda _: None)
+    made = plot()
+    shown = made.html()
+    assert "<svg" not in shown
+    assert "twofold[plot]" in shown
+    assert made.numbers().html() in shown
+    with refused(MissingExtra, parameter="plot"):
+        made.svg()

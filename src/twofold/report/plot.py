@@ -9,9 +9,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
-from twofold.errors import BadShape
+from twofold.errors import BadShape, MissingExtra
 from twofold.report.page import Block, Column, Table, render
 
 if TYPE_CHECKING:
@@ -110,8 +111,17 @@ class Plot(Block):
     level: float | None = None
     direct: bool = False
 
+    @property
+    def drawable(self) -> bool:
+        """Whether matplotlib, an extra, is installed; without it, a page has the numbers."""
+        return find_spec("matplotlib") is not None
+
     def svg(self) -> str:
         """Draw; equal content gives equal text, on every machine with the same matplotlib."""
+        if not self.drawable:
+            raise MissingExtra(
+                "drawing needs an optional package.", fix="pip install 'twofold[plot]'", parameter="plot"
+            )
         import matplotlib
         from matplotlib.figure import Figure
 

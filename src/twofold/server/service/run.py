@@ -15,7 +15,6 @@ from types import TracebackType
 from typing import Any, Final
 
 import uvicorn
-from uvicorn.config import STARTUP_FAILURE
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from twofold.errors import TransportError
@@ -109,7 +108,7 @@ class _Server(uvicorn.Server):
         """Begin to listen."""
         await self.lifespan.startup()
         if self.lifespan.should_exit:
-            sys.exit(STARTUP_FAILURE)
+            sys.exit(3)  # as uvicorn's own server does; the name of this code has moved between its versions
         limits, config = self._limits, self.config
         connections = Connections(room_for(limits, self._federations), limits.address_connections)
 
