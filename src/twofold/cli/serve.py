@@ -17,13 +17,13 @@ from twofold.errors import UntrustedServer
 
 __all__ = ["serve"]
 
-Listen = Annotated[str, typer.Option("--listen", help="Address and port; port 0 lets the system choose.")]
+Listen = Annotated[str, typer.Option("--listen", help="Address and port, of this machine alone by default.")]
 Token = Annotated[
     Path | None,
     typer.Option("--token", help="File with the token that requests must show; made if it is not there."),
 ]
 Titles = Annotated[
-    Path | None, typer.Option("--catalog", help="The item list; its column title, name or label is shown.")
+    Path | None, typer.Option("--catalog", help="The item list; its column title, name, label or description is shown.")
 ]
 
 

@@ -27,7 +27,7 @@ __all__ = ["LARGE", "TITLES", "Answers", "Cache", "id_from", "titles_of"]
 
 #: Columns of a catalog that may hold the items' titles; the first one that is there counts.
 TITLES: Final = ("title", "name", "label", "description")
-#: From this many items on, scoring takes longer than a thread costs.
+#: Above this many items, lists are made on threads; below, handing one over costs a good part of making it.
 LARGE: Final = 20_000
 #: Characters of a title in an answer.
 _LONGEST: Final = 200
