@@ -53,7 +53,7 @@ def test_it_fits_every_screen_and_asks_for_nothing(
     assert set(tab.requests()) == {page.as_uri()}
     tab.picture(tmp_path / "page.png", most=1_400)
     if PICTURES is not None:
-        (tmp_path / "page.png").rename(Path(PICTURES) / f"report-{width}{'-dark' if dark else ''}.png")
+        (tmp_path / "page.png").rename(Path(PICTURES) / f"entity-report-{width}{'-dark' if dark else ''}.png")
 
 
 def test_wide_tables_scroll_by_themselves_on_a_phone(tab: Tab, page: Path) -> None:

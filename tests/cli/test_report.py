@@ -19,6 +19,7 @@ from tests.refused import check_refusal
 from tests.reported import reported, rows_of
 from twofold.cli import app
 from twofold.data.ratings import Ratings
+from twofold.entity import evaluate as evaluating
 from twofold.entity.baselines import BASELINES
 from twofold.errors import (
     BadCard,
@@ -165,3 +166,7 @@ def test_the_python_of_the_how_to_runs_as_written() -> None:
 def test_the_page_names_every_baseline_and_verdict() -> None:
     text = (Path(__file__).parents[2] / "docs" / "how-to" / "evaluate.md").read_text()
     assert re.findall(r"^\| `([a-z-]+)` \|", text, re.MULTILINE) == list(BASELINES)
+    source = Path(evaluating.__file__).read_text()
+    for begins in re.findall(r"^\| ((?:Joining|Too little)[\w ]+) \|", text, re.MULTILINE):
+        assert f'"{begins}' in source
+    assert len(re.findall(r'f"(?:Joining|Too little)', source)) == 5

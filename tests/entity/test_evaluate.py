@@ -135,6 +135,7 @@ def test_a_figure_that_falls_is_good_where_less_is_better() -> None:
     else:
         assert found.joining == "unclear"
     assert "less is better" in found.verdict
+    assert found.metrics == ("rmse", "ndcg")  # the deciding one first
 
 
 def test_a_harmful_model_is_called_so() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json as jsonlib
+import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
@@ -16,7 +18,6 @@ from rich.text import Text
 
 from twofold.cli.options import (
     Duplicates,
-    Force,
     ItemColumn,
     Json,
     Local,
@@ -24,9 +25,9 @@ from twofold.cli.options import (
     Strength,
     UserColumn,
     ValueColumn,
-    new_output,
     phases,
     read_agreed,
+    refuse_output,
     strength_of,
 )
 from twofold.data.ratings import Ratings
@@ -36,7 +37,7 @@ from twofold.entity.evaluate import AGAINST, MODEL, Evaluation
 from twofold.entity.evaluate import evaluate as evaluated
 from twofold.entity.held_out import SHARE
 from twofold.entity.model import Model
-from twofold.errors import DataError
+from twofold.errors import DataError, Set
 from twofold.federation.plan import Plan
 from twofold.storage.files import write_whole
 
@@ -44,6 +45,7 @@ __all__ = [
     "Against",
     "Data",
     "Factors",
+    "Force",
     "HoldOut",
     "LeaveOut",
     "Lists",
@@ -53,6 +55,7 @@ __all__ = [
     "Unknown",
     "evaluate",
     "judged_model",
+    "new_output",
     "table_columns",
 ]
 
@@ -79,6 +82,7 @@ LeaveOut = Annotated[
 HoldOut = Annotated[
     float | None, typer.Option(min=0.0, max=1.0, help=f"Hold out this share of everyone's entries; {SHARE} by default.")
 ]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
 Unknown = Annotated[str, typer.Option(help="Rows whose item is not in the catalog: drop (and count) or error.")]
 Lists = Annotated[int, typer.Option("-n", "--number", min=1, help="Length of the lists.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of the split and of the intervals.")]
@@ -158,6 +162,21 @@ def evaluate(
         _print(found)
         if output is not None:
             typer.echo(f"\n{output}: the table, with the difference to each baseline")
+
+
+def new_output(output: Path, inputs: Iterable[Path | None], *, force: bool, ledger: Path | None = None) -> None:
+    """Refuse an output that cannot be written or is there already, before anything is computed."""
+    refuse_output(output, inputs, ledger=ledger)
+    if output.exists() and (not force or not output.is_file()):
+        raise DataError(
+            "the output already exists.",
+            found=output.name,
+            fix=("another name", Set("force", True)) if output.is_file() else "another name",
+            parameter="output",
+        )
+    if not os.access(output.parent, os.W_OK):
+        found = "a folder that cannot be written" if output.parent.is_dir() else "a folder that does not exist"
+        raise DataError("the output cannot be written.", found=found, fix="another folder", parameter="output")
 
 
 def judged_model(

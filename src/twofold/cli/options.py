@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -36,7 +35,6 @@ __all__ = [
     "DataOption",
     "Duplicates",
     "EntityName",
-    "Force",
     "ItemColumn",
     "Json",
     "KeysOption",
@@ -57,7 +55,6 @@ __all__ = [
     "bar",
     "listed",
     "missing_features",
-    "new_output",
     "open_keys",
     "open_ledger",
     "open_site",
@@ -138,24 +135,6 @@ def refuse_output(output: Path, inputs: Iterable[Path | None], *, ledger: Path |
             fix="choose another name",
             parameter="output",
         )
-
-
-Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
-
-
-def new_output(output: Path, inputs: Iterable[Path | None], *, force: bool, ledger: Path | None = None) -> None:
-    """Refuse an output that cannot be written or is there already, before anything is computed."""
-    refuse_output(output, inputs, ledger=ledger)
-    if output.exists() and (not force or not output.is_file()):
-        raise DataError(
-            "the output already exists.",
-            found=output.name,
-            fix=("another name", Set("force", True)) if output.is_file() else "another name",
-            parameter="output",
-        )
-    if not os.access(output.parent, os.W_OK):
-        found = "a folder that cannot be written" if output.parent.is_dir() else "a folder that does not exist"
-        raise DataError("the output cannot be written.", found=found, fix="another folder", parameter="output")
 
 
 def _same(one: Path, other: Path) -> bool:

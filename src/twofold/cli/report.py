@@ -12,6 +12,7 @@ from twofold.cli.evaluate import (
     Against,
     Data,
     Factors,
+    Force,
     HoldOut,
     LeaveOut,
     Lists,
@@ -20,17 +21,16 @@ from twofold.cli.evaluate import (
     Test,
     Unknown,
     judged_model,
+    new_output,
     table_columns,
 )
 from twofold.cli.options import (
     Duplicates,
-    Force,
     ItemColumn,
     Json,
     Separator,
     UserColumn,
     ValueColumn,
-    new_output,
     read_agreed,
 )
 from twofold.entity.evaluate import AGAINST

@@ -338,7 +338,8 @@ def evaluate(
         made[name] = judged.measured(system, n=n, metrics=chosen, limits=(model.lower, model.bound))
     if progress is not None:
         progress("intervals", 1 + len(names), 1 + len(names))
-    table, differences = _tables(made, judged.sizes, level=level, resamples=resamples, seed=seed)
+    order = tuple(dict.fromkeys(chosen))
+    table, differences = _tables(made, judged.sizes, order, level=level, resamples=resamples, seed=seed)
     main = next(name for name in chosen if name != COVERAGE)
     joining, verdict = _verdict(model, made, table, differences, main, n=n, level=level)
     return Evaluation(
@@ -389,15 +390,22 @@ def _length(sizes: NDArray[np.int64]) -> str:
 
 
 def _tables(
-    made: Mapping[str, Measured], sizes: NDArray[np.int64], *, level: float, resamples: int, seed: int
+    made: Mapping[str, Measured],
+    sizes: NDArray[np.int64],
+    order: tuple[str, ...],
+    *,
+    level: float,
+    resamples: int,
+    seed: int,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Every system by itself, and the model less every other one on the same drawn people."""
+    """Every system by itself, and the model less every other one on the same drawn people; metrics in this order."""
     rows: list[dict[str, Any]] = []
     apart: list[dict[str, Any]] = []
     for history, people in _history_groups(sizes):
         found = {name: _values(one.take(people), level, resamples, seed) for name, one in made.items()}
         for name, metrics in found.items():
-            for metric, (n, values) in metrics.items():
+            for metric in order:
+                n, values = metrics[metric]
                 labels = {"history": history, "metric": metric, "n": n, "people": int(people.size)}
                 rows.append({"system": name} | labels | with_interval(values, level))
                 if name == MODEL:
