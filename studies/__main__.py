@@ -32,6 +32,7 @@ COMMANDS: Final = {
     "federation": ("studies.federation_demo.run:main", "run a federation over TLS between network namespaces"),
     "network": ("studies.network.run:main", "load, hostile uploads, kills and a soak of a real service"),
     "torture": ("studies.torture:main", "kill writers of a ledger and check that nothing is lost"),
+    "figures": ("studies.figures:main", "draw the first figure of every page of results from its own tables"),
     "reference": ("studies.reference:main", "write the reference page of all commands from the program itself"),
     "screenshots": ("studies.screenshots:main", "take the pictures of the documentation with Chromium"),
     "size": ("studies.size:main", "print how large an installation is, package by package"),
