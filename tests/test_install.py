@@ -87,6 +87,10 @@ def test_a_clean_environment_runs_the_demo_without_the_repository(
     run(program / "python", "-m", "pip", "install", "-q", "-c", "limits.txt", built[kind])
     assert run(program / "twofold", "--version").strip() == f"twofold {twofold.__version__}"
     assert "Private federation" in run(program / "twofold", "demo", "--patients", "1200", "--hospitals", "6")
+    (tmp_path / "items.csv").write_text("item\nheparin\nlactate\nsodium\n")
+    (tmp_path / "visits.csv").write_text("patient,code,count\nanna,heparin,2\nanna,sodium,1\nbeat,heparin,1\n")
+    columns = ("--user", "patient", "--item", "code", "--value", "count")
+    run(program / "twofold", "check", "visits.csv", "--catalog", "items.csv", *columns)
     page = (tmp_path / "twofold-demo.html").read_text(encoding="utf-8")
     assert "pip install" in page  # no drawings in the core: the page says how to add them, and has the numbers
     listed = run(program / "python", "-m", "pip", "list", "--format=freeze").splitlines()

@@ -21,7 +21,7 @@ from twofold.server.service.run import Running, server_of
 pytestmark = pytest.mark.skipif(found() is None, reason="needs Chromium (Debian: apt install chromium)")
 
 NAMES = ("charite", "inselspital", "karolinska", "st-anna", "ucl-hospital")
-#: Where pictures are kept, for people to look at; TWOFOLD_PICTURES=docs/images makes those of the documentation.
+#: Where pictures are kept, for people to look at; `python -m studies screenshots` makes those of the documentation.
 PICTURES = os.environ.get("TWOFOLD_PICTURES")
 WIDTHS = {"desktop": 1000, "phone": 360}
 
