@@ -141,9 +141,9 @@ def test_show_says_what_it_wrote(ledger):
     assert "draft" in run("show", ledger, "-o", out).output
     assert (
         "c.html: html card of visits, signed"
-        in run("show", ledger, "--keys", ledger.with_name("st-anna.keys"), "-o", out).output
+        in run("show", ledger, "--keys", ledger.with_name("st-anna.keys"), "-o", out, "--force").output
     )
-    assert run("show", ledger, "-o", out, "--json").output == ""
+    assert run("show", ledger, "-o", out, "--json", "--force").output == ""
 
 
 def test_another_signer_is_refused(card, ledger):
@@ -151,7 +151,7 @@ def test_another_signer_is_refused(card, ledger):
 
 
 def test_a_card_signed_again_is_refused(card, ledger):
-    run("show", ledger, "--keys", ledger.with_name("st-bern.keys"), "-o", card)
+    run("show", ledger, "--keys", ledger.with_name("st-bern.keys"), "-o", card, "--force")
     fails(BadCard, "key", "verify", card, "--key", ledger.with_name("st-anna.pub"))
 
 

@@ -15,7 +15,6 @@ from twofold.errors import (
     BadPlan,
     BadPrivacyParameter,
     CatalogError,
-    TransportError,
     TwofoldError,
     UnitMissing,
     UnreadableSource,
@@ -172,7 +171,7 @@ def test_new_needs_a_catalog_and_a_folder(tmp_path, catalog):
     refuse(UnreadableSource, "source", "none.csv", "new", tmp_path / "p.toml", "--catalog", tmp_path / "none.csv")
     (tmp_path / "twice.csv").write_text("item\na\na\n")
     refuse(CatalogError, "items", "once", "new", tmp_path / "p.toml", "--catalog", tmp_path / "twice.csv")
-    refuse(TransportError, None, "p.toml", "new", tmp_path / "none" / "p.toml", "--catalog", catalog)
+    refuse(BadPlan, "file", "mkdir -p", "new", tmp_path / "none" / "p.toml", "--catalog", catalog)
 
 
 def pairs(items: int) -> int:

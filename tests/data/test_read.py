@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import sqlite3
 import uuid
 from collections.abc import Callable
@@ -158,7 +159,7 @@ ENTRIES = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3), st.integers(-
 @given(ENTRIES, st.sampled_from(["sum", "mean", "last"]))
 def test_duplicate_rules_agree_with_a_slow_reference(entries: list[tuple[int, int, int]], rule: Any) -> None:
     table = pl.DataFrame(entries, schema=["user", "item", "value"], orient="row")
-    ratings = read_ratings(table, Catalog(range(4)), duplicates=rule, dtype=np.float64)
+    ratings = read_ratings(table, Catalog(range(4)), feedback="ratings", duplicates=rule, dtype=np.float64)
     groups: dict[tuple[int, int], list[int]] = {}
     for user, item, value in entries:
         groups.setdefault((user, item), []).append(value)
@@ -252,9 +253,8 @@ BAD_FILES: dict[str, tuple[str, bytes, type[TwofoldError], str]] = {
 def test_bad_files_are_refused(case: str, tmp_path: Path) -> None:
     name, content, error, fact = BAD_FILES[case]
     (tmp_path / name).write_bytes(content)
-    with refused(
-        error, "user" if error is MissingColumn else "value" if error is BadValue else "source", fact
-    ) as caught:
+    usual = "encoding" if case == "not UTF-8" else "source"
+    with refused(error, "user" if error is MissingColumn else "value" if error is BadValue else usual, fact) as caught:
         read_ratings(tmp_path / name, CATALOG)
     assert "secret" not in str(caught.value)
     assert caught.value.__cause__ is None  # a parser's own message may quote the data
@@ -375,3 +375,69 @@ def test_one_persons_item_makes_nobody_elses_unknown(catalog: list[Any], strange
     items = Catalog(catalog)
     before, after = (read_ratings(path, items, feedback="counts", unknown_items="drop") for path in (without, with_one))
     assert before.matrix.toarray().tolist() == after.matrix.toarray()[:2].tolist() == [[2, 0, 0], [0, 3, 0]]
+
+
+EUROPEAN = "user;item;value\nJosé;heparin;2,5\nZoë;heparin;1\n"
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-16", "utf-8"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_other_encodings_and_a_decimal_comma_are_read(encoding: str, packed: bool, tmp_path: Path) -> None:
+    data = EUROPEAN.encode(encoding)
+    (tmp_path / "t.csv").write_bytes(gzip.compress(data) if packed else data)
+    ratings = read_ratings(tmp_path / "t.csv", CATALOG, separator=";", encoding=encoding, decimal=",")
+    assert ratings.of("José") == {"heparin": 2.5}
+
+
+@pytest.mark.parametrize(
+    ("encoding", "named"), [("latin-1", "latin-1"), ("cp1252", "latin-1"), ("cp437", "cp1252"), ("utf-16", "utf-16")]
+)
+def test_the_likely_encoding_is_named(encoding: str, named: str, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_bytes(EUROPEAN.encode(encoding))
+    with refused(UnreadableSource, "encoding", f"encoding={named!r}") as caught:
+        read_ratings(tmp_path / "t.csv", CATALOG, separator=";")
+    assert "Jos" not in str(caught.value)
+
+
+def test_a_decimal_comma_is_named(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(EUROPEAN)
+    with refused(BadValue, "decimal", "decimal=','"):
+        read_ratings(tmp_path / "t.csv", CATALOG, separator=";")
+    (tmp_path / "t.csv").write_text(EUROPEAN.replace("2,5", "much"))
+    with refused(BadValue, "value"):
+        read_ratings(tmp_path / "t.csv", CATALOG, separator=";", decimal=",")
+
+
+@pytest.mark.parametrize(("option", "value"), [("encoding", "klingon"), ("encoding", "base64"), ("decimal", ";")])
+def test_an_encoding_or_a_mark_that_does_not_exist(option: str, value: str, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("user,item,value\np,heparin,1\n")
+    with refused(UnreadableSource if value == "base64" else DataError, option):
+        read_ratings(tmp_path / "t.csv", CATALOG, **{option: value})
+
+
+@pytest.mark.parametrize("form", ["csv", "csv.gz", "parquet"])
+def test_standard_input_is_read(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    frame, buffer = pl.DataFrame({"user": [1], "item": ["heparin"], "value": [2]}), io.BytesIO()
+    if form == "parquet":
+        frame.write_parquet(buffer)
+    else:
+        buffer.write(frame.write_csv().encode() if form == "csv" else gzip.compress(frame.write_csv().encode()))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(buffer.getvalue())))
+    assert read_ratings("-", CATALOG).of(1) == {"heparin": 2.0}
+
+
+def test_a_column_that_is_there_twice_or_named_twice(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("user,item,value,value\np,heparin,1,2\n")
+    with refused(MissingColumn, "value"):
+        read_ratings(tmp_path / "t.csv", CATALOG)
+    with refused(DataError, "item"):
+        read_ratings(tmp_path / "t.csv", CATALOG, user="item")
+
+
+def test_a_catalog_in_another_encoding(tmp_path: Path) -> None:
+    (tmp_path / "items.csv").write_bytes("item\nKäse\n".encode("latin-1"))
+    with refused(UnreadableSource, "encoding"):
+        Catalog.read(tmp_path / "items.csv")
+    assert Catalog.read(tmp_path / "items.csv", encoding="latin-1") == Catalog(["Käse"])
+    (tmp_path / "items.csv").write_text("item\nKäse\n")
+    assert Catalog.read(tmp_path / "items.csv", encoding="latin-1") == Catalog(["Käse"])

@@ -1,97 +1,64 @@
-"""The command line: one file per verb, each of which only parses, calls and prints."""
+"""The command line: one file per verb, each of which only parses, calls and prints.
+
+This module loads nothing but the standard library, so that Ctrl-C is answered from the first moment on.
+"""
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
-import warnings
+from typing import TYPE_CHECKING, Any, Final
 
-import typer
-
-from twofold import __version__
-from twofold.cli import approve as approving
-from twofold.cli import (
-    audit,
-    card,
-    check,
-    coordinate,
-    demo,
-    errors,
-    evaluate,
-    forward,
-    invite,
-    join,
-    keys,
-    ledger,
-    plan,
-    recommend,
-    report,
-    rounds,
-    serve,
-    simulate,
-)
-from twofold.cli import log as security_log
-from twofold.cli import policy as site_policy
-from twofold.cli.render import all_verbs
-from twofold.cli.steps import NOT_YET
-from twofold.errors import NotApproved, TwofoldError
+if TYPE_CHECKING:
+    from twofold.cli.verbs import app
 
 __all__ = ["app", "main"]
 
-app = typer.Typer(
-    name="twofold",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    help="Federated recommendations in two messages, each with a privacy proof.",
-)
+#: Exit code when nothing is wrong and the round is not complete.
+NOT_YET: Final = 3
+#: Exit codes of a command that was stopped, and of one whose reader went away, as shells number them.
+STOPPED: Final = 128 + signal.SIGINT
+UNREAD: Final = 141
 
 
-@app.callback(invoke_without_command=True)
-def _root(
-    version: bool = typer.Option(False, "--version", help="Print the version and stop.", is_eager=True),
-) -> None:
-    if version:
-        typer.echo(f"twofold {__version__}")
-        raise typer.Exit
+def __getattr__(name: str) -> Any:
+    if name != "app":
+        raise AttributeError(f"module 'twofold.cli' has no attribute {name!r}")
+    from twofold.cli.verbs import app
 
-
-app.command("demo")(demo.demo)
-app.command("check")(check.check)
-app.add_typer(plan.app, name="plan")
-app.add_typer(keys.app, name="keys")
-app.command("release")(rounds.release)
-app.command("factorize")(rounds.factorize)
-app.command("coordinate")(coordinate.coordinate)
-app.command("personalize")(rounds.personalize)
-app.command("invite")(invite.invite)
-app.command("join")(join.join)
-app.command("forward")(forward.forward)
-app.command("recommend")(recommend.recommend)
-app.command("serve")(serve.serve)
-app.command("evaluate")(evaluate.evaluate)
-app.command("report")(report.report)
-app.command("simulate")(simulate.simulate)
-app.add_typer(ledger.app, name="ledger")
-app.add_typer(site_policy.app, name="policy")
-app.command("approve")(approving.approve)
-app.add_typer(security_log.app, name="log")
-app.add_typer(card.app, name="card")
-app.command("audit")(audit.audit)
-app.command("errors")(errors.errors)
-all_verbs(app)
-
-
-def _warn(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
-    """Format a warning for people, without its place in the source."""
-    typer.echo(f"{category.__name__}: {message}", err=True)
+    return app
 
 
 def main() -> None:
-    """Run the command line; twofold errors, already printed by the verb, become exit code 2 or 3, never a trace."""
-    warnings.showwarning = _warn
+    """Run the command line: every end is an exit code and at most one message, never a trace."""
+    signal.signal(signal.SIGINT, _at_once)
     try:
-        app()
-    except NotApproved as error:  # too few approvals so far is no fault: the command is run again later
-        sys.exit(NOT_YET if error.parameter == "approvals" else 2)
-    except TwofoldError:
-        sys.exit(2)
+        from twofold.cli.verbs import run
+
+        code = run()
+    except KeyboardInterrupt:
+        code = STOPPED
+    sys.exit(_flushed(code))
+
+
+def _at_once(*_: object) -> None:
+    """End while libraries are being loaded: nothing has begun, and an exception there would show a trace."""
+    os.write(2, b"Stopped: nothing was begun.\n")
+    os._exit(STOPPED)
+
+
+def _flushed(code: int) -> int:
+    """Write what is still buffered, and say so if the other side does not take it."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            code = UNREAD
+        except OSError as error:
+            code = code or 2
+            os.write(2, f"TransportError: the output was not written: {error.strerror}.\n".encode(errors="replace"))
+        else:
+            continue
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # else the interpreter tries once more
+    return code

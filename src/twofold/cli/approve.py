@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from twofold.cli.options import Json
+from twofold.cli.render import say
 from twofold.errors import BadParameter, NotApproved, TwofoldError
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def approve(
 
     The approval is written beside the draft and counts for this very draft only. Nothing is sent.
 
-    Example: twofold approve st-anna.draft --keys officer.keys --policy policy.toml.
+    Example: twofold approve st-anna.draft --keys officer.keys --policy policy.toml
     """
     from twofold.identity.approval import Approval, Draft, approval_path
     from twofold.identity.policy import Policy
@@ -46,14 +47,14 @@ def approve(
     rules = None if file is None else Policy.read(file)
     if rules is None:
         missing = f"no policy beside the draft: not checked that it names {name}; if not, the approval does not count"
-        typer.echo(f"note: {missing}", err=True)
+        say(f"note: {missing}", err=True)
     else:
         _check_right(found.policy, rules.hash, dict(rules.approvers).get(name), signer.public, name)
     if json and not yes:
         raise BadParameter("--json does not ask.", fix="add --yes", parameter="yes")
     if not json:
         for line in found.lines(rules):
-            typer.echo(fill(line, 80, subsequent_indent="    ", break_on_hyphens=False, break_long_words=False))
+            say(fill(line, 80, subsequent_indent="    ", break_on_hyphens=False, break_long_words=False))
     if not yes and not _agreed(name):
         raise NotApproved("nothing was approved.", found="no", parameter="yes")
     file = approval_path(draft, name)
@@ -65,7 +66,7 @@ def approve(
         record = {"draft": made.draft, "approver": made.approver, "key": made.key.hex(), "at": made.at}
         typer.echo(jsonlib.dumps({**record, "remark": made.remark, "file": file.name}))
         return
-    typer.echo(f"{file}: approved by {name}, {made.at}")
+    say(f"{file}: approved by {name}, {made.at}")
 
 
 def _agreed(name: str) -> bool:

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
 from twofold import __version__
-from twofold.cli.options import phases
+from twofold.cli.options import ForceOption, phases, refuse_output
 from twofold.privacy.audit.suite import Finding, Report, run_audit, steps
 from twofold.privacy.ledger.writer import now
 from twofold.release.audit import prototype_subjects
@@ -26,12 +27,17 @@ def audit(
     json: bool = typer.Option(False, "--json", help="Print one JSON record and nothing else."),
     seed: int | None = typer.Option(None, "--seed", help="Repeat the same attempts; fresh randomness by default."),
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Also write it as JSON, for a card.")] = None,
+    force: ForceOption = False,
 ) -> None:
     """Try to falsify every mechanism, alone and end to end, and check that broken ones are caught.
 
     Reads no private data: all data are made up. Takes about a minute. Exit code 1 if a sound mechanism was falsified
     or a broken one was not.
+
+    Example: twofold audit -o audit.json
     """
+    if output is not None:
+        refuse_output(output, force=force)
     more = prototype_subjects()
     done, total = count(), len(steps(more))
     with phases(keep=False) as tell:
@@ -57,7 +63,7 @@ def _dated(report: Report) -> dict[str, Any]:
 
 
 def _show(report: Report) -> None:
-    console = Console(width=max(110, Console().width))
+    console = Console()
     console.print(_table("Mechanisms", [one for one in report.findings if not one.broken]))
     console.print(_table("Broken on purpose", [one for one in report.findings if one.broken]))
     console.print(_losses(report))
@@ -69,9 +75,16 @@ def _show(report: Report) -> None:
 
 
 def _table(title: str, findings: list[Finding]) -> Table:
-    table = Table(title=title, title_justify="left")
-    for column in ("mechanism", "attempt", "claimed ε", "δ", "proven ε at least", "verdict"):
-        table.add_column(column)
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for column, least in (
+        ("mechanism", 14),  # as long as its longest word
+        ("attempt", 14),
+        ("claimed ε", None),
+        ("δ", None),
+        ("proven ε at least", None),
+        ("verdict", 12),
+    ):
+        table.add_column(column, min_width=least)
     for one in findings:
         delta = f"{one.claimed_delta:g}"
         cells = (f"{one.claimed_epsilon:g}", delta, f"{one.lower_bound:.3f}", _verdict(one))
@@ -88,7 +101,7 @@ def _verdict(finding: Finding) -> str:
 
 
 def _losses(report: Report) -> Table:
-    table = Table(title="Worst case by enumeration", title_justify="left")
+    table = Table(title="Worst case by enumeration", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     for column in ("mechanism", "neighbours", "claimed loss", "found", "within 1%"):
         table.add_column(column)
     for row in report.enumeration:

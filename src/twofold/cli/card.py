@@ -11,7 +11,8 @@ from typing import Annotated
 import typer
 
 from twofold.cli.approve import public_of, signer_of
-from twofold.cli.options import Json, refuse_output
+from twofold.cli.options import ForceOption, Json, refuse_output
+from twofold.cli.render import all_verbs, say
 from twofold.errors import DataError, Set
 from twofold.privacy.card import Card, card_from_ledger
 from twofold.privacy.ledger import Ledger
@@ -60,6 +61,7 @@ def show(
     officer: Annotated[str | None, typer.Option(help="The data-protection officer.")] = None,
     advice: Annotated[str | None, typer.Option(help="What the officer advised.")] = None,
     audit: Annotated[Path | None, typer.Option(help="Result of the attack tests: twofold audit --output FILE.")] = None,
+    force: ForceOption = False,
     json: Json = False,
 ) -> None:
     """Print the privacy card of a release, made from its ledger; with --keys, signed.
@@ -85,15 +87,13 @@ def show(
     book = Ledger(ledger)
     refuse_ledger(output, book)
     if output is not None:
-        refuse_output(output, (keys, site, audit))
+        refuse_output(output, (keys, site, audit), force=force)
     made = card_from_ledger(book, record=record, statement=said, audit=result)
     written = made if keys is None else sign_card(made, signer_of(keys)[1])
     chosen = Format.json if json else form or _form_of(output)
     write_card(card_text(written, chosen), output)
     if output is not None and not json:
-        typer.echo(
-            f"{output.name}: {chosen} card of {made.dataset}, {'a draft, not signed' if keys is None else 'signed'}"
-        )
+        say(f"{output.name}: {chosen} card of {made.dataset}, {'a draft, not signed' if keys is None else 'signed'}")
 
 
 @app.command()
@@ -118,17 +118,15 @@ def verify(
     if json:
         typer.echo(json_module.dumps(_verdict(signed, found.form, key, now), indent=2, ensure_ascii=False))
         return
-    typer.echo(f"sound: {found.form} card of {signed.card.dataset}, release of {signed.card.at}")
-    typer.echo(f"  {headline(signed.card)}")
+    say(f"sound: {found.form} card of {signed.card.dataset}, release of {signed.card.at}")
+    say(f"  {headline(signed.card)}")
     for text in signed.card.weak:
-        typer.echo(f"  WEAK: {text}")
+        say(f"  WEAK: {text}")
     for figure in signed.card.figures:
-        typer.echo(f"  {figure.cost}: {figure.meaning}")
-    typer.echo(f"  signed {signed.at} by the key with fingerprint {signed.fingerprint}")
-    typer.echo(
-        "  the signer's key is the one you named" if key else "  signer not checked: compare the fingerprint, or --key"
-    )
-    typer.echo(f"  {_ledger_line(now)}")
+        say(f"  {figure.cost}: {figure.meaning}")
+    say(f"  signed {signed.at} by the key with fingerprint {signed.fingerprint}")
+    say("  the signer's key is the one you named" if key else "  signer not checked: compare the fingerprint, or --key")
+    say(f"  {_ledger_line(now)}")
 
 
 @app.command()
@@ -139,6 +137,7 @@ def export(
     registry: Annotated[
         bool, typer.Option("--registry", help="YAML for the OpenDP/NIST deployments registry.")
     ] = False,
+    force: ForceOption = False,
     json: Json = False,
 ) -> None:
     """Write a signed card for a registry. Nothing is sent: look at the file, then submit it yourself.
@@ -156,15 +155,15 @@ def export(
             expected="a name such as visits_2020.yaml",
             parameter="output",
         )
-    refuse_output(output, (file,))
+    refuse_output(output, (file,), force=force)
     entry = registry_entry(read_card_file(file).signed.card, authors=author or ())
     write_whole(output, to_yaml(entry).encode())
     if json:
         typer.echo(json_module.dumps(entry, indent=2, ensure_ascii=False))
         return
-    typer.echo(f"{output.name}: registry entry, status Draft, tier {entry['deployment']['administrative']['tier']}")
+    say(f"{output.name}: registry entry, status Draft, tier {entry['deployment']['administrative']['tier']}")
     if "data_product_sector" not in entry["deployment"]["basic"]:
-        typer.echo("note: the registry has no such sector; the entry names it in its text", err=True)
+        say("note: the registry has no such sector; the entry names it in its text", err=True)
 
 
 def card_text(card: Card | SignedCard, form: Format) -> str:
@@ -176,7 +175,9 @@ def card_text(card: Card | SignedCard, form: Format) -> str:
 
 def refuse_ledger(output: Path | None, ledger: Ledger) -> None:
     """Refuse to write a card over a file of its ledger."""
-    if output is not None and ledger.owns(output):
+    if output is None or (output.is_symlink() and not output.exists()):
+        return  # a link that leads nowhere is refused as an output
+    if ledger.owns(output):
         raise DataError(
             "that file belongs to the ledger.", found=output.name, fix=Set("output", "card.html"), parameter="output"
         )
@@ -187,12 +188,7 @@ def write_card(content: str, output: Path | None) -> None:
     if output is None:
         typer.echo(content, nl=False)
         return
-    try:
-        output.write_text(content, encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise DataError(
-            "the card could not be written.", found=f"{output.name}: {error.strerror}", parameter="output"
-        ) from None
+    write_whole(output, content.encode())
 
 
 def _form_of(output: Path | None) -> Format:
@@ -226,3 +222,6 @@ def _verdict(signed: SignedCard, form: str, key: Path | None, now: LedgerNow | N
         "record_hash": signed.card.record_hash,
         "card": signed.card.as_dict(),
     }
+
+
+all_verbs(app)

@@ -4,18 +4,32 @@ from __future__ import annotations
 
 import json as jsonlib
 from dataclasses import asdict
-from typing import Annotated, Literal, cast
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from twofold.cli.options import CatalogFile, DataFile, ItemColumn, Json, Separator, UserColumn, ValueColumn
+from twofold.cli.options import (
+    DataFile,
+    Decimal,
+    Encoding,
+    ItemColumn,
+    Json,
+    Separator,
+    UserColumn,
+    ValueColumn,
+    read_agreed,
+    read_catalog,
+    read_items,
+    read_table,
+)
 from twofold.data.bounds import Bounds, BoundsReport
-from twofold.data.catalog import Catalog
-from twofold.data.ratings import Feedback, Ratings
-from twofold.data.read import DuplicateRule, UnknownRule, read_ratings
+from twofold.data.ratings import Ratings
+from twofold.data.read import read_ratings
 from twofold.errors import BadBound
+from twofold.federation.plan import Plan
 
 __all__ = ["check"]
 
@@ -27,11 +41,16 @@ WARNING = (
 
 def check(
     data: DataFile,
-    catalog: CatalogFile,
+    catalog: Annotated[
+        Path | None, typer.Option("--catalog", help="The agreed item list; by default the file the plan names.")
+    ] = None,
+    plan: Annotated[
+        Path | None, typer.Option("--plan", help="The plan: its item list, kind of values and bounds.")
+    ] = None,
     user: UserColumn = "user",
     item: ItemColumn = "item",
     value: ValueColumn = "value",
-    feedback: Annotated[str, typer.Option(help="ratings or counts.")] = "counts",
+    feedback: Annotated[str, typer.Option(help="counts or ratings; a plan says which.")] = "counts",
     duplicates: Annotated[str, typer.Option(help="error, sum, mean or last.")] = "error",
     unknown_items: Annotated[str, typer.Option(help="error or drop.")] = "error",
     bound: Annotated[float | None, typer.Option(help="Largest value a user may contribute to an item.")] = None,
@@ -39,25 +58,52 @@ def check(
     l1: Annotated[float | None, typer.Option(help="Cap on the sum of a user's values.")] = None,
     l2: Annotated[float | None, typer.Option(help="Cap on the Euclidean norm of a user's values.")] = None,
     separator: Separator = ",",
+    encoding: Encoding = "utf-8",
+    decimal: Decimal = ".",
     json: Json = False,
 ) -> None:
-    """Read a table as the federation would and show what public bounds would cut. Spends nothing."""
-    ratings = read_ratings(
-        data,
-        Catalog.read(catalog),
-        user=user,
-        item=item,
-        value=None if value == "none" else value,
-        feedback=cast(Feedback, feedback),
-        duplicates=cast(DuplicateRule, duplicates),
-        unknown_items=cast(UnknownRule, unknown_items),
-        separator=separator,
-    )
-    cuts = [(bounds, bounds.apply(ratings)[1]) for bounds in _candidates(bound, max_items, l1, l2)]
+    """Read a table as the federation would and show what public bounds would cut. Spends nothing.
+
+    With --plan: exactly as release and join would read and cut it.
+
+    Examples
+    --------
+    twofold check visits.csv --plan plan.toml
+    twofold check visits.parquet --catalog items.csv --user patient --item code --value none --duplicates sum
+    zcat visits.csv.gz | twofold check - --plan plan.toml
+    """
+    rules = {"user": user, "item": item, "duplicates": duplicates, "unknown_items": unknown_items}
+    rules |= {"separator": separator, "encoding": encoding, "decimal": decimal}
+    asked = _candidates(bound, max_items, l1, l2)
+    if plan is not None:
+        agreed = read_agreed(plan)
+        ratings = read_table(data, agreed, read_catalog(agreed, plan, catalog, encoding=encoding), value=value, **rules)
+        if (bound, max_items, l1, l2) == (None, None, None, None):
+            asked = [_bounds_of(agreed)]
+    elif catalog is None:
+        raise typer.BadParameter("one of them says which items there are", param_hint="--plan or --catalog")
+    else:
+        rules |= {"feedback": feedback}
+        items = read_items(catalog, encoding=encoding)
+        ratings = read_ratings(data, items, value=None if value == "none" else value, **cast(Any, rules))
+    cuts = [(bounds, bounds.apply(ratings)[1]) for bounds in asked]
     if json:
         typer.echo(jsonlib.dumps(_as_json(ratings, cuts), indent=2))
     else:
         _print(ratings, cuts)
+
+
+def _bounds_of(plan: Plan) -> Bounds:
+    """The plan's own bounds; with both caps on norms, that of the sum."""
+    norm: Literal["l1", "l2"] | None = "l1" if plan.l1_cap is not None else "l2" if plan.l2_cap is not None else None
+    return Bounds(
+        bound=plan.bound,
+        lower=plan.lower,
+        max_items=plan.max_items,
+        seed=plan.seed,
+        norm=norm,
+        norm_cap=plan.l1_cap if plan.l1_cap is not None else plan.l2_cap,
+    )
 
 
 def _candidates(bound: float | None, max_items: int | None, l1: float | None, l2: float | None) -> list[Bounds]:

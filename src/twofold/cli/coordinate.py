@@ -37,11 +37,12 @@ from twofold.cli.options import (
     read_agreed,
     read_agreements,
 )
+from twofold.cli.render import say
 from twofold.cli.steps import ARRIVING, NOT_YET, STEPS
 from twofold.errors import NotReady, PlanMismatch, Run, Set, TooFewMessages, TransportError
 from twofold.federation.folder import ServerFolder
 from twofold.federation.mailbox import BETWEEN, StepId, steps_of
-from twofold.server.coordinate import CoordinationStatus, server_for, standing
+from twofold.server.coordinate import CoordinationStatus, check_signer, server_for, standing
 from twofold.server.coordinate import coordinate as look_once
 from twofold.server.state import FolderState
 
@@ -96,6 +97,13 @@ def coordinate(
 
     Over folders (--inbox, --outbox), or as a service that entities reach (--listen). Safe to stop and start again at
     any time. Exit code 3 while messages are still missing.
+
+    Examples
+    --------
+    twofold coordinate --plan plan.toml --keys coordinator.keys --inbox in --outbox out --state state --wait
+      3600
+    twofold coordinate --plan plan.toml --keys coordinator.keys --state state --listen 0.0.0.0:8443
+      --certificate server.pem --key server.key
     """
     reach = {"ca": ca, "pin": pin, "proxy": proxy}
     if listen is not None:
@@ -130,10 +138,10 @@ def _close_at(server: str, plan: Path, keys: Path | None, revoked: list[Path] | 
         over = {one.get("step") for one in every if one.get("published")}
         step = next((one for name, one in steps.items() if name not in over), None)
         if step is None:
-            typer.echo(f"{agreed.name}: the item factors are published; nothing is waited for")
+            say(f"{agreed.name}: the item factors are published; nothing is waited for")
             return
         client.close_step(agreed.hash, step)
-    typer.echo(f"{agreed.name}: asked to close {STEPS[step]}; it closes at the next look, if enough have answered")
+    say(f"{agreed.name}: asked to close {STEPS[step]}; it closes at the next look, if enough have answered")
 
 
 def _by_folders(
@@ -159,6 +167,7 @@ def _by_folders(
         steps = [StepId.REPORTS, *BETWEEN]
     else:
         server = server_for(agreed, signer=None if store is None else store.signer)
+        check_signer(server)  # before a folder is made
         mailbox, kept = ServerFolder(inbox, outbox, agreed), FolderState(state, agreed)
         look = partial(look_once, server, mailbox, state=kept, agreements=every)
         progress = partial(standing, server, mailbox, state=kept)
@@ -303,19 +312,19 @@ def _print(status: CoordinationStatus, steps: list[StepId], *, json: bool) -> No
         typer.echo(jsonlib.dumps(record, indent=2))
         return
     if over:
-        typer.echo(f"closed: {', '.join(STEPS[one] for one in over)}")
+        say(f"closed: {', '.join(STEPS[one] for one in over)}")
     if present is not None:
-        typer.echo(f"open: {present}, step {len(over) + 1} of {len(steps)}")
+        say(f"open: {present}, step {len(over) + 1} of {len(steps)}")
     if _waits_for_operator(status):
-        typer.echo(f"waiting: for operator {_other(status)}")
+        say(f"waiting: for operator {_other(status)}")
     else:
         done = "published" if status.published else "waiting"
-        typer.echo(f"{done}: {status.arrived} of {status.expected} {ARRIVING[status.step][0]}")
+        say(f"{done}: {status.arrived} of {status.expected} {ARRIVING[status.step][0]}")
     _print_people(status)
     if remark:
-        typer.echo(f"note: {remark}", err=True)
+        say(f"note: {remark}", err=True)
     if not status.published:
-        typer.echo(str(_not_complete(status)), err=True)
+        say(str(_not_complete(status)), err=True)
 
 
 def _not_complete(status: CoordinationStatus) -> NotReady:
@@ -351,6 +360,6 @@ def _other(status: CoordinationStatus) -> str:
 def _print_people(status: CoordinationStatus) -> None:
     """Show whose messages were rejected, and who is missing."""
     for one in status.refused:
-        typer.echo(f"  not taken: {one.name}: {one.reason}")
+        say(f"  not taken: {one.name}: {one.reason}")
     if status.missing and not status.published and not _waits_for_operator(status):
-        typer.echo(f"  missing: {listed(status.missing)}")
+        say(f"  missing: {listed(status.missing)}")

@@ -17,7 +17,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from twofold.cli.options import Json, phases
+from twofold.cli.options import ForceOption, Json, phases, refuse_output
 from twofold.data.federation import Federation
 from twofold.data.split import Split
 from twofold.entity.model import Model
@@ -46,17 +46,24 @@ def demo(
     output: Annotated[Path, typer.Option(help="The report: an .html file, or a folder for it.")] = Path(REPORT),
     ledgers: Annotated[Path | None, typer.Option(help="Keep the hospitals' ledgers in this folder.")] = None,
     open_report: Annotated[bool, typer.Option("--open/--no-open", help="Show the report in a browser.")] = False,
+    force: ForceOption = False,
     json: Json = False,
 ) -> None:
     """Simulate hospitals and two operators, run both rounds with real noise, compare with staying alone, and report.
 
     The noise comes from the operating system, as in a real federation, so private numbers differ slightly between
     runs. Everything else repeats with the seed.
+
+    Examples
+    --------
+    twofold demo --open
+    twofold demo --hospitals 12 --patients 3000 --output reports
     """
     from twofold.cli.demo_run import Demo, run_demo
     from twofold.report.federation_page import federation_page
 
     target = _target(output)
+    refuse_output(target, force=force or target.name == REPORT)  # of its own name there is nothing else
     with _ledgers(ledgers) as folder, phases() as tell:
         asked = Demo(patients=patients, n_hospitals=n_hospitals, seed=seed, epsilon=epsilon, ledgers=folder)
         run = run_demo(asked, tell)

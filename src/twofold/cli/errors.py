@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as jsonlib
 import re
+import sys
 from difflib import get_close_matches
 from importlib.resources import files
 from typing import Annotated
@@ -11,6 +12,7 @@ from typing import Annotated
 import typer
 
 from twofold.cli.options import Json
+from twofold.cli.render import say
 from twofold.errors import BadParameter
 
 __all__ = ["errors", "pages"]
@@ -26,7 +28,11 @@ def errors(
 
     Every message of twofold ends with the command that prints its page.
 
-    Examples: twofold errors, twofold errors bad-plan, twofold errors exit-code-3.
+    Examples
+    --------
+    twofold errors
+    twofold errors bad-plan
+    twofold errors exit-code-3
     """
     found = pages()
     if name is None:
@@ -37,7 +43,13 @@ def errors(
         near = get_close_matches(key, found, n=1)
         expected = f"perhaps {near[0]}" if near else "a name that twofold errors lists"
         raise BadParameter("this name is unknown.", found=f"{name:.40}", expected=expected, parameter="name")
-    typer.echo(jsonlib.dumps({"name": key, "text": found[key]}, indent=2) if json else f"{key}\n\n{found[key]}")
+    if json:
+        typer.echo(jsonlib.dumps({"name": key, "text": found[key]}, indent=2))
+        return
+    text = found[key]
+    if sys.stdout.isatty():  # the lines of the file are longer than those of most terminals
+        text = re.sub(r"(?<!\n)\n(?![\n*-])", " ", text)
+    say(f"{key}\n\n{text}")
 
 
 def pages() -> dict[str, str]:

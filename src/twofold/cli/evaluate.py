@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import json as jsonlib
-import os
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
@@ -17,7 +15,10 @@ from rich.table import Table
 from rich.text import Text
 
 from twofold.cli.options import (
+    Decimal,
     Duplicates,
+    Encoding,
+    ForceOption,
     ItemColumn,
     Json,
     Local,
@@ -37,7 +38,7 @@ from twofold.entity.evaluate import AGAINST, MODEL, Evaluation
 from twofold.entity.evaluate import evaluate as evaluated
 from twofold.entity.held_out import SHARE
 from twofold.entity.model import Model
-from twofold.errors import DataError, Set
+from twofold.errors import DataError
 from twofold.federation.plan import Plan
 from twofold.storage.files import write_whole
 
@@ -45,7 +46,6 @@ __all__ = [
     "Against",
     "Data",
     "Factors",
-    "Force",
     "HoldOut",
     "LeaveOut",
     "Lists",
@@ -55,7 +55,6 @@ __all__ = [
     "Unknown",
     "evaluate",
     "judged_model",
-    "new_output",
     "table_columns",
 ]
 
@@ -82,7 +81,6 @@ LeaveOut = Annotated[
 HoldOut = Annotated[
     float | None, typer.Option(min=0.0, max=1.0, help=f"Hold out this share of everyone's entries; {SHARE} by default.")
 ]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
 Unknown = Annotated[str, typer.Option(help="Rows whose item is not in the catalog: drop (and count) or error.")]
 Lists = Annotated[int, typer.Option("-n", "--number", min=1, help="Length of the lists.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of the split and of the intervals.")]
@@ -111,6 +109,8 @@ def evaluate(
     duplicates: Duplicates = "error",
     unknown_items: Unknown = "drop",
     separator: Separator = ",",
+    encoding: Encoding = "utf-8",
+    decimal: Decimal = ".",
     local: Local = "auto",
     strength: Strength = "auto",
     resamples: Annotated[int, typer.Option(min=2, help="Resamples of the bootstrap over people.")] = 1000,
@@ -118,7 +118,7 @@ def evaluate(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File for the table: .csv, .parquet or .json.")
     ] = None,
-    force: Force = False,
+    force: ForceOption = False,
     json: Json = False,
 ) -> None:
     """Measure a model on entries it has never seen, beside baselines, and say whether joining paid.
@@ -126,7 +126,10 @@ def evaluate(
     Either --test names a later table, or entries are held out and the model is fitted again to the rest.
     Nothing leaves this machine. The figures come from private data: keep them here.
 
-    Example: twofold evaluate st-anna.model --plan plan.toml --factors items.round2
+    Examples
+    --------
+    twofold evaluate st-anna.model --plan plan.toml --factors items.round2
+    twofold evaluate st-anna.model --test later.csv --against alone,popularity
     """
     if output is not None:
         if output.suffix.lower() not in _ENDINGS:
@@ -136,7 +139,7 @@ def evaluate(
                 expected=", ".join(_ENDINGS),
                 parameter="output",
             )
-        new_output(output, (model, data, test, factors, plan), force=force)
+        refuse_output(output, (model, data, test, factors, plan), force=force)
     found = judged_model(
         Model.load(model),
         data=data,
@@ -147,7 +150,7 @@ def evaluate(
         leave_out=leave_out,
         hold_out=hold_out,
         seed=seed,
-        columns=table_columns(user, item, value, duplicates, unknown_items, separator),
+        columns=table_columns(user, item, value, duplicates, unknown_items, separator, encoding, decimal),
         n=n,
         metrics=None if metrics is None else _listed(metrics),
         local=cast(Literal["auto", "factors", "item-item", "patterns", "features"], local),
@@ -162,21 +165,6 @@ def evaluate(
         _print(found)
         if output is not None:
             typer.echo(f"\n{output}: the table, with the difference to each baseline")
-
-
-def new_output(output: Path, inputs: Iterable[Path | None], *, force: bool, ledger: Path | None = None) -> None:
-    """Refuse an output that cannot be written or is there already, before anything is computed."""
-    refuse_output(output, inputs, ledger=ledger)
-    if output.exists() and (not force or not output.is_file()):
-        raise DataError(
-            "the output already exists.",
-            found=output.name,
-            fix=("another name", Set("force", True)) if output.is_file() else "another name",
-            parameter="output",
-        )
-    if not os.access(output.parent, os.W_OK):
-        found = "a folder that cannot be written" if output.parent.is_dir() else "a folder that does not exist"
-        raise DataError("the output cannot be written.", found=found, fix="another folder", parameter="output")
 
 
 def judged_model(
@@ -224,7 +212,7 @@ def judged_model(
 
 
 def table_columns(
-    user: str, item: str, value: str, duplicates: str, unknown_items: str, separator: str
+    user: str, item: str, value: str, duplicates: str, unknown: str, separator: str, encoding: str, decimal: str
 ) -> dict[str, Any]:
     """Turn the options of a table into what `read_ratings` takes."""
     return {
@@ -232,8 +220,10 @@ def table_columns(
         "item": item,
         "value": None if value == "none" else value,
         "duplicates": cast(DuplicateRule, duplicates),
-        "unknown_items": cast(UnknownRule, unknown_items),
+        "unknown_items": cast(UnknownRule, unknown),
         "separator": separator,
+        "encoding": encoding,
+        "decimal": decimal,
     }
 
 

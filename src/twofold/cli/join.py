@@ -28,8 +28,11 @@ from twofold.cli.options import (
     AgreementsOption,
     CatalogOption,
     DataOption,
+    Decimal,
     Duplicates,
+    Encoding,
     EntityName,
+    ForceOption,
     ItemColumn,
     Json,
     KeysOption,
@@ -53,8 +56,9 @@ from twofold.cli.options import (
     read_catalog,
     read_table,
     refuse_output,
+    working,
 )
-from twofold.cli.render import shell_words
+from twofold.cli.render import say, shell_words
 from twofold.cli.steps import NOT_YET, PUBLISHED, SENT, not_taken, operators_of, price_lines, price_record
 from twofold.entity.agent import Entity
 from twofold.entity.participate import ParticipationStatus, participate
@@ -118,6 +122,9 @@ def join(
     ] = None,
     poll: Annotated[float, typer.Option(min=0.05, help="Seconds between checks.")] = 2.0,
     separator: Separator = ",",
+    encoding: Encoding = "utf-8",
+    decimal: Decimal = ".",
+    force: ForceOption = False,
     json: Json = False,
 ) -> None:
     """Take part: send what is due, read what has arrived, and write the model once the item factors are here.
@@ -125,8 +132,14 @@ def join(
     Over folders (--outbox, --inbox), or with a server (--server), which --invitation names together with the plan.
     Safe to stop and start again at any time: nothing is drawn or paid for twice. Exit code 3 while the server, or an
     approval, is still waited for.
+
+    Examples
+    --------
+    twofold join --plan plan.toml --data visits.csv --keys st-anna.keys --ledger st-anna.ledger --outbox out
+      --inbox in -o st-anna.model
+    twofold join --invitation st-anna.invitation --data visits.csv --keys st-anna.keys --ledger st-anna.ledger
+      -o st-anna.model
     """
-    refuse_output(output, (plan, data, catalog, keys, invitation), ledger=ledger)
     reach = {"ca": ca, "pin": pin, "proxy": proxy, "certificate": client_certificate, "key": client_key}
     if invitation is not None:
         plan, server, entity, reach = set_up(invitation, keys, plan=plan, server=server, entity=entity, reach=reach)
@@ -134,11 +147,13 @@ def join(
         raise typer.BadParameter("--plan FILE, or --invitation FILE", param_hint="--plan")
     folders = _folders(outbox, inbox, server)
     agreed = read_agreed(plan)
+    refuse_output(output, (plan, data, catalog, keys, invitation), ledger=ledger, force=force, plan=agreed)
     accept_weak(agreed, yes)
     accept_useless(agreed, confirm_useless, ledger, version=version)
     name = agreed_name(entity, output, agreed)
-    items = read_catalog(agreed, plan, catalog)
-    columns = {"user": user, "item": item, "value": value, "separator": separator}
+    items = read_catalog(agreed, plan, catalog, encoding=encoding)
+    columns = {"user": user, "item": item, "value": value}
+    columns |= {"separator": separator, "encoding": encoding, "decimal": decimal}
     table = read_table(data, agreed, items, duplicates=duplicates, unknown_items=unknown_items, **columns)
     store, every = open_keys(agreed, keys, revoked), read_agreements(agreed, plan, agreements)
     first = Entity(name, table, agreed, version=version, keys=keys, agreements=every)
@@ -150,7 +165,7 @@ def join(
     site = open_site(agreed, store, keys, policy)
     about |= {} if site is None else {"policy": site.policy_hash}
     if site is not None and not json:
-        typer.echo(site.line)
+        say(site.line, err=True)
     if agree and store is not None:
         _agree(agreed, store, site)
     if confirm and site is not None and store is not None:
@@ -169,7 +184,8 @@ def join(
         status, fresh = _take_part(agent, mailbox, 0.0 if once else patience, poll)
     note = ""
     if status.factors is not None:
-        model = agent.personalize(status.factors)
+        with working(f"fitting models to {table.n_entries:,} entries"):
+            model = agent.personalize(status.factors)
         model.save(output)
         note = model.summary()
     already = [step for step in status.sent if step not in fresh]
@@ -230,11 +246,12 @@ def _members(plan: Plan) -> dict[str, Any]:
 
 
 def _show_members(plan: Plan, about: dict[str, Any]) -> None:
-    typer.echo(f"plan {plan.name}, {plan.hash[:12]}, written by {plan.writer or 'nobody named'}")
-    typer.echo(f"  fingerprint: {about['fingerprint']}")
-    typer.echo(f"  entities: {listed(about['entities'])}; {operators_of(roster_of(plan))}")
+    """Say on standard error what the entity takes part in; it stays useful if the command is refused later."""
+    say(f"plan {plan.name}, {plan.hash[:12]}, written by {plan.writer or 'nobody named'}", err=True)
+    say(f"  fingerprint: {about['fingerprint']}", err=True)
+    say(f"  entities: {listed(about['entities'])}; {operators_of(roster_of(plan))}", err=True)
     for line in price_lines(plan):
-        typer.echo(f"  {line}")
+        say(f"  {line}", err=True)
 
 
 def _check_folder(option: str, path: Path) -> None:
@@ -270,17 +287,15 @@ def _print(
         typer.echo(jsonlib.dumps(record, indent=2))
         return
     if before:
-        typer.echo(f"already sent: {', '.join(before)}")
+        say(f"already sent: {', '.join(before)}")
     if fresh := [one for one in sent if one not in before]:
-        typer.echo(f"sent: {', '.join(fresh)}")
+        say(f"sent: {', '.join(fresh)}")
     if status.dropped:
         spent = "its budget is spent" if StepId.MASKED in status.sent else "nothing was drawn or spent"
-        typer.echo(
-            f"note: the sum continues without this entity's message; {spent}, and it still gets the item factors"
-        )
+        say(f"note: the sum continues without this entity's message; {spent}, and it still gets the item factors")
     if rejected:
-        typer.echo(f"  not taken: {rejected}", err=True)
+        say(f"  not taken: {rejected}", err=True)
     if waits:
-        typer.echo(f"waiting for {waits}; run the same command again later, or --wait SECONDS", err=True)
+        say(f"waiting for {waits}; run the same command again later, or --wait SECONDS", err=True)
     else:
-        typer.echo(f"{output}: {note}")
+        say(f"{output}: {note}")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json as jsonlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from twofold.cli.options import Json, PlanOption, read_agreed, refuse_output
+from twofold.cli.render import all_verbs, say
 from twofold.errors import DataError, Set
 from twofold.storage.files import write_whole
 
@@ -40,6 +42,11 @@ def new(
     """Make secret keys, to sign with and for one secure sum; send the public part to the author of the plan.
 
     Running it again writes the same public part. Every plan with a secure sum needs its own keys: --renew.
+
+    Examples
+    --------
+    twofold keys new --entity st-anna --keys st-anna.keys -o st-anna.pub
+    twofold keys new --operator coordinator --keys coordinator.keys -o coordinator.pub
     """
     from twofold.entity.site import Site
     from twofold.identity.keys import Role
@@ -52,9 +59,9 @@ def new(
     if renew is not None and replace is not None:
         raise typer.BadParameter("give one of them", param_hint="--renew or --replace")
     ((role, name),) = named
-    refuse_output(output, (keys, renew, replace))
-    _check_place("output", output, f"{name}.pub")
+    _check_place("output", output, f"{name}.pub", (keys, renew, replace))
     _check_place("keys", keys, f"{name}.keys")
+    _check_free(output, keys)
     made = new_keys(keys, name, role, renew=renew, replace=replace)
     _write(made.text, output)  # before the log, which can fail
     log = None
@@ -66,17 +73,17 @@ def new(
         files = {"keys": keys.name, "public": output.name, "log": None if log is None else log.path.name}
         typer.echo(jsonlib.dumps(_record(made) | files | {"plan": serves}))
         return
-    typer.echo(f"{output}: public part of the {role} {name}")
-    typer.echo(f"  fingerprint: {made.words}")
-    typer.echo(f"  secret keys in {keys.name}: for you only; never restore an old copy")
+    say(f"{output}: public part of the {role} {name}")
+    say(f"  fingerprint: {made.words}")
+    say(f"  secret keys in {keys.name}: for you only; never restore an old copy")
     if log is not None:
-        typer.echo(f"  security log in {log.path}: twofold log show {log.path}")
+        say(f"  security log in {log.path}: twofold log show {log.path}")
     if role is Role.PERSON:
-        typer.echo("  give the public part to the person who keeps the site's policy")
+        say("  give the public part to the person who keeps the site's policy")
     else:
-        typer.echo("  send the public part to the author of the plan, and read them the fingerprint over the phone")
+        say("  send the public part to the author of the plan, and read them the fingerprint over the phone")
     if serves is not None:
-        typer.echo(f"note: these keys serve plan {serves[:12]}; for another, make new ones with --renew", err=True)
+        say(f"note: these keys serve plan {serves[:12]}; for another, make new ones with --renew", err=True)
 
 
 @app.command("show")
@@ -84,17 +91,20 @@ def show(
     file: Annotated[Path, typer.Argument(help="A public part, a roster, or a file of secret keys.")],
     json: Json = False,
 ) -> None:
-    """Print names and fingerprints. Of secret keys, prints the public part only."""
+    """Print names and fingerprints. Of secret keys, prints the public part only.
+
+    Example: twofold keys show st-anna.pub
+    """
     every = _identities(file)
     if json:
         typer.echo(jsonlib.dumps([_record(one) for one in every], indent=2))
         return
     for one in every:
-        typer.echo(f"{one.name} ({one.role})")
-        typer.echo(f"  fingerprint: {one.words}")
-        typer.echo(f"  signing key: {one.sign.hex()}")
+        say(f"{one.name} ({one.role})")
+        say(f"  fingerprint: {one.words}")
+        say(f"  signing key: {one.sign.hex()}")
         if one.replaces:
-            typer.echo(f"  replaces the key {one.replaces.hex()}, which vouches for it")
+            say(f"  replaces the key {one.replaces.hex()}, which vouches for it")
 
 
 @app.command("revoke")
@@ -103,19 +113,21 @@ def revoke(
     output: Annotated[Path, typer.Option("--output", "-o", help="File for the statement, such as st-anna.revoked.")],
     json: Json = False,
 ) -> None:
-    """Withdraw a key: a signed statement for everybody who holds its public part. For lost or stolen keys."""
+    """Withdraw a key: a signed statement for everybody who holds its public part. For lost or stolen keys.
+
+    Example: twofold keys revoke --keys st-anna.keys -o st-anna.revoked
+    """
     from twofold.identity.keystore import KeyStore
 
-    refuse_output(output, (keys,))
-    _check_place("output", output, "st-anna.revoked")
+    _check_place("output", output, "st-anna.revoked", (keys,))
     store = KeyStore(keys)
     made = store.revocation()
     _write(made.text, output)
     if json:
         typer.echo(jsonlib.dumps({"name": store.identity.name, "sign": made.sign.hex(), "file": output.name}))
         return
-    typer.echo(f"{output}: the key of {store.identity.name} is withdrawn")
-    typer.echo("  send it to everybody who has its public part; plan new, agree, join and coordinate take --revoked")
+    say(f"{output}: the key of {store.identity.name} is withdrawn")
+    say("  send it to everybody who has its public part; plan new, agree, join and coordinate take --revoked")
 
 
 @app.command("person")
@@ -127,21 +139,23 @@ def person(
     """Make a person's key for one plan, and a request to an institution to vouch for it. It holds no name.
 
     Running it again writes the same request. Another plan needs another key: the same one would tell both apart.
+
+    Example: twofold keys person --keys me.keys -o me.request
     """
     from twofold.entity.person import person_keys, read_request
     from twofold.federation.reports import person_name
 
-    refuse_output(output, (keys,))
-    _check_place("output", output, "me.request")
+    _check_place("output", output, "me.request", (keys,))
     _check_place("keys", keys, "me.keys")
+    _check_free(output, keys)
     _write(person_keys(keys), output)
     name = person_name(read_request(output))
     if json:
         typer.echo(jsonlib.dumps({"keys": keys.name, "request": output.name, "person": name}))
         return
-    typer.echo(f"{output}: a request for a voucher, for the person {name[:12]}")
-    typer.echo(f"  secret key in {keys.name}: for you only, and for one plan")
-    typer.echo("  give the request to the institution that knows you: twofold keys vouch")
+    say(f"{output}: a request for a voucher, for the person {name[:12]}")
+    say(f"  secret key in {keys.name}: for you only, and for one plan")
+    say("  give the request to the institution that knows you: twofold keys vouch")
 
 
 @app.command("vouch")
@@ -152,22 +166,24 @@ def vouch(
     output: Annotated[Path, typer.Option("--output", "-o", help="File for the voucher, such as me.voucher.")],
     json: Json = False,
 ) -> None:
-    """Vouch for one person of your own, for one plan. Vouch once for every person, and keep the list yourself."""
+    """Vouch for one person of your own, for one plan. Vouch once for every person, and keep the list yourself.
+
+    Example: twofold keys vouch me.request --plan plan.toml --keys st-anna.keys -o me.voucher
+    """
     from twofold.entity.person import read_request, voucher_file
     from twofold.entity.person import vouch as sign
     from twofold.federation.reports import person_name
     from twofold.identity.keystore import KeyStore
 
-    refuse_output(output, (request, plan, keys))
-    _check_place("output", output, "me.voucher")
+    _check_place("output", output, "me.voucher", (request, plan, keys))
     agreed, public = read_agreed(plan), read_request(request)
     _write(voucher_file(sign(agreed, KeyStore(keys), public)), output)
     name = person_name(public)
     if json:
         typer.echo(jsonlib.dumps({"voucher": output.name, "person": name, "plan": agreed.hash}))
         return
-    typer.echo(f"{output}: a voucher for the person {name[:12]}, for plan {agreed.hash[:12]}")
-    typer.echo("  give it back to them; two vouchers for one person would double what the noise has to hide")
+    say(f"{output}: a voucher for the person {name[:12]}, for plan {agreed.hash[:12]}")
+    say("  give it back to them; two vouchers for one person would double what the noise has to hide")
 
 
 def _identities(file: Path) -> list[Identity]:
@@ -196,8 +212,14 @@ def _write(text: str, output: Path) -> None:
     write_whole(output, text.encode())
 
 
-def _check_place(parameter: str, path: Path, name: str) -> None:
-    """Refuse a folder in place of a file, and a file in a folder that does not exist, before keys are made."""
+def _check_free(output: Path, keys: Path) -> None:
+    """Refuse a public part that exists while its keys do not: it belongs to others."""
+    if not keys.exists():
+        refuse_output(output)
+
+
+def _check_place(parameter: str, path: Path, name: str, inputs: Iterable[Path | None] = ()) -> None:
+    """Refuse what cannot be a file before keys are made; one that exists may hold the same."""
     if path.is_dir():
         fix = Set(parameter, path / name)
         raise DataError("{parameter} is a folder; no keys were made.", found=f"{path}", fix=fix, parameter=parameter)
@@ -208,3 +230,7 @@ def _check_place(parameter: str, path: Path, name: str) -> None:
             fix=f"mkdir -p {path.parent}, or correct the name",
             parameter=parameter,
         )
+    refuse_output(path, inputs, force=True, parameter=parameter)
+
+
+all_verbs(app)

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import json as json_module
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from twofold.checks import is_hash
 from twofold.cli.approve import public_of, signer_of
 from twofold.cli.card import Format, card_text, write_card
+from twofold.cli.options import ForceOption, refuse_output, whole_ledger
+from twofold.cli.render import all_verbs, say
 from twofold.errors import BadMessage, BadPlan, DataError, LedgerBroken, Set, TransportError
 from twofold.privacy.budget import ApproxDP, PureDP
 from twofold.privacy.card import card_from_ledger
-from twofold.privacy.ledger import Entry, Ledger, LedgerState, Statement, cost_text, is_statement
+from twofold.privacy.ledger import Ledger, LedgerState, Statement, cost_text, is_statement
 from twofold.privacy.unit import Unit
 from twofold.storage.files import write_whole
 from twofold.storage.signing import check_public_key
@@ -54,15 +55,23 @@ def new(
     entities: Annotated[int, typer.Option(help="Number of entities in which one person may be found.")] = 1,
     json: Json = False,
 ) -> None:
-    """Start the ledger of a data set. An existing ledger is never changed."""
+    """Start the ledger of a data set. An existing ledger is never changed.
+
+    Example: twofold ledger new st-anna.ledger --dataset "St Anna, visits 2026" --epsilon 3 --delta 1e-5
+    """
     protected = Unit(holder=unit.value, entities=entities)
-    ledger = Ledger.create(path, dataset=dataset, ceiling=_ceiling(epsilon, delta), unit=protected)
+    ceiling = _ceiling(epsilon, delta)
+    with whole_ledger(path):
+        ledger = Ledger.create(path, dataset=dataset, ceiling=ceiling, unit=protected)
     _print(ledger, json)
 
 
 @app.command()
 def show(path: Account, json: Json = False) -> None:
-    """Print what was spent, on what, and what remains. Writes nothing."""
+    """Print what was spent, on what, and what remains. Writes nothing.
+
+    Example: twofold ledger show st-anna.ledger
+    """
     _print(_account(path), json)
 
 
@@ -77,7 +86,10 @@ def verify(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Check every record, price, total and stored release, and the head. Exit code 2 if anything was changed."""
+    """Check every record, price, total and stored release, and the head. Exit code 2 if anything was changed.
+
+    Example: twofold ledger verify st-anna.ledger --key st-anna.pub
+    """
     public = None if key is None else _public_key(key)
     try:
         verdict = _account(path).verify(head=head, key=public)
@@ -89,11 +101,11 @@ def verify(
     if json:
         typer.echo(json_module.dumps({"sound": True, **vars(verdict)}, indent=2))
         return
-    typer.echo(f"sound: {verdict.records} records, {verdict.releases} stored releases, head {verdict.head}")
+    say(f"sound: {verdict.records} records, {verdict.releases} stored releases, head {verdict.head}")
     if verdict.signer:
-        typer.echo(f"signed by {verdict.signer}")
+        say(f"signed by {verdict.signer}")
     for note in verdict.notes:
-        typer.echo(f"note: {note}")
+        say(f"note: {note}")
 
 
 @app.command("raise")
@@ -105,7 +117,10 @@ def raise_ceiling(
     keys: Annotated[Path | None, typer.Option(help="Secret keys of the entity, if they sign this ledger.")] = None,
     json: Json = False,
 ) -> None:
-    """Raise the ceiling. It is never lowered, and the raise is recorded with its reason."""
+    """Raise the ceiling. It is never lowered, and the raise is recorded with its reason.
+
+    Example: twofold ledger raise st-anna.ledger --epsilon 5 --reason "ethics board, 2027-01-31"
+    """
     ledger = Ledger(path, signer=None if keys is None else signer_of(keys)[1])
     kept = str(ledger.state().ceiling.delta) if delta is None else delta
     ledger.raise_ceiling(_ceiling(epsilon, kept), reason=reason)
@@ -119,7 +134,10 @@ def sign(
     reason: Annotated[str, typer.Option(help="Why the key changes. Recorded in the ledger permanently.")],
     json: Json = False,
 ) -> None:
-    """Have other keys sign the ledger, after keys were replaced or lost. Those who verify with the old key see it."""
+    """Have other keys sign the ledger, after keys were replaced or lost. Those who verify with the old key see it.
+
+    Example: twofold ledger sign st-anna.ledger --keys st-anna.keys --reason "keys were replaced"
+    """
     ledger = Ledger(path)
     ledger.change_signer(signer_of(keys)[1], reason=reason)
     _print(Ledger(path), json)
@@ -129,16 +147,22 @@ def sign(
 def export(
     path: Book,
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
+    force: ForceOption = False,
+    json: Json = False,
 ) -> None:
-    """Write a statement for auditors and archives: every record without its secrets. Nothing can be spent from it."""
+    """Write a statement for auditors and archives: every record without its secrets. Nothing can be spent from it.
+
+    Example: twofold ledger export st-anna.ledger -o st-anna.statement
+    """
     ledger = Ledger(path)
     _refuse_own(ledger, output, "st-anna.statement")
+    refuse_output(output, (path,), force=force)
     content = ledger.statement()
-    try:
-        write_whole(output, content)
-    except TransportError as error:
-        raise DataError("the statement could not be written.", found=error.found, parameter="output") from None
-    typer.echo(f"{output.name}: {len(content):,} bytes; twofold ledger show, verify and card read it")
+    write_whole(output, content)
+    if json:
+        typer.echo(json_module.dumps({"file": output.name, "bytes": len(content)}, indent=2))
+        return
+    say(f"{output.name}: {len(content):,} bytes; twofold ledger show, verify and card read it")
 
 
 @app.command()
@@ -147,12 +171,17 @@ def card(
     record: Annotated[int | None, typer.Option(help="Number of the release's record; the latest by default.")] = None,
     form: Annotated[Format, typer.Option("--format", help="Format of the card.")] = Format.markdown,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="A file; standard output by default.")] = None,
+    force: ForceOption = False,
     json: Json = False,
 ) -> None:
-    """Print the privacy card of a release, not signed. `twofold card show` adds the site's words and a signature."""
+    """Print the privacy card of a release, not signed. `twofold card show` adds the site's words and a signature.
+
+    Example: twofold ledger card st-anna.ledger --format html -o card.html
+    """
     ledger = _account(path)
     if output is not None:
         _refuse_own(ledger, output, "card.html")
+        refuse_output(output, (path,), force=force)
     write_card(card_text(card_from_ledger(ledger, record=record), Format.json if json else form), output)
 
 
@@ -161,6 +190,8 @@ def _account(path: Path) -> Ledger | Statement:
 
 
 def _refuse_own(ledger: Ledger | Statement, output: Path, instead: str) -> None:
+    if output.is_symlink() and not output.exists():
+        return  # a link that leads nowhere is refused as an output
     if ledger.owns(output):
         raise DataError(
             "that file belongs to the ledger.", found=output.name, fix=Set("output", instead), parameter="output"
@@ -191,10 +222,9 @@ def _print(ledger: Ledger | Statement, json: bool) -> None:
     if json:
         typer.echo(json_module.dumps({"ledger": ledger.path.name, **state.as_dict()}, indent=2))
         return
-    console = Console()
-    console.print(_summary(state))
+    Console(soft_wrap=True).print(_summary(state))
     if state.entries:
-        console.print(_table(state))
+        say("\n".join(["", *_lines(state)]))
 
 
 def _summary(state: LedgerState) -> str:
@@ -217,18 +247,14 @@ def _printable(text: str) -> str:
     return "".join(one if one.isprintable() else "?" for one in text)
 
 
-def _table(state: LedgerState) -> Table:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for name in ("record", "when (UTC)", "cost", "bytes", "release SHA-256"):
-        table.add_column(name, no_wrap=True, justify="right" if name in ("record", "bytes") else "left")
-    table.add_column("status")
+def _lines(state: LedgerState) -> Iterator[str]:
+    """Two lines for each release: its numbers, and what became of it."""
+    yield f"{'record':>6}  {'when (UTC)':<19}  {'bytes':>11}  {'release SHA-256':<16}  cost"
     for entry in state.entries:
-        table.add_row(*map(str, _cells(entry)))
-    return table
+        when = entry.request["at"].replace("T", " ").removesuffix("Z")
+        yield f"{entry.number:>6}  {when:<19}  {entry.size:>11,}  {entry.digest[:16]:<16}  {cost_text(entry.cost)}"
+        seeded = "; seeded: NOT PRIVATE" if entry.request["seeded"] else ""
+        yield f"        {STATUS[entry.status]}; version {_printable(entry.request['version'])} of the data{seeded}"
 
 
-def _cells(entry: Entry) -> list[object]:
-    version = f"version {escape(entry.request['version'])} of the data"
-    marks = [STATUS[entry.status], version, *(["seeded: NOT PRIVATE"] if entry.request["seeded"] else [])]
-    when = entry.request["at"].replace("T", " ").removesuffix("Z")
-    return [entry.number, when, cost_text(entry.cost), f"{entry.size:,}", entry.digest[:16], "; ".join(marks)]
+all_verbs(app)

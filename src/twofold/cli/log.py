@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from twofold.cli.approve import public_of
+from twofold.cli.render import all_verbs, say
 from twofold.errors import BadParameter, LogBroken
 
 __all__ = ["app"]
@@ -30,14 +31,16 @@ def show(
 ) -> None:
     """Print the events, one per line; times are UTC. Stops with exit code 2 where the log is not sound.
 
-    Example: twofold log show security.log --since 2027-01-31.
+    Example: twofold log show security.log --since 2027-01-31
     """
-    from twofold.identity.log import read_log
+    from twofold.identity.log import read_log, verify_log
 
-    start = None if since is None else _time(since)
+    start, entry = None if since is None else _time(since), None
     for entry in read_log(path):
         if start is None or entry.at >= start:
-            typer.echo(entry.line.decode().rstrip() if json else entry.text)
+            say(entry.line.decode().rstrip() if json else entry.text)
+    if entry is None:
+        verify_log(path)  # refuses a file without one whole line
 
 
 @app.command()
@@ -71,16 +74,16 @@ def verify(
     if json:
         typer.echo(jsonlib.dumps({"sound": True, **asdict(verdict)}, indent=2))
         return
-    typer.echo(f"sound: {verdict.entries:,} lines of {verdict.entity}, {verdict.opened} to {verdict.last}")
-    typer.echo(f"  head {verdict.head}")
-    typer.echo("  every line is signed" if verdict.signed else "  signatures were not checked: give --key")
+    say(f"sound: {verdict.entries:,} lines of {verdict.entity}, {verdict.opened} to {verdict.last}")
+    say(f"  head {verdict.head}")
+    say("  every line is signed" if verdict.signed else "  signatures were not checked: give --key")
     if head is None:
-        typer.echo("  lines removed from the end do not show: compare with a head noted earlier, --head")
+        say("  lines removed from the end do not show: compare with a head noted earlier, --head")
     for number, what in ((verdict.repairs, "torn lines were repaired"), (verdict.clock_back, "times set back")):
         if number:
-            typer.echo(f"  {number:,} {what}")
+            say(f"  {number:,} {what}")
     if verdict.torn:
-        typer.echo("  the last line is torn: a process died, or is writing now")
+        say("  the last line is torn: a process died, or is writing now")
 
 
 def _time(text: str) -> str:
@@ -93,3 +96,6 @@ def _time(text: str) -> str:
             "{parameter} is not a time.", found=f"{text:.40}", expected="as 2027-01-31", parameter="since"
         ) from None
     return when.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+all_verbs(app)

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Annotated, Final, Literal, cast
 
 import typer
 from rich.console import Console
-from rich.progress import Progress, TaskID
+from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TaskID, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from twofold.data.catalog import Catalog
 from twofold.data.ratings import Ratings
 from twofold.data.read import DuplicateRule, UnknownRule, read_ratings
-from twofold.errors import BadPlan, CatalogError, DataError, LedgerBroken, PlanMismatch, Set, TwofoldError
+from twofold.errors import (
+    BadPlan,
+    CatalogError,
+    DataError,
+    LedgerBroken,
+    MissingColumn,
+    PlanMismatch,
+    Set,
+    TwofoldError,
+)
 from twofold.federation.messages import roster_of
 from twofold.federation.plan import Plan
 from twofold.federation.plan_file import catalog_path, read_toml
@@ -33,8 +47,11 @@ __all__ = [
     "CatalogOption",
     "DataFile",
     "DataOption",
+    "Decimal",
     "Duplicates",
+    "Encoding",
     "EntityName",
+    "ForceOption",
     "ItemColumn",
     "Json",
     "KeysOption",
@@ -53,6 +70,7 @@ __all__ = [
     "accept_weak",
     "agreed_name",
     "bar",
+    "check_folder",
     "listed",
     "missing_features",
     "open_keys",
@@ -63,13 +81,18 @@ __all__ = [
     "read_agreed",
     "read_agreements",
     "read_catalog",
+    "read_items",
     "read_table",
     "refuse_output",
     "strength_of",
+    "whole_ledger",
+    "working",
 ]
 
 PlanOption = Annotated[Path, typer.Option("--plan", help="The agreed plan (TOML).")]
-DataOption = Annotated[Path, typer.Option("--data", help="CSV, CSV.gz or Parquet, one row per user and item.")]
+DataOption = Annotated[
+    Path, typer.Option("--data", help="CSV, CSV.gz or Parquet, a row per user and item; - is standard input.")
+]
 CatalogOption = Annotated[
     Path | None, typer.Option("--catalog", help="The agreed item list; by default the file the plan names.")
 ]
@@ -82,12 +105,12 @@ Local = Annotated[str, typer.Option(help="Local model: auto, factors, item-item,
 Strength = Annotated[str, typer.Option(help="Pull towards the shared factors: auto, own, shared or a number.")]
 
 
-def read_catalog(plan: Plan, plan_file: Path, catalog: Path | None) -> Catalog:
+def read_catalog(plan: Plan, plan_file: Path, catalog: Path | None, *, encoding: str = "utf-8") -> Catalog:
     """Read the item list and check that it is the plan's."""
     path = catalog or catalog_path(plan_file)
     if path is None:
         raise CatalogError("the plan names no catalog file.", fix=Set("catalog", "items.csv"), parameter="catalog")
-    found = Catalog.read(path)
+    found = read_items(path, encoding=encoding)
     if found.hash != plan.catalog.hash:
         raise PlanMismatch(
             "this item list is not the plan's.",
@@ -97,6 +120,15 @@ def read_catalog(plan: Plan, plan_file: Path, catalog: Path | None) -> Catalog:
             parameter="catalog",
         )
     return found
+
+
+def read_items(path: Path, *, item: str | None = None, separator: str = ",", encoding: str = "utf-8") -> Catalog:
+    """Read an item list; --item of most verbs is a column of the data, and is not advised for the list."""
+    try:
+        return Catalog.read(path, item=item, separator=separator, encoding=encoding)
+    except MissingColumn as error:
+        fix = "call the column of the ids in the item list item"
+        raise error if item is not None else error.as_(MissingColumn, fix=fix, parameter="catalog") from None
 
 
 def read_table(
@@ -110,6 +142,8 @@ def read_table(
     duplicates: str,
     unknown_items: str,
     separator: str,
+    encoding: str,
+    decimal: str,
 ) -> Ratings:
     """Read an entity's table the way the plan says."""
     return read_ratings(
@@ -122,23 +156,93 @@ def read_table(
         duplicates=cast(DuplicateRule, duplicates),
         unknown_items=cast(UnknownRule, unknown_items),
         separator=separator,
+        encoding=encoding,
+        decimal=decimal,
     )
 
 
-def refuse_output(output: Path, inputs: Iterable[Path | None], *, ledger: Path | None = None) -> None:
-    """Refuse an output that would overwrite an input, the ledger or one of its files."""
+def refuse_output(
+    output: Path,
+    inputs: Iterable[Path | None] = (),
+    *,
+    ledger: Path | None = None,
+    force: bool = False,
+    plan: Plan | None = None,
+    parameter: str = "output",
+) -> None:
+    """Refuse a name under which nothing can or may be written, before anything is read, drawn or spent.
+
+    Parameters
+    ----------
+    output : Path
+        The file to be written.
+    inputs : iterable of Path or None
+        Files of the same command, which it must not be.
+    ledger : Path, optional
+        The ledger; all its files are needed.
+    force : bool
+        Whether a file that exists may be replaced.
+    plan : Plan, optional
+        A file that was made under this plan may be replaced, so that a command can be run again.
+    parameter : str
+        Which option names the file.
+    """
     own = ledger is not None and output.name.startswith(ledger.name) and _same(output.parent, ledger.parent)
     if own or any(_same(output, one) for one in (*inputs, ledger) if one is not None):
         raise DataError(
             "{parameter} would overwrite a file that is needed.",
             found=output.name,
             fix="choose another name",
-            parameter="output",
+            parameter=parameter,
         )
+    kind = _kind(output)
+    if kind not in ("", "file"):
+        raise DataError("{parameter} cannot be a file.", found=f"{output.name}: {kind}", parameter=parameter)
+    if kind == "file" and not force and not (plan is not None and _made_under(plan, output)):
+        raise DataError(
+            "{parameter} names a file that already exists.",
+            found=output.name,
+            fix=("choose another name", Set("force", True)),
+            parameter=parameter,
+        )
+    check_folder(output.parent, parameter)
+
+
+def check_folder(folder: Path, parameter: str = "output") -> None:
+    """Refuse a folder that does not exist or cannot be written to."""
+    try:
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise DataError(
+            "{parameter} is in a folder that cannot be written to; nothing was done.",
+            found=f"{folder.name or folder}: {error.strerror}",
+            fix=f"mkdir -p {shlex.quote(str(folder))}, or another name" if not folder.exists() else "another folder",
+            parameter=parameter,
+        ) from None
+
+
+def _kind(path: Path) -> str:
+    """Say what is under a name; nothing, in words, is empty."""
+    try:
+        found = path.lstat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    if stat.S_ISLNK(found):
+        return "a link that leads nowhere" if not path.exists() else _kind(path.resolve())
+    return "file" if stat.S_ISREG(found) else "a folder" if stat.S_ISDIR(found) else "a device or pipe"
+
+
+def _made_under(plan: Plan, path: Path) -> bool:
+    """Whether a message or model was made under this very plan, which its header names."""
+    with path.open("rb") as file:
+        return plan.hash.encode() in file.read(1 << 20)
 
 
 def _same(one: Path, other: Path) -> bool:
-    return one.resolve() == other.resolve() or (one.exists() and other.exists() and one.samefile(other))
+    if os.path.realpath(one) == os.path.realpath(other):  # of a link to itself, too, which resolve() refuses
+        return True
+    return one.exists() and other.exists() and one.samefile(other)
 
 
 def strength_of(text: str) -> float | Literal["auto", "own", "shared"]:
@@ -154,12 +258,27 @@ def strength_of(text: str) -> float | Literal["auto", "own", "shared"]:
     return strength
 
 
+@contextmanager
+def whole_ledger(path: Path) -> Iterator[None]:
+    """Leave no part of a ledger that could not be made, on a full disk for example."""
+    part = path.with_name(f"{path.name}.head.new")
+    fresh = not path.exists() and not part.exists()
+    try:
+        yield
+    except BaseException:
+        if fresh and not path.exists():
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
+        raise
+
+
 def open_ledger(path: Path, plan: Plan, name: str, *, new: bool, store: KeyStore | None = None) -> Ledger:
     """Open the ledger; create one only on request, since a second ledger would double a budget."""
     signer = None if store is None else store.signer
     if new:
         ceiling = plan.budget if plan.spec.private else None
-        return Ledger.open_or_create(path, dataset=name, ceiling=ceiling, unit=plan.unit, signer=signer)[0]
+        with whole_ledger(path):
+            return Ledger.open_or_create(path, dataset=name, ceiling=ceiling, unit=plan.unit, signer=signer)[0]
     try:
         return Ledger(path, signer=signer)
     except LedgerBroken as error:
@@ -170,14 +289,18 @@ def open_ledger(path: Path, plan: Plan, name: str, *, new: bool, store: KeyStore
         raise error.as_(LedgerBroken, expected=None, fix=advice, parameter="new_ledger") from None
 
 
-DataFile = Annotated[Path, typer.Argument(help="CSV, CSV.gz or Parquet file, one row per user and item.")]
+DataFile = Annotated[Path, typer.Argument(help="CSV, CSV.gz or Parquet, a row per user and item; - is standard input.")]
 CatalogFile = Annotated[Path, typer.Option("--catalog", help="The agreed item list, CSV or Parquet.")]
 UserColumn = Annotated[str, typer.Option("--user", help="Column of the user ids.")]
 ItemColumn = Annotated[str, typer.Option("--item", help="Column of the item ids.")]
 ValueColumn = Annotated[str, typer.Option("--value", help="Column of the values; 'none' counts rows.")]
 Separator = Annotated[str, typer.Option("--separator", help="Field separator of a CSV file.")]
+Encoding = Annotated[str, typer.Option("--encoding", help="Encoding of a CSV file, as latin-1, cp1252 or utf-16.")]
+Decimal = Annotated[str, typer.Option("--decimal", help="Decimal mark of the values in a CSV file: . or ,")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
+
+ForceOption = Annotated[bool, typer.Option("--force", help="Replace a file that exists.")]
 
 #: Names that are printed in one line; --json has them all.
 _MOST = 12
@@ -378,6 +501,16 @@ def listed(names: Sequence[str]) -> str:
 
 
 @contextmanager
+def working(what: str) -> Iterator[None]:
+    """Show on a terminal that something of unknown length goes on, and since when."""
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        progress.add_task(what, total=None)
+        yield
+
+
+@contextmanager
 def bar(what: str) -> Iterator[Callable[[int, int], None]]:
     """Show one bar; call the result with the amount done and the total."""
     with phases() as step:
@@ -388,16 +521,28 @@ def bar(what: str) -> Iterator[Callable[[int, int], None]]:
 def phases(*, keep: bool = True) -> Iterator[Callable[[str, int, int], None]]:
     """Show a bar per phase, or one for all; call the result with the phase, the amount done and the total.
 
-    Shown on a terminal only, on standard error, and removed when done.
+    It also shows the amount done in a second, and the time left. Shown on a terminal only, on standard error, and
+    removed when done.
     """
     console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+    columns = (*Progress.get_default_columns(), TimeElapsedColumn(), _Rate())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         tasks: dict[str, TaskID] = {}
 
         def step(phase: str, done: int, total: int) -> None:
             bar = phase if keep else ""
+            # Of one piece of work nothing is known until it is done: its bar moves to and fro.
+            known = None if (done, total) == (0, 1) else total
             if bar not in tasks:
-                tasks[bar] = progress.add_task(phase, total=total)
-            progress.update(tasks[bar], description=phase, completed=done, total=total)
+                tasks[bar] = progress.add_task(phase, total=known)
+            progress.update(tasks[bar], description=phase, completed=done, total=known)
 
         yield step
+
+
+class _Rate(ProgressColumn):
+    """How much is done in a second."""
+
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        return Text("" if speed is None else f"{speed:,.1f}/s")

@@ -13,6 +13,8 @@ import typer
 
 from twofold.cli.options import (
     CatalogFile,
+    Encoding,
+    ForceOption,
     Json,
     PolicyOption,
     RevokedOption,
@@ -21,11 +23,13 @@ from twofold.cli.options import (
     accept_weak,
     listed,
     open_site,
+    read_items,
     refuse_output,
 )
 from twofold.cli.plan_explain import explain_plan, note_features, plan_lines, release_lines, release_record
+from twofold.cli.render import all_verbs, say
 from twofold.cli.steps import operators_of, price_lines, price_record
-from twofold.errors import BadPlan, Set
+from twofold.errors import BadPlan, DataError, Set
 from twofold.federation.fields import FieldNote
 from twofold.federation.plan import Plan
 from twofold.federation.plan_file import read_plan
@@ -112,7 +116,7 @@ def check_features(mechanism: str | None, features: Path | None) -> None:
 def print_notes(plan: Plan, table: Features | None) -> None:
     """Warn about what is allowed but probably unintended; on standard error, so that JSON stays JSON."""
     for note in _notes(plan, table):
-        typer.echo(f"note: {note}", err=True)
+        say(f"note: {note}", err=True)
 
 
 def _notes(plan: Plan, table: Features | None) -> Iterable[str]:
@@ -140,6 +144,7 @@ def new_plan_file(
     catalog: CatalogFile,
     item: Annotated[str | None, typer.Option(help="Column of the item ids in the catalog.")] = None,
     separator: Separator = ",",
+    encoding: Encoding = "utf-8",
     entity: Annotated[list[str] | None, typer.Option(help="An entity that may take part; repeat for more.")] = None,
     unit: Annotated[str, typer.Option(help="Whose presence is hidden: person or visit.")] = "person",
     unit_entities: Annotated[int, typer.Option(help="Entities in which one person or visit may be found.")] = 1,
@@ -158,22 +163,25 @@ def new_plan_file(
             help="Nobody sees more than the sum of messages. operators: two of them, one visit. peers: three visits."
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    force: ForceOption = False,
     yes: YesOption = False,
     json: Json = False,
     **given: Any,
 ) -> None:
-    """Write a commented plan file for a catalog, with sensible defaults. Reads only the public item list."""
-    from twofold.data.catalog import Catalog
+    """Write a commented plan file for a catalog, with sensible defaults. Reads only the public item list.
+
+    Examples
+    --------
+    twofold plan new plan.toml --catalog items.csv --n-users 5000 --public-key st-anna.pub --public-key
+      st-benno.pub --public-key coordinator.pub
+    twofold plan new plan.toml --catalog items.csv --simulation
+    """
     from twofold.federation.plan_file import write_plan
     from twofold.federation.tables import save_features
 
-    if file.exists() and not force:
-        raise BadPlan(
-            "the file already exists.", found=file.name, fix=("another name", Set("force", True)), parameter="file"
-        )
+    _refuse(file, (catalog, features, *(public_key or ())), force=force)
     check_features(given["mechanism"], features)
-    items = Catalog.read(catalog, item=item, separator=separator)
+    items = read_items(catalog, item=item, separator=separator, encoding=encoding)
     table = None if features is None else _features(features, items, separator)
     chosen = {name: value for name, value in given.items() if value is not None and value is not False}
     if secure not in (None, "peers", "operators"):
@@ -187,7 +195,7 @@ def new_plan_file(
     if public_key:
         roster = read_roster(public_key, revoked or (), operators=OPERATORS if shared else 1)
         check_names(roster, entity or (), None if people else counted)
-    number = counted or len((roster.entities if roster else entity) or ()) or 1
+    number = counted if counted is not None else len((roster.entities if roster else entity) or ()) or 1
     if shared:
         chosen["secure"] = OperatorSum(**{"floor": usual_floor(number)} | secured)
     elif secure or secured:
@@ -205,11 +213,7 @@ def new_plan_file(
     beside = {"features_file": file.with_suffix(".features"), "roster_file": file.with_suffix(".roster")}
     named = {key: path for key, path in beside.items() if _asked(key, table, roster)}
     for path in named.values():
-        refuse_output(path, (file, catalog, features, *(public_key or ())))
-        if path.exists() and not force:
-            raise BadPlan(
-                "the file already exists.", found=path.name, fix=("another name", Set("force", True)), parameter="file"
-            )
+        _refuse(path, (file, catalog, features, *(public_key or ())), force=force)
     if table is not None:
         save_features(table, beside["features_file"])
     if roster is not None:
@@ -219,12 +223,19 @@ def new_plan_file(
     if json:
         typer.echo(json_module.dumps({"file": file.name, "hash": made.hash, "plan": made.as_dict()}, indent=2))
     else:
-        typer.echo(f"Wrote {file.name}: {made.n_items:,} items, plan {made.hash[:12]}.")
+        say(f"Wrote {file.name}: {made.n_items:,} items, plan {made.hash[:12]}.")
         if named:
-            typer.echo(f"Beside it, also for every side: {', '.join(path.name for path in named.values())}.")
-        typer.echo(f"Next: see what it means: twofold plan explain {file.name}")
+            say(f"Beside it, also for every side: {', '.join(path.name for path in named.values())}.")
+        say(f"Next: see what it means: twofold plan explain {file.name}")
         if roster is not None:
-            typer.echo(f"Then everybody agrees: twofold plan agree {file.name} --keys st-anna.keys")
+            say(f"Then everybody agrees: twofold plan agree {file.name} --keys st-anna.keys")
+
+
+def _refuse(path: Path, inputs: Iterable[Path | None], *, force: bool) -> None:
+    try:
+        refuse_output(path, inputs, force=force, parameter="file")
+    except DataError as error:
+        raise error.as_(BadPlan) from None
 
 
 def _secured(chosen: dict[str, Any], *, shared: bool) -> dict[str, Any]:
@@ -294,14 +305,17 @@ def show_plan(
     file: Annotated[Path, typer.Argument(help="A plan file.")],
     json: Annotated[bool, typer.Option("--json", help="Print one JSON record and nothing else.")] = False,
 ) -> None:
-    """Print the hash, every field, the mechanism that would run and the size of its message."""
+    """Print the hash, every field, the mechanism that would run and the size of its message.
+
+    Example: twofold plan show plan.toml
+    """
     note_features(file)
     plan = read_plan(file)
     if json:
         record = {"hash": plan.hash, "plan": plan.as_dict(), "leaves": release_record(plan)}
         typer.echo(json_module.dumps(record, indent=2))
     else:
-        typer.echo("\n".join([f"Plan {plan.hash}", "", *plan_lines(plan), "", *release_lines(plan)]))
+        say("\n".join([f"Plan {plan.hash}", "", *plan_lines(plan), "", *release_lines(plan)]))
 
 
 app.command("explain")(explain_plan)
@@ -320,24 +334,27 @@ def agree_plan(
         Path | None, typer.Option(help="The ledger of your data set: checks that it has room for the plan.")
     ] = None,
     yes: YesOption = False,
+    force: ForceOption = False,
     json: Json = False,
 ) -> None:
     """Agree to a plan: sign its hash. A plan that is not a simulation starts when everybody it names has agreed.
 
     `join` and `coordinate` send the agreement. With --output it is also written to a file.
+
+    Example: twofold plan agree plan.toml --keys st-anna.keys -o st-anna.agreement
     """
     from twofold.federation.agreement import Agreements, check_member, plan_words
     from twofold.identity.keys import Revocation
     from twofold.identity.keystore import KeyStore
 
     plan, store = read_plan(file), KeyStore(keys)
+    if output is not None:
+        refuse_output(output, (file, keys, ledger), force=force, plan=plan)
     accept_weak(plan, yes)
     members = check_member(plan, store.identity, [Revocation.read(one) for one in revoked or ()])
-    if output is not None:
-        refuse_output(output, (file, keys))
     site = open_site(plan, store, keys, policy) if store.identity.name in members.entities else None
     if site is not None and not json:
-        typer.echo(site.line)
+        say(site.line, err=True)
     if ledger is not None:
         _check_room(ledger, plan, store.identity.name)
     if plan.peers is not None or (plan.operators is not None and store.identity.name in members.operators):
@@ -353,14 +370,14 @@ def agree_plan(
         record |= price_record(plan) | {"policy": None if site is None else site.policy_hash}
         typer.echo(json_module.dumps(record, indent=2))
         return
-    typer.echo(f"{store.identity.name} agrees to plan {plan.name}, {plan.hash[:12]}")
-    typer.echo(f"  fingerprint: {words}")
-    typer.echo(f"  entities: {listed(list(members.entities))}; {operators_of(members)}")
-    typer.echo(f"  written by: {plan.writer or 'nobody named'}")
+    say(f"{store.identity.name} agrees to plan {plan.name}, {plan.hash[:12]}")
+    say(f"  fingerprint: {words}")
+    say(f"  entities: {listed(list(members.entities))}; {operators_of(members)}")
+    say(f"  written by: {plan.writer or 'nobody named'}")
     for line in price_lines(plan):
-        typer.echo(f"  {line}")
+        say(f"  {line}")
     if output is not None:
-        typer.echo(f"  send {output.name} to the author of the plan")
+        say(f"  send {output.name} to the author of the plan")
 
 
 def _check_room(ledger: Path, plan: Plan, name: str) -> None:
@@ -376,13 +393,26 @@ def join_agreements(
     file: Annotated[Path, typer.Argument(help="The plan file.")],
     parts: Annotated[list[Path], typer.Argument(help="Agreements from everybody (twofold plan agree --output).")],
     output: Annotated[Path, typer.Option("--output", "-o", help="File for all agreements, such as plan.agreed.")],
+    force: ForceOption = False,
+    json: Json = False,
 ) -> None:
-    """Join everybody's agreements into one file to hand out with the plan; it saves everybody one visit."""
+    """Join everybody's agreements into one file to hand out with the plan; it saves everybody one visit.
+
+    Examples
+    --------
+    twofold plan agreed plan.toml st-anna.agreement st-benno.agreement coordinator.agreement -o plan.agreed
+    """
     from twofold.federation.agreement import Agreements
 
-    refuse_output(output, (file, *parts))
+    refuse_output(output, (file, *parts), force=force)
     plan = read_plan(file)
     every = Agreements.joined([Agreements.read(one) for one in parts])
     every.check(plan)
     every.write(output)
-    typer.echo(f"{output}: all {len(every)} agreements to plan {plan.hash[:12]}")
+    if json:
+        typer.echo(json_module.dumps({"file": output.name, "plan": plan.hash, "agreements": len(every)}, indent=2))
+    else:
+        say(f"{output}: all {len(every)} agreements to plan {plan.hash[:12]}")
+
+
+all_verbs(app)

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from twofold.cli.options import missing_features, prediction_lines
+from twofold.cli.render import say
 from twofold.entity.account import describe
 from twofold.errors import BadPrivacyParameter, Set
 from twofold.federation.messages import array_bytes, message_limit
@@ -68,6 +69,11 @@ def explain_plan(
     """Show what would leave, how large the noise is next to a public signal, and whether that can be useful.
 
     Touches no data and spends nothing. Options ask "what if" and change no file.
+
+    Examples
+    --------
+    twofold plan explain plan.toml
+    twofold plan explain --n-items 457 --n-users 900 --bound 1 --max-items 60 --n-prototypes 10
     """
     given = read_toml(file) if file else {}
     named = {"n_items": n_items, "n_users": n_users, "bound": bound, "max_items": max_items}
@@ -86,13 +92,13 @@ def explain_plan(
         record["prediction"] = asdict(plan.prediction) if plan.spec.private else None
         typer.echo(json_module.dumps(record, indent=2))
         return
-    typer.echo("\n".join([*release_lines(plan), *([] if plan.spec.sum else [_PRICES]), ""]))
+    say("\n".join([*release_lines(plan), *([] if plan.spec.sum else [_PRICES]), ""]))
     if plan.spec.sum:
         _show_statistic(plan, shown)
     elif plan.spec.private:
         _show_prototypes(plan.parameters, _rows(plan.parameters, plan.release_mechanism.usefulness, shown))
     if plan.spec.private and (lines := prediction_lines(plan)):
-        typer.echo("\n".join(["", *lines]))
+        say("\n".join(["", *lines]))
 
 
 def _explain_numbers(public: ReleaseParameters, epsilons: Sequence[float], *, json: bool) -> None:
@@ -104,10 +110,8 @@ def _explain_numbers(public: ReleaseParameters, epsilons: Sequence[float], *, js
         typer.echo(json_module.dumps(record | {"rows": [_row_record(row) for row in rows]}, indent=2))
         return
     whom = "the entity" if public.n_entities == 1 else f"each of {public.n_entities} entities"
-    typer.echo(f"What would leave {whom}, once: {numbers:,} numbers, {8 * numbers:,} bytes.")
-    typer.echo(
-        f"For each of {public.n_prototypes} prototypes a noisy sum per item ({public.n_items:,}) and a noisy count."
-    )
+    say(f"What would leave {whom}, once: {numbers:,} numbers, {8 * numbers:,} bytes.")
+    say(f"For each of {public.n_prototypes} prototypes a noisy sum per item ({public.n_items:,}) and a noisy count.")
     _show_prototypes(public, rows)
 
 
@@ -156,7 +160,7 @@ def _epsilons(own: Any, asked: Sequence[float] | None) -> list[float]:
 def note_features(file: Path) -> None:
     """Note that the plan's table of features is missing; commands that need it refuse, others continue."""
     if (name := missing_features(file)) is not None:
-        typer.echo(f"note: the plan's table of features is missing: no {name} beside {file.name}", err=True)
+        say(f"note: the plan's table of features is missing: no {name} beside {file.name}", err=True)
 
 
 def _changed(plan: Plan, changes: dict[str, Any], epsilons: list[float] | None) -> Plan:
@@ -404,8 +408,8 @@ def _show_statistic(plan: Plan, epsilons: Sequence[float]) -> None:
     secure, name = plan.parameters.summed, plan.spec.mechanism
     whose = "of the secure sum" if secure else "that every entity adds, in all of them together"
     entities = "entity" if plan.n_entities == 1 else "entities"
-    typer.echo(f"{name}: the noise {whose}, against")
-    typer.echo(f"{plan.n_users:,} promised users in each of {plan.n_entities:,} {entities}, from public numbers only")
+    say(f"{name}: the noise {whose}, against")
+    say(f"{plan.n_users:,} promised users in each of {plan.n_entities:,} {entities}, from public numbers only")
     names = ["", "ε", "best\nguess", "hidden\nbelow", *(["with own\nnoise"] if secure else []), "clear from\nusers"]
     table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for column in names:
@@ -429,7 +433,7 @@ def _show_statistic(plan: Plan, epsilons: Sequence[float]) -> None:
         "",
         *_statistic_verdict(plan),
     ]
-    typer.echo("\n".join(lines))
+    say("\n".join(lines))
 
 
 def _share(share: float) -> str:

@@ -10,6 +10,7 @@ import typer
 
 from twofold.cli.approve import public_of
 from twofold.cli.options import Json
+from twofold.cli.render import all_verbs, say
 from twofold.errors import DataError
 from twofold.storage.files import put_once
 
@@ -39,7 +40,7 @@ def new(
 ) -> None:
     """Write a policy with a comment at every field, to be edited. An existing file is never changed.
 
-    Example: twofold policy new -o policy.toml --approver officer.pub --writer trial-office.pub.
+    Example: twofold policy new -o policy.toml --approver officer.pub --writer trial-office.pub
     """
     from twofold.identity.policy import Policy
 
@@ -60,17 +61,17 @@ def new(
     if json:
         typer.echo(jsonlib.dumps({"file": output.name, "hash": made.hash, **made.record}, indent=2))
         return
-    typer.echo(f"{output}: a policy to be edited, hash {made.hash[:16]}")
+    say(f"{output}: a policy to be edited, hash {made.hash[:16]}")
     for name, listed in (("writers", made.writers), ("operators", made.operators)):
         if not listed:
-            typer.echo(f'  {name}: nobody yet, so every plan is refused; add keys, or write {name} = "any"')
+            say(f'  {name}: nobody yet, so every plan is refused; add keys, or write {name} = "any"')
 
 
 @app.command("show")
 def show(path: Annotated[Path, typer.Argument(help="The policy (TOML).")], json: Json = False) -> None:
     """Check a policy and print its hash and every field.
 
-    Example: twofold policy show policy.toml.
+    Example: twofold policy show policy.toml
     """
     from twofold.identity.policy import Policy
 
@@ -79,11 +80,14 @@ def show(path: Annotated[Path, typer.Argument(help="The policy (TOML).")], json:
     if json:
         typer.echo(jsonlib.dumps({"hash": found.hash, **record}, indent=2))
         return
-    typer.echo(f"{path}: hash {found.hash}")
+    say(f"{path}: hash {found.hash}")
     for name, value in record.items():
         if isinstance(value, dict):
-            typer.echo(f"  {name}: {'' if value else 'nobody'}".rstrip())
+            say(f"  {name}: {'' if value else 'nobody'}".rstrip())
             for one, key in value.items():
-                typer.echo(f"    {one}: {key}")
+                say(f"    {one}: {key}")
         else:
             typer.echo(f"  {name}: {', '.join(value) if isinstance(value, list) else jsonlib.dumps(value)}")
+
+
+all_verbs(app)

@@ -12,7 +12,6 @@ from twofold.cli.evaluate import (
     Against,
     Data,
     Factors,
-    Force,
     HoldOut,
     LeaveOut,
     Lists,
@@ -21,17 +20,20 @@ from twofold.cli.evaluate import (
     Test,
     Unknown,
     judged_model,
-    new_output,
     table_columns,
 )
 from twofold.cli.options import (
+    Decimal,
     Duplicates,
+    Encoding,
+    ForceOption,
     ItemColumn,
     Json,
     Separator,
     UserColumn,
     ValueColumn,
     read_agreed,
+    refuse_output,
 )
 from twofold.entity.evaluate import AGAINST
 from twofold.entity.held_out import factors_of, plan_of
@@ -76,7 +78,9 @@ def report(
     duplicates: Duplicates = "error",
     unknown_items: Unknown = "drop",
     separator: Separator = ",",
-    force: Force = False,
+    encoding: Encoding = "utf-8",
+    decimal: Decimal = ".",
+    force: ForceOption = False,
     json: Json = False,
 ) -> None:
     """Write one page: whether joining paid, what left and came back, the model, and the privacy card.
@@ -84,10 +88,13 @@ def report(
     Quality is measured as `twofold evaluate` does, with --factors or --test; without them, and with --public, it is
     left out. The page is one file without scripts. Unless --public is given it holds figures of private data.
 
-    Example: twofold report st-anna.model --plan plan.toml --factors items.round2 --ledger st-anna.ledger -o report.html
+    Examples
+    --------
+    twofold report st-anna.model --plan plan.toml --factors items.round2 --ledger st-anna.ledger -o report.html
+    twofold report st-anna.model --public --card st-anna.card -o public.html
     """
     inputs = (model, factors, plan, data, test, card, site)
-    new_output(output, inputs, force=force, ledger=ledger)
+    refuse_output(output, inputs, force=force, ledger=ledger)
     if ledger is not None and card is not None:
         raise typer.BadParameter("give one of --ledger and --card")
     if site is not None and ledger is None:
@@ -110,7 +117,7 @@ def report(
             leave_out=leave_out,
             hold_out=hold_out,
             seed=seed,
-            columns=table_columns(user, item, value, duplicates, unknown_items, separator),
+            columns=table_columns(user, item, value, duplicates, unknown_items, separator, encoding, decimal),
             n=n,
         )
     received = None if factors is None else factors.stat().st_size

@@ -13,8 +13,11 @@ from twofold.cli.options import (
     AgreementsOption,
     CatalogOption,
     DataOption,
+    Decimal,
     Duplicates,
+    Encoding,
     EntityName,
+    ForceOption,
     ItemColumn,
     Json,
     KeysOption,
@@ -31,6 +34,7 @@ from twofold.cli.options import (
     accept_useless,
     accept_weak,
     agreed_name,
+    check_folder,
     open_keys,
     open_ledger,
     open_site,
@@ -40,8 +44,9 @@ from twofold.cli.options import (
     read_table,
     refuse_output,
     strength_of,
+    working,
 )
-from twofold.cli.render import shell_words
+from twofold.cli.render import say, shell_words
 from twofold.cli.steps import not_taken
 from twofold.entity.agent import Entity
 from twofold.errors import NotReady, PlanMismatch, Run, Set
@@ -106,14 +111,25 @@ def release(
         ),
     ] = False,
     separator: Separator = ",",
+    encoding: Encoding = "utf-8",
+    decimal: Decimal = ".",
+    force: ForceOption = False,
     json: Json = False,
 ) -> None:
     """Make an entity's one message: reserve the budget, draw the noise, store and write the message.
 
     Running it again writes the same bytes and spends nothing. Exit code 3 while an approval is waited for.
+
+    Examples
+    --------
+    twofold release --plan plan.toml --data visits.csv --keys st-anna.keys --ledger st-anna.ledger --new-ledger
+      -o st-anna.round1
     """
-    refuse_output(output, (plan, data, catalog, keys), ledger=ledger)
     agreed = read_agreed(plan)
+    if output.is_dir():
+        check_folder(output)
+    else:
+        refuse_output(output, (plan, data, catalog, keys), ledger=ledger, force=force, plan=agreed)
     if agreed.peers is not None:
         raise PlanMismatch(
             "this plan has a secure sum, which needs more than one message; nothing was drawn.",
@@ -122,10 +138,11 @@ def release(
         )
     accept_weak(agreed, yes)
     accept_useless(agreed, confirm_useless, ledger, version=version)
-    items = read_catalog(agreed, plan, catalog)
+    items = read_catalog(agreed, plan, catalog, encoding=encoding)
     _check_person(agreed, person=person, voucher=voucher, confirm=confirm, keys=keys, entity=entity)
+    columns = {"user": user, "item": item, "value": value}
+    columns |= {"separator": separator, "encoding": encoding, "decimal": decimal}
     if person:
-        columns = {"user": user, "item": item, "value": value, "separator": separator}
         table = read_table(data, agreed, items, duplicates=duplicates, unknown_items=unknown_items, **columns)
         every = _all_agreements(agreed, plan, agreements)
         assert keys is not None
@@ -135,7 +152,6 @@ def release(
     if entity is None and output.is_dir():
         raise typer.BadParameter("an outbox folder needs the entity's name", param_hint="--entity")
     name = agreed_name(entity, output, agreed)
-    columns = {"user": user, "item": item, "value": value, "separator": separator}
     table = read_table(data, agreed, items, duplicates=duplicates, unknown_items=unknown_items, **columns)
     store = open_keys(agreed, keys)
     every = _all_agreements(agreed, plan, agreements)
@@ -143,7 +159,7 @@ def release(
     site = open_site(agreed, store, keys, policy)
     book = open_ledger(ledger, agreed, name, new=new_ledger, store=store)
     if site is not None and not json:
-        typer.echo(site.line)
+        say(site.line, err=True)
     agent = Entity(name, table, agreed, ledger=book, version=version, keys=keys, agreements=every, site=site)
     agent.check_room()
     with shell_words():
@@ -251,12 +267,12 @@ def _print_release(
     holds = f"{plan.spec.numbers:,} numbers" if rows is None else f"{rows} prototype{'s' * (rows != 1)}"
     shared = "" if content is not None else ", in two sealed shares"
     what = f"{len(message.data):,} bytes, {holds} by {plan.spec.mechanism}{shared}"
-    typer.echo(f"{output}: the message of {message.entity}, {what}")
+    say(f"{output}: the message of {message.entity}, {what}")
     if content is not None and content.note:
-        typer.echo(f"  {content.note}")
+        say(f"  {content.note}")
     price = f"costs {record['cost']} per {plan.unit.holder}, written to {book.path.name}; asking again costs nothing"
-    typer.echo(f"  {price if record['private'] else 'NOT PRIVATE: the plan is a simulation'}")
-    typer.echo(f"  receipt {message.receipt}")
+    say(f"  {price if record['private'] else 'NOT PRIVATE: the plan is a simulation'}")
+    say(f"  receipt {message.receipt}")
 
 
 def factorize(
@@ -265,16 +281,23 @@ def factorize(
     output: Annotated[Path, typer.Option("--output", "-o", help="File for the item factors, such as items.round2.")],
     keys: KeysOption = None,
     agreements: AgreementsOption = None,
+    force: ForceOption = False,
     json: Json = False,
 ) -> None:
-    """Combine the entities' messages into shared item factors, signed by the operator. Reads no data."""
-    refuse_output(output, (*messages, plan, keys))
+    """Combine the entities' messages into shared item factors, signed by the operator. Reads no data.
+
+    Examples
+    --------
+    twofold factorize st-anna.round1 st-benno.round1 --plan plan.toml --keys coordinator.keys -o items.round2
+    """
+    refuse_output(output, (*messages, plan, keys), force=force)
     agreed = read_agreed(plan)
     store = open_keys(agreed, keys)
     _all_agreements(agreed, plan, agreements)
     server = Server(agreed, signer=None if store is None else store.signer)
     check_signer(server)
-    factors = server.factorize(messages)
+    with working(f"combining {len(messages):,} messages"):
+        factors = server.factorize(messages)
     save_factors(factors, output, agreed, signer=server.signer)
     _print_factors(factors, output, json=json)
 
@@ -293,11 +316,11 @@ def _print_factors(factors: ItemFactors, output: Path, *, json: bool) -> None:
     if json:
         typer.echo(jsonlib.dumps(record, indent=2))
         return
-    typer.echo(f"{output}: {factors.rank} factors of {factors.n_items:,} items from {factors.entities} entities")
+    say(f"{output}: {factors.rank} factors of {factors.n_items:,} items from {factors.entities} entities")
     if factors.note:
-        typer.echo(f"  {factors.note}")
+        say(f"  {factors.note}")
     if not factors.private:
-        typer.echo("  NOT PRIVATE: made in a simulation, or without a proof")
+        say("  NOT PRIVATE: made in a simulation, or without a proof")
 
 
 def personalize(
@@ -318,19 +341,28 @@ def personalize(
     local: Local = "auto",
     strength: Strength = "auto",
     separator: Separator = ",",
+    encoding: Encoding = "utf-8",
+    decimal: Decimal = ".",
+    force: ForceOption = False,
     json: Json = False,
 ) -> None:
     """Fit an entity's model; its own validation decides how far to follow the shared factors. Costs nothing.
 
     Without factors it is the entity's own model, with nothing shared: what a federation has to beat.
+
+    Examples
+    --------
+    twofold personalize items.round2 --plan plan.toml --data visits.csv -o st-anna.model
+    twofold personalize --plan plan.toml --data visits.csv -o alone.model
     """
     if factors is None and strength not in ("auto", "own"):
         raise typer.BadParameter("needs the shared factors", param_hint="--strength")
-    refuse_output(output, (factors, plan, data, catalog))
+    refuse_output(output, (factors, plan, data, catalog), force=force)
     agreed = read_agreed(plan)
     name = "person" if agreed.people else agreed_name(entity, output, agreed)
-    items = read_catalog(agreed, plan, catalog)
-    columns = {"user": user, "item": item, "value": value, "separator": separator}
+    items = read_catalog(agreed, plan, catalog, encoding=encoding)
+    columns = {"user": user, "item": item, "value": value}
+    columns |= {"separator": separator, "encoding": encoding, "decimal": decimal}
     table = read_table(data, agreed, items, duplicates=duplicates, unknown_items=unknown_items, **columns)
     chosen = cast(Literal["auto", "factors", "item-item", "patterns", "features"], local)
     last = steps_of(agreed)[-1] if agreed.secure is not None else ROUNDS
@@ -338,15 +370,17 @@ def personalize(
     if isinstance(shared, NothingYet):
         found = not_taken(shared.rejected) or None
         raise NotReady("the item factors have not arrived yet.", found=found, fix="run the same command again later")
-    if agreed.people:
-        from twofold.entity.person import personal_model  # loads the library of ciphers
+    pull = strength_of(strength)
+    with working(f"fitting models to {table.n_entries:,} entries"):
+        if agreed.people:
+            from twofold.entity.person import personal_model  # loads the library of ciphers
 
-        model = personal_model(table, agreed, shared)
-    else:
-        model = Entity(name, table, agreed).personalize(shared, local=chosen, strength=strength_of(strength))
+            model = personal_model(table, agreed, shared)
+        else:
+            model = Entity(name, table, agreed).personalize(shared, local=chosen, strength=pull)
     model.save(output)
     if json:
         record = {"file": output.name, "kind": model.scorer.kind, "strength": str(model.strength), "note": model.note}
         typer.echo(jsonlib.dumps(record, indent=2))
     else:
-        typer.echo(f"{output}: {model.summary()}")
+        say(f"{output}: {model.summary()}")

@@ -45,7 +45,10 @@ def serve(
     Another address needs --token, --certificate and --key. When the file of the model is replaced, the new one is
     served without a pause; a file that is no model changes nothing, and /health says so.
 
-    Examples: twofold serve st-anna.model, twofold serve st-anna.model --catalog items.csv --ledger st-anna.ledger.
+    Examples
+    --------
+    twofold serve st-anna.model
+    twofold serve st-anna.model --catalog items.csv --ledger st-anna.ledger
     """
     need_network("starlette", "uvicorn", "httpx")
     from twofold.serve.api import LIMITS, Api, build_app, is_local  # these load starlette and uvicorn

@@ -15,7 +15,10 @@ from rich.text import Text
 from twofold.cli.options import (
     CatalogOption,
     DataOption,
+    Decimal,
     Duplicates,
+    Encoding,
+    ForceOption,
     ItemColumn,
     Json,
     Local,
@@ -28,10 +31,10 @@ from twofold.cli.options import (
     phases,
     read_agreed,
     read_catalog,
+    refuse_output,
     strength_of,
 )
 from twofold.data.read import DuplicateRule, UnknownRule
-from twofold.errors import TransportError
 from twofold.federation.plan import Plan
 from twofold.federation.plan_file import catalog_path, write_plan
 from twofold.federation.tables import save_features
@@ -68,13 +71,21 @@ def simulate(
     strength: Strength = "auto",
     threads: Annotated[int | None, typer.Option(min=1, help="Threads; all processors by default.")] = None,
     separator: Separator = ",",
+    encoding: Encoding = "utf-8",
+    decimal: Decimal = ".",
+    force: ForceOption = False,
     json: Json = False,
 ) -> None:
-    """Run a whole federation on one table: both rounds at every entity, and the server between them."""
+    """Run a whole federation on one table: both rounds at every entity, and the server between them.
+
+    Example: twofold simulate --plan plan.toml --data all.csv --entity hospital -o models
+    """
     agreed = read_agreed(plan)
+    if output is not None:
+        _check_output(output, force=force)
     federation = read_federation(
         data,
-        read_catalog(agreed, plan, catalog),
+        read_catalog(agreed, plan, catalog, encoding=encoding),
         entity=entity,
         user=user,
         item=item,
@@ -83,6 +94,8 @@ def simulate(
         duplicates=cast(DuplicateRule, duplicates),
         unknown_items=cast(UnknownRule, unknown_items),
         separator=separator,
+        encoding=encoding,
+        decimal=decimal,
     )
     with phases() as progress:
         done = run_simulation(
@@ -106,11 +119,17 @@ def simulate(
         _show(done, output)
 
 
+def _check_output(folder: Path, *, force: bool) -> None:
+    """Refuse, before anything runs, a folder that cannot be made or that holds results already."""
+    if folder.is_dir():
+        for name in ("items.round2", "plan.toml"):
+            refuse_output(folder / name, force=force)
+    else:
+        refuse_output(folder)
+
+
 def _save(done: Simulated, folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise TransportError("cannot create the output folder.", found=f"{folder.name}: {error.strerror}") from None
+    folder.mkdir(exist_ok=True)
     write_whole(folder / "items.round2", done.published)
     for label, model in done.models.items():
         model.save(folder / f"{done.names[label]}.model")

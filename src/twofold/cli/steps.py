@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
+from twofold.cli import NOT_YET
 from twofold.federation.mailbox import Rejected, StepId
 from twofold.federation.plan import Plan
 from twofold.privacy.budget import best_guess
@@ -28,8 +29,6 @@ __all__ = [
     "price_record",
 ]
 
-#: Exit code when nothing is wrong and the round is not complete.
-NOT_YET: Final = 3
 #: The steps by their names.
 STEPS: Final = {
     StepId.AGREE: "agreements",

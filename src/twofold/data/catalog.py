@@ -393,7 +393,9 @@ class Catalog:
         return found
 
     @classmethod
-    def read(cls, path: str | Path, *, item: str | None = None, separator: str = ",") -> Catalog:
+    def read(
+        cls, path: str | Path, *, item: str | None = None, separator: str = ",", encoding: str = "utf-8"
+    ) -> Catalog:
         """Read a catalog from a CSV (also .gz) or Parquet file, one row per item, in the agreed order.
 
         Parameters
@@ -404,12 +406,15 @@ class Catalog:
             Column with the ids; by default the column called "item". The others become features.
         separator : str, default ","
             Field separator of a CSV file.
+        encoding : str, default "utf-8"
+            Encoding of a CSV file that is not UTF-8.
         """
         if not isinstance(path, (str, Path)):
             raise CatalogError(
                 "not a path.", found=f"a {type(path).__name__}", fix='Catalog.read("items.csv")', parameter="path"
             )
-        frame = read_file(Path(path), None, separator=separator, text=(item or "item",), public=True)
+        given = {"separator": separator, "encoding": encoding}
+        frame = read_file(Path(path), None, text=(item or "item",), public=True, **given)
         name = item or "item"
         require_columns(frame.columns, [name], Set("item", "COLUMN"))
         rest = frame.drop(name)

@@ -132,18 +132,22 @@ def read_federation(
     user: str = "user",
     item: str = "item",
     value: str | None = "value",
-    feedback: Feedback = "ratings",
+    feedback: Feedback = "counts",
     duplicates: DuplicateRule = "error",
     unknown_items: UnknownRule = "error",
     value_range: tuple[float, float] | None = None,
     query: str | None = None,
     separator: str = ",",
+    encoding: str = "utf-8",
+    decimal: str = ".",
 ) -> Federation:
     """Read the interactions of several entities from one table, for simulation and evaluation.
 
     Parameters
     ----------
-    source, catalog, user, item, value, feedback, duplicates, unknown_items, value_range, query, separator
+    source, catalog, user, item, value, feedback, duplicates, unknown_items, value_range, query
+        As for `read_ratings`.
+    separator, encoding, decimal
         As for `read_ratings`.
     entity : str
         Column that says whose row it is. The same user id at two entities means two people.
@@ -168,7 +172,8 @@ def read_federation(
             expected="different columns",
             parameter="entity",
         )
-    table = open_table(source, ids=(entity, user, item), value=value, query=query, separator=separator)
+    written = {"separator": separator, "encoding": encoding, "decimal": decimal}
+    table = open_table(source, ids=(entity, user, item), value=value, query=query, **written)
     labels = table.pop(entity)
     if len(labels) == 0:
         raise EmptyTable("the table has no rows.", expected="at least one row per user", parameter="source")

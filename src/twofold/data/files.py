@@ -2,15 +2,23 @@
 
 A CSV file has no types. Ids are read as text and become integers only if that loses nothing, so that ``007`` stays
 ``007`` and ``17`` is the number 17.
+
+``-`` stands for standard input. Text is UTF-8 unless another encoding is named; an error names the likely one.
 """
 
 from __future__ import annotations
 
+import codecs
+import gzip
+import io
 import os
+import re
+import sys
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
@@ -18,14 +26,16 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from twofold.data.columns import require_columns
+from twofold.data.columns import listing, require_columns
 from twofold.data.sizes import check_cells, check_parquet, check_texts, unpacked
-from twofold.errors import BadValue, DataError, EmptyTable, TwofoldError, UnreadableSource
+from twofold.errors import BadValue, DataError, EmptyTable, MissingColumn, Set, TwofoldError, UnreadableSource
 from twofold.storage.files import open_plain
 
 __all__ = ["FileFormat", "file_format", "lossless_integers", "read_file", "write_file"]
 
-FileFormat = Literal["csv", "csv.gz", "parquet"]
+FileFormat = Literal["csv", "csv.gz", "parquet", "utf-16"]
+UTF8: Final = "utf-8"
+_HEAD: Final = 512
 
 
 class Source(NamedTuple):
@@ -48,13 +58,15 @@ def read_file(
     text: Sequence[str] = (),
     numbers: Sequence[str] = (),
     public: bool = False,
+    encoding: str = UTF8,
+    decimal: str = ".",
 ) -> pl.DataFrame:
     """Read the named columns of a file, all of them if `columns` is None.
 
     Parameters
     ----------
     path : Path
-        CSV, CSV.gz or Parquet; told apart by content, not by name.
+        CSV, CSV.gz or Parquet; told apart by content, not by name. ``-`` is standard input.
     columns : sequence of str or None
         What to read.
     separator : str
@@ -63,29 +75,101 @@ def read_file(
         CSV columns that hold ids, and values.
     public : bool
         Whether others made the file: a small one that unpacks to a huge table is then refused.
+    encoding : str
+        Encoding of a CSV file; of a public one only if it is not UTF-8.
+    decimal : {".", ","}
+        Decimal mark of the values in a CSV file.
     """
-    kind = file_format(path)
+    _check_text(encoding, decimal)
+    piped = sys.stdin.buffer.read() if str(path) == "-" and not public else None
+    path = path if piped is None else Path("standard input")
+    kind = file_format(path) if piped is None else _format_of(piped[:_HEAD], path.name)
     if kind == "parquet":
-        return _read_parquet(path, columns, public=public)
+        return _read_parquet(path, columns, public=public, piped=piped)
+    if kind == "utf-16" and encoding == UTF8:
+        raise _other_encoding(path.name, "UTF-16", "utf-16")
     mark = {"tab": "\t", "\\t": "\t"}.get(separator, separator)  # a shell hands on a backslash and a t
     if len(mark.encode()) != 1:
         raise DataError(
             "the separator is wrong.", found=repr(separator), expected="one character, or tab", parameter="separator"
         )
-    source = Source(name=path.name, content=path)
+    source = Source(name=path.name, content=path if piped is None else piped)
     if public:
         with _our_errors(path.name):
             content = unpacked(path, gzipped=kind == "csv.gz")
+            if encoding != UTF8 and not _is_utf8(content):
+                content = _decoded(content, encoding, path.name)
             check_cells(content, mark, path.name)
             source = Source(name=path.name, content=content)
-    return _read_csv(source, columns, separator=mark, text=text, numbers=numbers)
+    elif encoding != UTF8:
+        source = Source(name=path.name, content=_decoded(_whole(source, kind), encoding, path.name))
+    if decimal == ",":
+        frame = _read_csv(source, columns, separator=mark, text=[*text, *numbers], numbers=(), ids=text)
+        return frame.with_columns(_with_points(frame[name]) for name in numbers if name in frame.columns)
+    return _read_csv(source, columns, separator=mark, text=text, numbers=numbers, ids=text)
+
+
+def _check_text(encoding: str, decimal: str) -> None:
+    try:
+        codecs.lookup(encoding)
+    except (LookupError, ValueError):
+        raise DataError(
+            "{parameter} is unknown.",
+            found=f"{encoding:.20}",
+            expected="utf-8, latin-1, cp1252, utf-16 or another that Python knows",
+            parameter="encoding",
+        ) from None
+    if decimal not in (".", ","):
+        raise DataError("{parameter} is wrong.", found=f"{decimal:.5}", expected=". or ,", parameter="decimal")
+
+
+def _whole(source: Source, kind: str) -> bytes:
+    """All bytes of a CSV file, unpacked."""
+    with _our_errors(source.name):
+        data = source.content if isinstance(source.content, bytes) else source.content.read_bytes()
+        return gzip.decompress(data) if kind == "csv.gz" else data
+
+
+def _decoded(data: bytes, encoding: str, name: str) -> bytes:
+    try:
+        return data.decode(encoding).encode()
+    except (UnicodeError, LookupError, TypeError):  # some codecs of Python are none of text
+        raise UnreadableSource(
+            f"{name} is not in this encoding.", found="bytes that it does not have", parameter="encoding"
+        ) from None
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _other_encoding(name: str, words: str, encoding: str) -> UnreadableSource:
+    return UnreadableSource(
+        f"{name} is not UTF-8.",
+        found=f"probably {words}",
+        expected="text in UTF-8, or the name of its encoding",
+        fix=Set("encoding", encoding),
+        parameter="encoding",
+    )
+
+
+def _with_points(column: pl.Series) -> pl.Series:
+    """Numbers with a decimal comma as numbers; anything else is refused."""
+    numbers = column.str.strip_chars().str.replace(",", ".", literal=True).cast(pl.Float64, strict=False)
+    if numbers.null_count() > column.null_count():
+        raise text_in_values(column.name)
+    return numbers
 
 
 def file_format(path: Path) -> FileFormat:
     """Check the first bytes; refuse a path that is missing, a folder, empty, or not Parquet despite its name."""
     try:
         with os.fdopen(open_plain(path, links=True), "rb") as file:
-            head = file.read(512)
+            head = file.read(_HEAD)
     except (OSError, ValueError) as error:  # a name that no file can have
         raise UnreadableSource(
             f"cannot open {path.name}.",
@@ -93,17 +177,23 @@ def file_format(path: Path) -> FileFormat:
             expected="a readable file",
             parameter="source",
         ) from None
+    if head and not head.startswith(PARQUET_MAGIC) and path.suffix in (".parquet", ".pq"):
+        raise UnreadableSource(f"{path.name} is not a Parquet file.", expected="PAR1 at its start", parameter="source")
+    return _format_of(head, path.name)
+
+
+def _format_of(head: bytes, name: str) -> FileFormat:
     if not head:
-        raise EmptyTable(f"{path.name} is empty.", found="0 bytes", expected="a header and rows", parameter="source")
+        raise EmptyTable(f"{name} is empty.", found="0 bytes", expected="a header and rows", parameter="source")
     if head.startswith(PARQUET_MAGIC):
         return "parquet"
-    if path.suffix in (".parquet", ".pq"):
-        raise UnreadableSource(f"{path.name} is not a Parquet file.", expected="PAR1 at its start", parameter="source")
     if head.startswith(GZIP_MAGIC):
         return "csv.gz"
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
     if b"\x00" in head or head.startswith(ZIP_MAGIC):
         raise UnreadableSource(
-            f"{path.name} is not a table of text.",
+            f"{name} is not a table of text.",
             found="a binary file (a workbook, an archive, a database?)",
             expected="CSV, CSV.gz or Parquet",
             fix="export the sheet as CSV; for a database pass its URL and query=",
@@ -160,13 +250,16 @@ def _text_length(numbers: npt.NDArray[np.int64]) -> int:
     return length
 
 
-def _read_parquet(path: Path, columns: Sequence[str] | None, *, public: bool) -> pl.DataFrame:
+def _read_parquet(
+    path: Path, columns: Sequence[str] | None, *, public: bool, piped: bytes | None = None
+) -> pl.DataFrame:
     with _our_errors(path.name):
         if public:
             check_parquet(path)
-        present = list(pl.read_parquet_schema(path))
+        content = path if piped is None else io.BytesIO(piped)
+        present = list(pl.read_parquet_schema(content))
         require_columns(present, columns)
-        frame = pl.read_parquet(path, columns=None if columns is None else list(dict.fromkeys(columns)))
+        frame = pl.read_parquet(content, columns=None if columns is None else list(dict.fromkeys(columns)))
         if public:
             texts = [name for name, kind in frame.schema.items() if kind == pl.String]
             check_texts({name: int(frame[name].str.len_bytes().sum() or 0) for name in texts}, path.name)
@@ -174,16 +267,22 @@ def _read_parquet(path: Path, columns: Sequence[str] | None, *, public: bool) ->
 
 
 def _read_csv(
-    source: Source, columns: Sequence[str] | None, *, separator: str, text: Sequence[str], numbers: Sequence[str]
+    source: Source,
+    columns: Sequence[str] | None,
+    *,
+    separator: str,
+    text: Sequence[str],
+    numbers: Sequence[str],
+    ids: Sequence[str],
 ) -> pl.DataFrame:
     overrides: dict[str, type[pl.DataType]] = dict.fromkeys(text, pl.String)
     try:
         frame = _scan(source, separator, overrides, columns)  # polars guesses, and reads whole numbers faster
     except UnreadableSource:
         frame = _read_floats(source, columns, separator, overrides, numbers)
-    ids = [frame[name] for name in dict.fromkeys(text) if name in frame.columns]
+    named = [frame[name] for name in dict.fromkeys(ids) if name in frame.columns]
     with ThreadPoolExecutor(max_workers=2) as pool:  # the casts release the interpreter's lock
-        return frame.with_columns(pool.map(lossless_integers, ids))
+        return frame.with_columns(pool.map(lossless_integers, named))
 
 
 def _read_floats(
@@ -208,9 +307,23 @@ def _scan(
         # The header is checked by hand: asked for a missing column, polars reads the whole file first.
         present = _header(source, separator)
         require_columns(present, columns)
+        _refuse_twins(present, columns)
         known = {name: kind for name, kind in overrides.items() if name in present}
         chosen = None if columns is None else list(dict.fromkeys(columns))
         return pl.read_csv(source.content, separator=separator, schema_overrides=known, columns=chosen)
+
+
+def _refuse_twins(present: Sequence[str], columns: Sequence[str] | None) -> None:
+    """Refuse a header that names a column twice: nobody can tell which one is meant."""
+    for name in columns or present:
+        if f"{name}_duplicated_0" in present:  # how polars renames the second
+            raise MissingColumn(
+                "the header names a column twice.",
+                found=f"{listing([name], columns or ())}, twice",
+                expected="every column once",
+                fix="rename or remove one of them",
+                parameter=name if columns else "source",
+            )
 
 
 def _header(source: Source, separator: str) -> list[str]:
@@ -218,7 +331,15 @@ def _header(source: Source, separator: str) -> list[str]:
 
 
 def _explain_csv(source: Source, separator: str, columns: Sequence[str] | None, numbers: Sequence[str]) -> None:
-    """After a failed parse, check whether the reason is text in a column of numbers."""
+    """After a failed parse, check whether the reason is another encoding, or text in a column of numbers."""
+    with suppress(OSError, EOFError, zlib.error):
+        data = source.content if isinstance(source.content, bytes) else source.content.read_bytes()
+        data = gzip.decompress(data) if data.startswith(GZIP_MAGIC) else data
+        if not _is_utf8(data) and b"\x00" not in data:
+            windows = re.search(rb"[\x80-\x9f]", data) is not None  # control characters in Latin-1, letters there
+            raise _other_encoding(
+                source.name, "Windows-1252" if windows else "Latin-1", "cp1252" if windows else "latin-1"
+            )
     try:
         frame = pl.read_csv(
             source.content, separator=separator, infer_schema=False, columns=None if columns is None else list(columns)
@@ -229,11 +350,20 @@ def _explain_csv(source: Source, separator: str, columns: Sequence[str] | None, 
         if name in frame.columns:
             column = frame[name]
             if column.cast(pl.Float64, strict=False).null_count() > column.null_count():
-                raise text_in_values(name) from None
+                raise text_in_values(name, column) from None
 
 
-def text_in_values(name: str) -> BadValue:
-    """The error for a value column that holds text."""
+def text_in_values(name: str, column: pl.Series | None = None) -> BadValue:
+    """The error for a value column that holds text; says so if all of it are numbers with a decimal comma."""
+    if column is not None and column.dtype == pl.String and len(column):
+        numbers = column.drop_nulls().str.strip_chars()
+        if numbers.str.contains(r"^[+-]?\d*(,\d+)?$").all() and numbers.str.contains(",", literal=True).any():
+            return BadValue(
+                f"the value column {name!r} has a decimal comma.",
+                expected="a decimal point, or the name of the mark",
+                fix=Set("decimal", ","),
+                parameter="decimal",
+            )
     return BadValue(
         f"the value column {name!r} holds text.",
         found="entries that are not numbers",

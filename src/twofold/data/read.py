@@ -40,12 +40,14 @@ def read_ratings(
     user: str = "user",
     item: str = "item",
     value: str | None = "value",
-    feedback: Feedback = "ratings",
+    feedback: Feedback = "counts",
     duplicates: DuplicateRule = "error",
     unknown_items: UnknownRule = "error",
     value_range: tuple[float, float] | None = None,
     query: str | None = None,
     separator: str = ",",
+    encoding: str = "utf-8",
+    decimal: str = ".",
     dtype: npt.DTypeLike = np.float32,
 ) -> Ratings:
     """Read one entity's interactions, one row per (user, item).
@@ -58,14 +60,14 @@ def read_ratings(
     Parameters
     ----------
     source : path, frame, relation or database
-        A CSV, CSV.gz or Parquet file; a pandas, polars or Arrow table; a DuckDB relation; or, with `query`, a
-        SQLAlchemy engine, connection or URL, or an ADBC connection.
+        A CSV, CSV.gz or Parquet file, or ``-`` for standard input; a pandas, polars or Arrow table; a DuckDB relation;
+        or, with `query`, a SQLAlchemy engine, connection or URL, or an ADBC connection.
     catalog : Catalog
         The agreed item list.
     user, item, value : str
         Names of the columns. ``value=None`` makes every row count 1 (then ``duplicates="sum"`` counts visits).
-    feedback : {"ratings", "counts"}
-        Whether an absent entry is unknown, or a zero of smaller weight.
+    feedback : {"counts", "ratings"}
+        Whether an absent entry is a zero of smaller weight, or unknown.
     duplicates : {"error", "sum", "mean", "last"}
         What to do with several rows for one user and item; "last" is by the order of the rows.
     unknown_items : {"error", "drop"}
@@ -76,6 +78,10 @@ def read_ratings(
         SQL to run on a database source.
     separator : str, default ","
         Field separator of a CSV file.
+    encoding : str, default "utf-8"
+        Encoding of a CSV file.
+    decimal : {".", ","}
+        Decimal mark of the values in a CSV file.
     dtype : dtype, default float32
         Type of the stored values.
 
@@ -100,7 +106,17 @@ def read_ratings(
             fix='read_ratings(table, Catalog.read("items.csv"))',
             parameter="catalog",
         )
-    table = open_table(source, ids=(user, item), value=value, query=query, separator=separator)
+    named = [name for name in (user, item, value) if name is not None]
+    if len(set(named)) < len(named):
+        raise DataError(
+            "one column was named for two purposes.",
+            found=", ".join(named),
+            expected="different columns",
+            parameter="item",
+        )
+    table = open_table(
+        source, ids=(user, item), value=value, query=query, separator=separator, encoding=encoding, decimal=decimal
+    )
     n_rows = len(table[user])
     if n_rows == 0:  # an entity without users is one like any other: a refusal would tell that it has none
         nobody = sparse.csr_array((0, len(catalog)), dtype=np.dtype(dtype))
@@ -141,7 +157,7 @@ def _values(
         return np.ones(n_rows, dtype=dtype)
     column = table.pop(name)
     if not (column.dtype.is_numeric() or column.dtype == pl.Boolean):
-        raise text_in_values(name) if column.dtype in (pl.String, pl.Object) else _wrong_type(name, column)
+        raise text_in_values(name, column) if column.dtype in (pl.String, pl.Object) else _wrong_type(name, column)
     if column.null_count():
         raise BadValue(
             f"the value column {name!r} has rows without a value.",
@@ -175,7 +191,7 @@ def _check_range(
         raise BadValue(
             f"the value column {name!r} has values outside its range.",
             expected=f"values from {low:g} to {high:g}",
-            fix="correct the values, or give the public limits: value_range=(low, high)",
+            fix=("correct the values", Set("value_range", (low, high))),
             parameter="value_range",
         )
 

@@ -28,6 +28,8 @@ def open_table(
     value: str | None,
     query: str | None = None,
     separator: str = ",",
+    encoding: str = "utf-8",
+    decimal: str = ".",
 ) -> dict[str, pl.Series]:
     """Bring the named columns of any source into polars, ids untouched.
 
@@ -41,15 +43,23 @@ def open_table(
         Column of values.
     query : str, optional
         SQL, needed for a database.
-    separator : str
-        Field separator of a CSV file.
+    separator, encoding, decimal : str
+        Field separator, encoding and decimal mark of a CSV file.
     """
     columns = [*ids, *([] if value is None else [value])]
     if query is not None or _is_url(source):
         return _columns(_query(source, query), columns, value)
     if isinstance(source, (str, Path)):
         numbers = [] if value is None else [value]
-        frame = read_file(Path(source), columns, separator=separator, text=ids, numbers=numbers)
+        frame = read_file(
+            Path(source),
+            columns,
+            separator=separator,
+            text=ids,
+            numbers=numbers,
+            encoding=encoding,
+            decimal=decimal,
+        )
         return {name: frame[name] for name in columns}
     return _columns(source, columns, value)
 
@@ -74,7 +84,9 @@ def _columns(native: Any, columns: Sequence[str], value: str | None) -> dict[str
             parameter="source",
         ) from None
     except ImportError:
-        raise _needs_extra("pandas,duckdb", "reading this kind of table") from None
+        library = type(native).__module__.partition(".")[0]
+        extra = {"pandas": "pandas", "duckdb": "duckdb", "pyarrow": "arrow"}.get(library, "all")
+        raise _needs_extra(extra, "reading this kind of table") from None
     except (nw.exceptions.NarwhalsError, pl.exceptions.PolarsError) as error:
         raise UnreadableSource(
             "the table cannot be used.",

@@ -86,10 +86,12 @@ def write_whole(path: str | PathLike[str], data: bytes, *, mode: int = 0o666) ->
         step("file: rename")
         temporary.replace(target)
         sync_folder(target.parent)
-    except OSError as error:
+    except BaseException as error:  # Ctrl-C, too, leaves no part behind
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
-        raise _cannot("written", target, error) from None
+        if isinstance(error, OSError):
+            raise _cannot("written", target, error) from None
+        raise
 
 
 def _write_new(path: Path, data: bytes, mode: int) -> None:

@@ -135,13 +135,13 @@ def _from_tables(folder: Path) -> tuple[Ratings, pl.DataFrame]:
     users = read_file(need_table(MOVIELENS, folder, "users"), ["user", "zip"], text=["user", "zip"])
     movies, ratings = (need_table(MOVIELENS, folder, name) for name in ("movies", "ratings"))
     catalog = _catalog(read_file(movies, ["item", "title", "genres"], text=["item", "title", "genres"]))
-    return read_ratings(ratings, catalog, value="rating", value_range=STARS), users
+    return read_ratings(ratings, catalog, value="rating", feedback="ratings", value_range=STARS), users
 
 
 def _from_archive(archive: Archive) -> tuple[Ratings, pl.DataFrame]:
     users, catalog = read_users(archive), _catalog(read_movies(archive))
     table = read_numbers(archive, "ratings.dat", ("user", "item", "rating", "timestamp"))
-    return read_ratings(table, catalog, value="rating", value_range=STARS), users
+    return read_ratings(table, catalog, value="rating", feedback="ratings", value_range=STARS), users
 
 
 def _catalog(movies: pl.DataFrame) -> Catalog:
