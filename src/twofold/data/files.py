@@ -36,6 +36,8 @@ __all__ = ["FileFormat", "file_format", "lossless_integers", "read_file", "write
 FileFormat = Literal["csv", "csv.gz", "parquet", "utf-16"]
 UTF8: Final = "utf-8"
 _HEAD: Final = 512
+#: Bytes from which the encoding of a file that cannot be read is told.
+_ENOUGH: Final = 16 << 20
 
 
 class Source(NamedTuple):
@@ -333,8 +335,7 @@ def _header(source: Source, separator: str) -> list[str]:
 def _explain_csv(source: Source, separator: str, columns: Sequence[str] | None, numbers: Sequence[str]) -> None:
     """After a failed parse, check whether the reason is another encoding, or text in a column of numbers."""
     with suppress(OSError, EOFError, zlib.error):
-        data = source.content if isinstance(source.content, bytes) else source.content.read_bytes()
-        data = gzip.decompress(data) if data.startswith(GZIP_MAGIC) else data
+        data = _beginning(source)
         if not _is_utf8(data) and b"\x00" not in data:
             windows = re.search(rb"[\x80-\x9f]", data) is not None  # control characters in Latin-1, letters there
             raise _other_encoding(
@@ -351,6 +352,15 @@ def _explain_csv(source: Source, separator: str, columns: Sequence[str] | None, 
             column = frame[name]
             if column.cast(pl.Float64, strict=False).null_count() > column.null_count():
                 raise text_in_values(name, column) from None
+
+
+def _beginning(source: Source) -> bytes:
+    """Whole lines from the start of a CSV file, unpacked: enough to tell its encoding, however large it is."""
+    with io.BytesIO(source.content) if isinstance(source.content, bytes) else source.content.open("rb") as file:
+        packed = file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
+        file.seek(0)
+        data: bytes = gzip.GzipFile(fileobj=file).read(_ENOUGH) if packed else file.read(_ENOUGH)
+    return data if len(data) < _ENOUGH else data[: data.rfind(b"\n") + 1]
 
 
 def text_in_values(name: str, column: pl.Series | None = None) -> BadValue:
