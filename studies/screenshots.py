@@ -67,13 +67,40 @@ def _tutorial(_: Path) -> AbstractContextManager[str]:
     return _built("tutorial/first_federation.html")
 
 
-@contextmanager
-def _card(folder: Path) -> Iterator[str]:
+def _type_tutorial(folder: Path) -> None:
     """Type the tutorial; its last step makes a card."""
     text = (ROOT / "docs" / "tutorial" / "first_federation.md").read_text(encoding="utf-8")
     section = text.split("## Type it\n", 1)[1].split("\n## ", 1)[0]
     _run("".join(re.findall(r"```bash\n(.*?)```", section, re.DOTALL)), folder)
+
+
+@contextmanager
+def _card(folder: Path) -> Iterator[str]:
+    _type_tutorial(folder)
     yield (folder / "st-clara.card.html").as_uri()
+
+
+@contextmanager
+def _entity_report(folder: Path) -> Iterator[str]:
+    _type_tutorial(folder)
+    _run("twofold report st-clara.model --plan plan.toml --factors drop/*.round2 -o report.html", folder)
+    yield (folder / "report.html").as_uri()
+
+
+@contextmanager
+def _console(folder: Path) -> Iterator[str]:
+    """Serve the model of the tutorial's small hospital."""
+    from twofold.serve.api import LIMITS, Api, build_app
+    from twofold.serve.console import console_routes
+    from twofold.serve.current import Current
+    from twofold.server.service.run import Running, server_for
+
+    _type_tutorial(folder)
+    api = Api(Current(folder / "st-clara.model", catalog=folder / "items.csv"))
+    shown = {"ledger": folder / "st-clara.ledger", "log": None, "card": folder / "st-clara.card.html"}
+    app = build_app(api, more=console_routes(api, **shown))
+    with Running(server_for(app, LIMITS, host="127.0.0.1", port=0)) as running:
+        yield f"{running.url}/similar?item=heart-1"
 
 
 @contextmanager
@@ -103,6 +130,8 @@ PAGES: Final[Mapping[str, _Page]] = {
     "docs-tutorial": _tutorial,
     "card": _card,
     "report": _report,
+    "entity-report": _entity_report,
+    "console": _console,
     "status": _status,
 }
 
@@ -130,7 +159,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Examples
     --------
     >>> main(["--list"])
-    docs-front docs-tutorial card report status
+    docs-front docs-tutorial card report entity-report console status
     0
     """
     parser = argparse.ArgumentParser(prog="python -m studies screenshots", description=__doc__)
