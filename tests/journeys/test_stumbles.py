@@ -1,4 +1,4 @@
-"""What made the first users stumble, one test each, by the numbers of their report; 6 to 8 are elsewhere."""
+"""What made the first users stumble, one test each, by the numbers of their report."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import numpy as np
 import polars as pl
 import pytest
@@ -23,6 +26,9 @@ from twofold.data.catalog import Identifiers
 from twofold.data.ratings import Ratings
 from twofold.errors import BadPlan, DataError, MissingColumn, MissingExtra, TwofoldError, UnknownItems
 from twofold.federation.plan import Plan
+from twofold.serve.api import LIMITS, Api, build_app
+from twofold.serve.current import Current
+from twofold.server.service.run import Running, server_for
 
 RELEASE = "release --plan plan.toml --data anna.csv --ledger anna.ledger --keys anna.keys --entity anna"
 TERMINAL = """
@@ -54,6 +60,13 @@ def at_a_terminal(line: str) -> str:
     done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+@contextmanager
+def served(model: str) -> Iterator[str]:
+    """Serve a model as `twofold serve` does; give the address."""
+    with Running(server_for(build_app(Api(Current(Path(model)))), LIMITS, host="127.0.0.1", port=0)) as running:
+        yield running.url
 
 
 def width(text: str) -> int:
@@ -135,6 +148,28 @@ def test_stumble_05_a_model_of_ones_own_data_needs_no_factors() -> None:
     catalog = tw.Catalog.read("items.csv")
     model = tw.Entity("anna", tw.read_ratings("anna.csv", catalog), Plan.read("plan.toml")).personalize(None)
     assert model.recommend(3)
+
+
+def test_stumble_06_a_message_in_a_notebook_is_one_line() -> None:
+    catalog = tw.Catalog.read("items.csv")
+    ratings = tw.read_ratings("anna.csv", catalog)
+    limits = {"bound": 5, "max_items": 4, "n_users": 2_000}
+    plan = tw.Plan(catalog=catalog, feedback="counts", mechanism="gram", simulation=True, **limits)
+    sent = tw.Entity("anna", ratings, plan, ledger=tw.NewLedger("new.ledger")).release()
+    assert len(repr(sent)) < 200
+    assert len(sent._repr_html_()) < 5_000
+
+
+def test_stumble_07_a_model_is_evaluated_by_name() -> None:
+    told = json.loads(call("evaluate anna.model --plan plan.toml --factors items.round2 --json"))
+    assert told["verdict"]
+    assert {"alone", "popularity"} <= {row["system"] for row in told["table"]}
+
+
+def test_stumble_08_a_model_is_served() -> None:
+    with served("anna.model") as url:
+        found = httpx.get(f"{url}/recommendations/3", params={"n": 2}).json()
+    assert len(found["recommendations"]) == 2
 
 
 @pytest.mark.parametrize("line", ["plan explain plan.toml", "plan explain sim.toml", "plan show plan.toml"])
@@ -307,6 +342,8 @@ def test_stumble_25_the_usual_comforts_are_there() -> None:
     assert call("simulate --plan trial/plan.toml --data all.csv -o trial/models")
     assert json.loads(call("doctor --json"))["ready"] is True
     assert call("ledger verify anna.ledger --quiet") == ""
+    assert call("report anna.model --plan plan.toml --factors items.round2 -o report.html")
+    assert Path("report.html").read_text().startswith("<!")
     assert ask("recomend").err.count("recommend") == 1
 
 
