@@ -19,6 +19,11 @@ from urllib.request import urlopen
 
 import pytest
 
+from tests.serve.conftest import make_model
+from twofold.serve.api import LIMITS, Api, build_app
+from twofold.serve.current import Current
+from twofold.server.service.run import Running, server_for
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 #: A script to words of what it prints.
 SCRIPTS = {
@@ -57,21 +62,6 @@ def test_the_notebook_runs_from_top_to_bottom(monkeypatch: pytest.MonkeyPatch) -
     assert set(names["done"].models) == {"st-anna", "st-bern", "st-clara"}
 
 
-class Api(BaseHTTPRequestHandler):
-    """Answers as `twofold serve` does, for one basket."""
-
-    def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        assert self.path == "/recommendations"
-        listed = [{"item": f"with-{name}", "score": 1.0} for name in asked["basket"]][: asked["n"]]
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(json.dumps({"generation": 1, "recommendations": listed}).encode())
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
-
 @contextlib.contextmanager
 def served(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
@@ -97,13 +87,19 @@ def shop(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-def test_the_shop_shows_what_goes_with_a_basket(shop: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    with served(Api) as api, served(shop.Shop) as address:
-        monkeypatch.setattr(shop, "API", api)
-        with urlopen(address, b"basket=bread+%3Cb%3E", timeout=10) as answer:
+def test_the_shop_shows_what_goes_with_a_basket(
+    shop: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    make_model().save(tmp_path / "shop.model")
+    app = build_app(Api(Current(tmp_path / "shop.model")))
+    with Running(server_for(app, LIMITS, host="127.0.0.1", port=0)) as api, served(shop.Shop) as address:
+        monkeypatch.setattr(shop, "API", api.url)
+        with urlopen(address, b"basket=item-3+item-5", timeout=10) as answer:
             page = answer.read().decode()
-    assert "<li>with-bread" in page
-    assert "<li>with-&lt;b&gt;" in page  # what people type is text
+        with urlopen(address, b"basket=%3Cb%3E", timeout=10) as answer:
+            refused = answer.read().decode()
+    assert page.count("<li>item-") == 3
+    assert "<b>" not in refused  # what people type is text
 
 
 def test_a_shop_without_the_api_is_still_a_shop(shop: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

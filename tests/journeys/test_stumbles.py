@@ -155,7 +155,7 @@ def test_stumble_06_a_message_in_a_notebook_is_one_line() -> None:
     ratings = tw.read_ratings("anna.csv", catalog)
     limits = {"bound": 5, "max_items": 4, "n_users": 2_000}
     plan = tw.Plan(catalog=catalog, feedback="counts", mechanism="gram", simulation=True, **limits)
-    sent = tw.Entity("anna", ratings, plan, ledger=tw.NewLedger("new.ledger")).release()
+    sent = tw.Entity("anna", ratings, plan).release()
     assert len(repr(sent)) < 200
     assert len(sent._repr_html_()) < 5_000
 
