@@ -19,9 +19,8 @@ from twofold.entity.adapt import adapt
 from twofold.federation.factors import ItemFactors
 from twofold.federation.plan import Plan
 from twofold.privacy.mechanisms.gaussian import DiscreteGaussian
-from twofold.release.bilinear.combine import combine_bilinear
 from twofold.release.bilinear.layout import BilinearLayout
-from twofold.release.bilinear.mechanism import BilinearNoise
+from twofold.release.bilinear.mechanism import Bilinear, BilinearNoise
 from twofold.release.bilinear.records import exact_sums
 from twofold.release.content import BilinearSums
 from twofold.release.contract import check_rows
@@ -36,7 +35,7 @@ def shared_factors(rows: list[Any], plan: Plan) -> ItemFactors:
     variance = round(BilinearNoise(public=public, layout=layout).deviation ** 2 * len(rows))
     drawn = DiscreteGaussian(rho=0.5, sensitivity_squared=variance, unit=public.unit).release(total, rng=0).value
     message = BilinearSums(mechanism="gram", numbers=drawn, deviation=math.sqrt(variance), law="gaussian", seeded=True)
-    shared = factorize_moments(combine_bilinear([message], public, layout=layout), plan)
+    shared = factorize_moments(Bilinear(kind="gram").combine([message], public), plan)
     return signed(shared, plan, entities=len(rows), sound=False)
 
 
