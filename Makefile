@@ -105,7 +105,7 @@ $(FUZZ)/.ready: requirements/fuzz.txt requirements/runtime.txt pyproject.toml
 RESOLVE = uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q
 LOCK = $(RESOLVE) pyproject.toml --extra plot
 lock:  ## resolve the dependencies again (needs uv)
-	$(LOCK) --group build -o requirements/runtime.txt
+	$(LOCK) --extra plot --group build -o requirements/runtime.txt
 	$(LOCK) --extra network -c requirements/runtime.txt -o requirements/network.txt
 	$(LOCK) --extra all --group dev -c requirements/network.txt -c requirements/runtime.txt -o requirements/dev.txt
 	$(LOCK) --extra all --group fuzz -c requirements/dev.txt -o requirements/fuzz.txt
