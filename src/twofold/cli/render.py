@@ -127,7 +127,7 @@ class Verb(TyperCommand):
         except TwofoldError as error:
             self._tell(error)
             raise
-        except BrokenPipeError:  # whoever read has seen enough
+        except BrokenPipeError:  # the reader has seen enough
             raise typer.Exit(UNREAD) from None
         except KeyboardInterrupt:
             typer.echo("Stopped. Whatever was written is whole; the same command may be run again.", err=True)

@@ -3,7 +3,7 @@
 A connection costs a descriptor from its first packet on, before TLS and before any signature. asyncio's own server
 accepts until none is left, and then nothing works: no upload, no database, no other client. This one accepts what fits
 beside the service's own files. If it is full, the oldest connection that waits for nothing but its sender is closed.
-So whoever only holds connections open holds them until others come, and a request is answered meanwhile.
+So a client that only holds connections open keeps them until others come, and requests are answered meanwhile.
 """
 
 from __future__ import annotations
