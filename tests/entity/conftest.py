@@ -13,6 +13,7 @@ from twofold.data.catalog import Catalog, Identifiers
 from twofold.data.ratings import Ratings
 from twofold.entity.model import Model
 from twofold.entity.models.blend import Scorer
+from twofold.entity.models.confidence import confident_factors
 from twofold.entity.models.factors import FactorScorer
 from twofold.entity.models.ials import IalsFit
 from twofold.entity.models.item_item import ItemItemScorer
@@ -22,7 +23,16 @@ from twofold.entity.models.stack import StackScorer
 from twofold.federation.plan import Plan
 
 N_USERS, N_ITEMS, RANK = 40, 30, 4
-KINDS = ("factors", "item-item", "item-item of few rows", "ials", "sparse-item-item", "stack", "popularity")
+KINDS = (
+    "factors",
+    "item-item",
+    "item-item of few rows",
+    "ials",
+    "confidence",
+    "sparse-item-item",
+    "stack",
+    "popularity",
+)
 MakeModel = Callable[..., Model]
 
 
@@ -41,6 +51,8 @@ def _scorer(kind: str, rows: np.ndarray, feedback: str) -> Scorer:
         return FactorScorer(factors, feedback=feedback, cold_start=rows.mean(axis=0))
     if kind == "ials":
         return IalsFit(sparse.csr_array(rows), threads=1).scorer(rank=RANK)
+    if kind == "confidence":
+        return confident_factors(sparse.csr_array(rows), rank=RANK, threads=1)
     if kind == "sparse-item-item":
         return SparseItemFit(sparse.csr_array(rows), threads=1).scorer(ridge=1.0, neighbours=8)
     if kind in ("stack", "popularity"):

@@ -16,17 +16,19 @@ from twofold.data.catalog import Catalog, Identifiers
 from twofold.data.ratings import Ratings
 from twofold.entity import ladder
 from twofold.entity.adapt import Adapted
-from twofold.entity.candidates import FitSettings
+from twofold.entity.candidates import FitSettings, Losses
 from twofold.entity.ladder import CAUTION, climb
 from twofold.entity.models.ials import IalsFit
 from twofold.entity.models.others import unit_rows
+from twofold.entity.models.stack import Weighed
 from twofold.entity.personalize import fit_alone
 from twofold.errors import BadNumber
 from twofold.features import Features
 from twofold.federation.factors import ItemFactors
 from twofold.release.content import Moments
 
-OWN = {"use", "item-item, unit rows", "item-item"}
+OWN = {"use", "item-item, unit rows", "item-item", "item-item, counts"}
+CONFIDENT = {ladder.CONFIDENT}
 SHARED = {"shared taste", "shared taste, own use"}
 ALL = OWN | SHARED | {"features", "shared taste, own use, features"}
 
@@ -63,10 +65,10 @@ def check(made: Adapted, rows: sparse.csr_array) -> None:
 # Every rung that applies is told
 
 
-@pytest.mark.parametrize("users", [2, 15, 120])
+@pytest.mark.parametrize("users", [2, 15, 120, ladder.FACTOR_USERS])
 def test_every_rung_is_in_the_table(users):
     rows = people(users, 1)
-    more = {"ials"} if users >= ladder.FACTOR_USERS else set()
+    more = {"ials"} if users >= ladder.FACTOR_USERS else CONFIDENT
     assert kinds(run(rows, None)) == OWN | more
     assert kinds(run(rows, None, features=TABLE)) == OWN | more | {"features"}
     assert kinds(run(rows, shared_of(people(500, 2)))) == OWN | more | SHARED
@@ -107,6 +109,7 @@ def test_implicit_als_without_a_rival_is_fitted_to_the_end_and_taken(monkeypatch
 
     monkeypatch.setattr(ladder, "unit_taste", fails)
     monkeypatch.setattr(ladder, "own_taste", fails)
+    monkeypatch.setattr(ladder, "count_taste", fails)
     made = run(rows, None)
     assert made.kind == "ials"
     assert "stopped" not in made.note
@@ -173,20 +176,6 @@ def test_what_was_taken_is_better_than_every_safer_rung_that_was_climbed_by_the_
         assert made.kind == "use" or nats[True] > use + CAUTION
 
 
-def test_one_person_takes_the_most_of_the_others_use():
-    """Without the one who is asked nobody is left, so that every amount tells as much."""
-    shares = np.random.default_rng(2).random(ITEMS)
-    assert ladder._best_amount(unit_rows(people(1, seed=5)), shares)[1] == max(ladder.AMOUNTS)
-    assert ladder._best_amount(unit_rows(people(1, seed=5)), shares, most=40.0)[1] == 30.0
-
-
-def test_amounts_that_tell_less_by_more_than_the_margin_are_not_taken():
-    unit = unit_rows(people(60, seed=5))
-    shares = np.full(ITEMS, 1e-3)
-    shares[0] = 1.0
-    assert ladder._best_amount(unit, shares)[1] < max(ladder.AMOUNTS)
-
-
 def test_the_own_entries_do_not_come_back_as_knowledge():
     """Totals of nobody but the entity itself hold nothing that it does not know."""
     rows = people(40, 5)
@@ -194,7 +183,44 @@ def test_the_own_entries_do_not_come_back_as_knowledge():
     gain, error = better(made, alone)
     assert gain > -3 * max(error, 1e-12)
     shared = [line["nats"] for line in made.table if line["kind"] in SHARED]
-    assert max(shared) < max(line["nats"] for line in made.table if line["kind"] not in SHARED) + CAUTION
+    own = max(line["nats"] for line in made.table if line["kind"] not in SHARED)
+    # Nats add up over the times that people are asked; the ridges of the shared rungs lie between the own ones.
+    assert max(shared) < own + CAUTION * ladder.MOST_TIMES
+
+
+# How often people are asked
+
+
+def folds(users: int) -> list[ladder._Fold]:
+    settings = FitSettings(feedback="counts", lower=0, bound=5, rank=4, threads=1)
+    return ladder._Climb(people(users, 3), None, settings)._folds
+
+
+def test_few_people_are_asked_several_times_about_other_entries_and_many_once():
+    few = folds(20)
+    assert len(few) == ladder.MOST_TIMES
+    places = [{(user, item) for at, user in enumerate(one.asked) for item in one.held[[at]].indices} for one in few]
+    assert sum(map(len, places)) == len(set().union(*places))
+    for one in few:
+        assert (one.history.multiply(one.held)).nnz == 0
+        assert one.side.rows.nnz == people(20, 3).nnz - one.held.nnz
+    assert len(folds(ladder.FACTOR_USERS)) == 1
+
+
+def tried(kind: str, worth: float, losses: np.ndarray) -> ladder._Tried:
+    return ladder._Tried(
+        rung=ladder.Rung(kind=kind, step=1),
+        weighed=Weighed(weights=np.ones(2), likelihood=worth, worth=worth),
+        losses=Losses(values=losses, owners=np.arange(losses.size)),
+    )
+
+
+@pytest.mark.parametrize(("nats", "worse", "kept"), [(3.0, 0.0, True), (1.0, 0.0, False), (3.0, 0.5, False)])
+def test_factors_by_confidence_need_nats_and_lists_that_are_not_worse(nats, worse, kept):
+    losses = np.random.default_rng(0).random(50)
+    rival, sure = tried("item-item", -100.0, losses), tried(ladder.CONFIDENT, -100.0 + nats, losses + worse)
+    assert ladder._trusted([rival, sure]) == ([rival, sure] if kept else [rival])
+    assert ladder._trusted([sure]) == [sure]
 
 
 # People and catalogs of every sort
@@ -277,7 +303,7 @@ def test_totals_that_overflow_are_left_out_and_it_is_said():
     rows, given = people(30, 10), totals_of(people(100, 3), 1.0)
     assert given.totals is not None
     made = run(rows, replace(given, totals=replace(given.totals, pairs_noise=1e200)))
-    assert kinds(made) == OWN
+    assert kinds(made) == OWN | CONFIDENT
     assert "left out" in made.note
     assert made.strength == 0
 

@@ -67,7 +67,9 @@ def test_parquet_holds_the_same_as_a_table(kind: str, make_model: MakeModel, tmp
     if kind == "popularity":
         assert frame.columns == ["item", "use", "use_weight"]
         return
-    name, key = ("item_factors", "factor_2") if kind in ("factors", "ials") else ("weights", "weight_to_2")
+    name, key = (
+        ("item_factors", "factor_2") if kind in ("factors", "ials", "confidence") else ("weights", "weight_to_2")
+    )
     assert frame[key].to_list() == arrays[name][:, 1].tolist()
     assert frame.width == arrays[name].shape[1] + (5 if kind == "stack" else 2)
 

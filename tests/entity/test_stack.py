@@ -7,6 +7,7 @@ import pytest
 from scipy import optimize, sparse
 
 from twofold.entity.artefact import rebuilt
+from twofold.entity.models.confidence import confident_factors
 from twofold.entity.models.ials import IalsFit
 from twofold.entity.models.item_item import ItemItemScorer
 from twofold.entity.models.ridge import weights_from_gram
@@ -108,6 +109,7 @@ def item_item() -> ItemItemScorer:
 INNER = {
     "item-item": item_item,
     "ials": lambda: IalsFit(rows(), threads=1).scorer(rank=3),
+    "confidence": lambda: confident_factors(rows(), rank=3, threads=1),
     "sparse-item-item": lambda: SparseItemFit(rows(), threads=1).scorer(ridge=1.0, neighbours=5),
     "use": lambda: None,
 }

@@ -31,6 +31,7 @@ from twofold.data.catalog import Catalog, Identifiers
 from twofold.data.ratings import Feedback, Ratings
 from twofold.entity.model import Model
 from twofold.entity.models.blend import Scorer
+from twofold.entity.models.confidence import ConfidenceScorer
 from twofold.entity.models.factors import FactorScorer
 from twofold.entity.models.ials import IalsScorer
 from twofold.entity.models.item_item import ItemItemScorer
@@ -75,6 +76,7 @@ SCORERS: Final[Mapping[str, type[Scorer]]] = {
     "patterns": PatternScorer,
     "features": PatternScorer,
     "ials": IalsScorer,
+    "confidence": ConfidenceScorer,
     "sparse-item-item": SparseItemScorer,
     "stack": StackScorer,
     "popularity": StackScorer,

@@ -34,6 +34,7 @@ KINDS = {
     "features": "patterns, pulled to public features of the items: mean, the person's own offset, and their place",
     "popularity": "use: how often an item is had, the same for everyone",
     "ials": "implicit ALS: an item and a person are a few numbers each, and a score is the product of the two",
+    "confidence": "implicit ALS: a few numbers per item and person, a count saying how sure an entry is",
     "sparse-item-item": "sparse item-item: a score is a weighted sum of what the person had, few weights per item",
 }
 #: Item-item weights for counts with a pull beyond the entity's own data.

@@ -3,15 +3,16 @@
 Rungs, from safe to bold:
 
 0. *use*: how often an item was had here, with as much of the others' use as the entity's own people support;
-1. *own taste*: item-item weights of own data (two scalings, several ridges), implicit ALS, or sparse weights in a long
-   catalog;
+1. *own taste*: item-item weights of own data (three scalings, several ridges), implicit ALS, or sparse weights in a
+   long catalog;
 2. *public features*: item-item weights pulled towards what public tables say;
 3. *shared taste*: item-item weights pulled towards the denoised second moments of the others (`others`), as they came
    or brought to the entity's own use of each item.
 
 Every rung above the first is stacked on use in the logarithm (`stack`), with weights that hidden entries of the own
-people choose under a prior. The next rung is taken only if it tells those entries better by `CAUTION` nats, so many
-candidates and few people do not make luck look like knowledge. Everything here stays inside the entity and is free.
+people choose under a prior. Few people are asked several times, each time about other entries. The next rung is taken
+only if it tells those entries better by `CAUTION` nats, so many candidates and few people do not make luck look like
+knowledge. Everything here stays inside the entity and is free.
 """
 
 from __future__ import annotations
@@ -30,12 +31,14 @@ from twofold.algorithms.implicit_als import EPOCHS
 from twofold.csr import keep_entries
 from twofold.entity.candidates import UNUSABLE, Adapted, FitSettings, Losses, left_out, paired, sound
 from twofold.entity.models.blend import Scorer, Wide
+from twofold.entity.models.confidence import confident_factors
 from twofold.entity.models.ials import IalsFit
 from twofold.entity.models.item_item import MAX_ITEMS
 from twofold.entity.models.others import Others, others_of
-from twofold.entity.models.rungs import Side, featured_taste, own_taste, shared_taste, unit_taste
+from twofold.entity.models.rungs import Side, count_taste, featured_taste, own_taste, shared_taste, unit_taste
 from twofold.entity.models.sparse_items import SparseItemFit
 from twofold.entity.models.stack import Hidden, StackScorer, Weighed, taste, weigh
+from twofold.entity.models.use import NOBODY, amount_of_use
 from twofold.errors import BadNumber
 from twofold.evaluation.measure import user_ndcg
 from twofold.features import Features
@@ -51,19 +54,20 @@ ENOUGH_HIDDEN: Final = 400.0
 LEAST_HIDDEN: Final = 0.1
 MOST_HIDDEN: Final = 0.2
 MOST_ASKED: Final = 300
+#: Other entries are hidden, again and again, until there are so many hidden ones in all; at most so often.
+WELL_HIDDEN: Final = 2_000.0
+MOST_TIMES: Final = 5
 ENOUGH_ASKED: Final = 200
 #: Prior of the weights of use and taste.
 CENTRE: Final = (0.5, 1.0)
-#: People's worth of the others' use that is tried; of those that tell own people about as well, within so many nats,
-#: the most is taken. One or two people cannot tell amounts apart, and then many strangers know more than they do.
-AMOUNTS: Final = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1_000.0, 3_000.0)
-ALIKE: Final = 1.0
 #: Ridges that are tried, in multiples of the default; only the last two in a catalog of more than `SHORT` items.
 RIDGES: Final = (0.06, 0.25, 1.0, 4.0)
 SHORT: Final = 1_500
 #: Ridges of own rows as they are, in entries of average size: the more people, the larger those that are worth trying.
 OWN_RIDGES: Final = (10.0, 30.0, 100.0, 300.0, 1_000.0)
 MANY: Final = 1_000
+#: Ridges of own counts as they are, in items of average square.
+COUNT_RIDGES: Final = (17.0, 70.0, 280.0)
 #: How much of the others' taste counts, in people: first a multiple of the amount of their use, within these limits;
 #: then `MORE` times as much, up to everybody, as long as that tells own people better by `STRONGER` nats.
 TASTE_PER_USE: Final = 30.0
@@ -71,8 +75,10 @@ FEWEST: Final = 30.0
 MOST: Final = 1_000.0
 MORE: Final = 10.0
 STRONGER: Final = 2.0
-#: People from whom on implicit ALS is tried.
+#: People from whom on implicit ALS takes counts as what is to be told; among fewer, as how sure an entry is.
 FACTOR_USERS: Final = 1_000
+#: The latter, which needs lists that are not worse as well: on the eICU demo it told more and gave worse lists.
+CONFIDENT: Final = "implicit ALS, counts as confidence"
 #: Multiples of the weight of use that are tried at the end.
 LESS_USE: Final = (1.0, 0.5, 0.2, 0.0)
 #: Items of a long catalog on which rungs are compared, the most used first, and the length of the list that is judged.
@@ -81,8 +87,6 @@ TOP: Final = 10
 #: People scored at once, at least, and numbers at once.
 _BLOCK: Final = 16
 _AT_ONCE: Final = 4_000_000
-#: Use of an item that nobody had, in people.
-_NOBODY: Final = 1e-12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,6 +133,14 @@ class Family:
         return Rung(kind=self.kind, step=self.step, strength=self.strength, fit=lambda side: fit(side, ridge))
 
 
+class _Fold:
+    """Rows without what is hidden, the people who are asked, their histories, and what is hidden of them."""
+
+    def __init__(self, rows: sparse.csr_array, held: sparse.csr_array, asked: NDArray[np.intp]) -> None:
+        self.side, self.held, self.asked = Side(rows), held, asked
+        self.history = rows[asked]
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Tried:
     rung: Rung
@@ -171,13 +183,13 @@ class _Climb:
                 self.others = sound(lambda: others_of(shared, self.whole.unit))
             except BadNumber:
                 self.failed = "; what was shared was left out: its numbers overflow"
-        self.amount = _amount(self.whole.unit, self.others)
+        self.amount = amount_of_use(self.whole.unit, self.others, caution=CAUTION)
 
     # What is hidden, and what is left
 
     @cached_property
-    def _split(self) -> tuple[sparse.csr_array, sparse.csr_array, NDArray[np.intp]]:
-        """Rows without the hidden entries, the hidden entries, and the people who are asked."""
+    def _folds(self) -> list[_Fold]:
+        """Every time something is hidden: other entries of the same people, until enough were hidden."""
         rng = np.random.default_rng([self.settings.seed, 6])
         lengths = np.diff(self.rows.indptr)
         owners = np.repeat(np.arange(self.rows.shape[0]), lengths)
@@ -186,26 +198,35 @@ class _Climb:
         place[order] = np.arange(owners.size) - np.repeat(self.rows.indptr[:-1], lengths)
         share = min(max(ENOUGH_HIDDEN / max(owners.size, 1), LEAST_HIDDEN), MOST_HIDDEN)
         number = np.where(lengths > 1, np.maximum(np.rint(share * lengths), 1), 0)
-        held = place < number[owners]
-        asked = np.flatnonzero(number)
-        if asked.size > MOST_ASKED:
-            asked = np.sort(rng.choice(asked, MOST_ASKED, replace=False))
-        return keep_entries(self.rows, ~held), keep_entries(self.rows, held), asked
+        times = min(math.ceil(WELL_HIDDEN / max(share * owners.size, 1.0)), MOST_TIMES)
+        if lengths.size >= FACTOR_USERS:  # implicit ALS may be stopped on the way, so it is fitted once
+            times = 1
+        folds = []
+        for time in range(times):
+            held = (place >= time * number[owners]) & (place < (time + 1) * number[owners])
+            asked = np.flatnonzero(np.bincount(owners[held], minlength=lengths.size))
+            if asked.size > MOST_ASKED:
+                asked = np.sort(rng.choice(asked, MOST_ASKED, replace=False))
+            if asked.size:
+                folds.append(_Fold(keep_entries(self.rows, ~held), keep_entries(self.rows, held)[asked], asked))
+        return folds
 
     @cached_property
     def _columns(self) -> NDArray[np.intp]:
         """Items on which rungs are compared: all, or the most used of a long catalog and what was hidden."""
-        _, held, asked = self._split
         items = self.rows.shape[1]
         if items <= MOST_COLUMNS:
             return np.arange(items)
         use = np.argsort(-self._use(self.whole), kind="stable")[:MOST_COLUMNS]
-        return np.union1d(use, held[asked].indices).astype(np.intp)
+        return np.union1d(use, np.concatenate([one.held.indices for one in self._folds])).astype(np.intp)
 
     @cached_property
     def _hidden(self) -> Hidden:
-        train, held, asked = self._split
-        return Hidden(history=_picked(train[asked], self._columns), held=_picked(held[asked], self._columns))
+        history, held = (
+            sparse.csr_array(sparse.vstack([_picked(rows, self._columns) for rows in parts], format="csr"))
+            for parts in ([one.history for one in self._folds], [one.held for one in self._folds])
+        )
+        return Hidden(history=history, held=held)
 
     # Use
 
@@ -217,8 +238,8 @@ class _Climb:
         """What is added to own use: some people's worth of the others' use, or a little of everything."""
         items = self.rows.shape[1]
         if self.amount.shared and self.others is not None:
-            return np.asarray(self.amount.people * self.others.shares + _NOBODY)
-        return np.full(items, self.amount.people / max(items, 1) + _NOBODY)
+            return np.asarray(self.amount.people * self.others.shares + NOBODY)
+        return np.full(items, self.amount.people / max(items, 1) + NOBODY)
 
     # Rungs
 
@@ -231,8 +252,12 @@ class _Climb:
             own = OWN_RIDGES[1:] if users >= MANY else OWN_RIDGES[:-1]
             yield [Family(kind="item-item, unit rows", step=1, ridges=self._ridges, fit=unit_taste)]
             yield [Family(kind="item-item", step=1, ridges=own, fit=own_taste)]
+            if self.rows.nnz and self.rows.data.max() > 1:
+                yield [Family(kind="item-item, counts", step=1, ridges=COUNT_RIDGES, fit=count_taste)]
         if users >= FACTOR_USERS:
             yield [Family(kind="ials", step=1, ridges=(1.0,), fit=lambda side, _: self._ials(side))]
+        elif items <= MAX_ITEMS:
+            yield [Family(kind=CONFIDENT, step=1, ridges=(1.0,), fit=lambda side, _: self._confident(side))]
         if items > MAX_ITEMS:
             return
         features, others = self.settings.features, self.others
@@ -276,7 +301,10 @@ class _Climb:
 
     def _ials(self, side: Side) -> Scorer:
         fit = IalsFit(side.rows, seed=self.settings.seed, threads=self.settings.threads)
-        return fit.scorer(stop=self._behind() if side is self._train else None)
+        return fit.scorer(stop=None if side is self.whole else self._behind())
+
+    def _confident(self, side: Side) -> Scorer:
+        return confident_factors(side.rows, seed=self.settings.seed, threads=self.settings.threads)
 
     def _behind(self) -> Callable[[int, Scorer], bool]:
         """Whether implicit ALS will not catch up: each doubling of its epochs gains less than the one before."""
@@ -285,7 +313,8 @@ class _Climb:
 
         def behind(epochs: int, scorer: Scorer) -> bool:
             nonlocal before
-            found = self._weighed(Rung(kind="ials", step=1), [self._known, self._told(scorer)], centre=CENTRE)
+            told = self._told([scorer])
+            found = self._weighed(Rung(kind="ials", step=1), [self._known, told], centre=CENTRE)
             gained, before = found.weighed.worth - before, found.weighed.worth
             missing = best.weighed.worth - before
             if missing <= gained or found.losses.mean < best.losses.mean:
@@ -298,8 +327,7 @@ class _Climb:
     # The climb
 
     def result(self) -> Adapted:
-        asked = self._split[2]
-        if not asked.size:
+        if not self._folds:
             return self._unasked()
         tried = self._all_judged()
         while True:
@@ -376,29 +404,28 @@ class _Climb:
             return _never(rung)
 
     @cached_property
-    def _train(self) -> Side:
-        return Side(self._split[0])
-
-    @cached_property
     def _known(self) -> Wide:
-        """Use without what is hidden, in the logarithm."""
-        return np.asarray(np.log(self._use(self._train))[self._columns])
-
-    @cached_property
-    def _histories(self) -> list[sparse.csr_array]:
-        """Histories of those who are asked, in blocks."""
-        train, _, asked = self._split
-        history, size = train[asked], max(_BLOCK, _AT_ONCE // max(train.shape[1], 1))
-        return [history[start : start + size] for start in range(0, history.shape[0], size)]
+        """Use without what is hidden, in the logarithm: a row per fold's person, or one for all where there is one."""
+        parts = [np.log(self._use(one.side))[self._columns] for one in self._folds]
+        if len(parts) == 1:
+            return np.asarray(parts[0])
+        return np.repeat(np.asarray(parts), [one.asked.size for one in self._folds], axis=0)
 
     def _tastes(self, rung: Rung) -> Wide:
-        assert rung.fit is not None
-        return self._told(rung.fit(self._train))
+        fit = rung.fit
+        assert fit is not None
+        return self._told([fit(one.side) for one in self._folds])
 
-    def _told(self, scorer: Scorer) -> Wide:
+    def _told(self, scorers: list[Scorer]) -> Wide:
+        """What one model of each fold says of the histories of those who are asked, a block at a time."""
+        size = max(_BLOCK, _AT_ONCE // max(self.rows.shape[1], 1))
         short = self._columns.size < self.rows.shape[1]
-        parts = [taste(scorer.scores(block)) for block in self._histories]
-        found = np.concatenate([part[:, self._columns] for part in parts] if short else parts)
+        parts = []
+        for one, scorer in zip(self._folds, scorers, strict=True):
+            for start in range(0, one.asked.size, size):
+                told = taste(scorer.scores(one.history[start : start + size]))
+                parts.append(told[:, self._columns] if short else told)
+        found = np.concatenate(parts)
         if not np.isfinite(found).all():
             raise BadNumber("a score is NaN or infinite.")
         return found
@@ -498,11 +525,22 @@ def _path(tried: list[_Tried]) -> list[_Tried]:
     """The rungs that are climbed, the last of which is taken."""
     path = [tried[0]]
     for step in (1, 2, 3):
-        here = [one for one in tried if one.rung.step == step]
+        here = _trusted([one for one in tried if one.rung.step == step])
         best = max(here, key=lambda one: one.weighed.worth, default=None)
         if best is not None and best.weighed.worth > path[-1].weighed.worth + CAUTION:
             path.append(_better_lists(best, here))
     return path
+
+
+def _trusted(here: list[_Tried]) -> list[_Tried]:
+    """Leave out confident factors unless they tell more by `CAUTION` and their lists are not worse by an error."""
+    rivals = [one for one in here if one.rung.kind != CONFIDENT and math.isfinite(one.weighed.worth)]
+    sure = next((one for one in here if one.rung.kind == CONFIDENT and math.isfinite(one.weighed.worth)), None)
+    if not rivals or sure is None:
+        return here
+    told = sure.weighed.worth - max(one.weighed.worth for one in rivals)
+    gain, error = paired(min(rivals, key=lambda one: one.losses.mean).losses, sure.losses)
+    return here if told > CAUTION and gain >= -error else [one for one in here if one is not sure]
 
 
 def _better_lists(best: _Tried, others: list[_Tried]) -> _Tried:
@@ -523,43 +561,6 @@ def _never(rung: Rung) -> _Tried:
         losses=nothing,
         weighed=Weighed(weights=np.zeros(2), likelihood=-math.inf, worth=-math.inf),
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Amount:
-    """How many people's worth is added to own use, and whether it is the others' use or a little of everything."""
-
-    people: float
-    shared: bool
-
-
-def _amount(unit: sparse.csr_array, others: Others | None) -> Amount:
-    """Choose it by how well the people without each one tell that one's items."""
-    items = unit.shape[1]
-    flat = _best_amount(unit, np.full(items, 1.0 / max(items, 1)))
-    if others is None:
-        return Amount(people=flat[1], shared=False)
-    theirs = _best_amount(unit, others.shares, most=others.users)
-    if unit.nnz and theirs[0] <= flat[0] + CAUTION:
-        return Amount(people=flat[1], shared=False)
-    return Amount(people=theirs[1] if unit.nnz else others.users, shared=True)
-
-
-def _best_amount(unit: sparse.csr_array, shares: Wide, *, most: float = math.inf) -> tuple[float, float]:
-    """Nats by which people are told, and the most people's worth that tells them `ALIKE`."""
-    total = np.asarray(unit.sum(axis=0)).ravel()
-    lengths = np.asarray(unit.sum(axis=1)).ravel()
-    # Rows of norm 1 count for as many entries as they have.
-    entries = np.diff(unit.indptr)
-    weight = unit.data * np.repeat(entries / np.maximum(lengths, 1e-300), entries)
-    own, theirs = total[unit.indices] - unit.data, shares[unit.indices]
-    told_by: dict[float, float] = {}
-    for people in [one for one in AMOUNTS if one <= most] or [most]:
-        told = np.log(np.maximum(own + people * theirs, _NOBODY))
-        rest = np.log(np.maximum(total.sum() - lengths + people * shares.sum(), _NOBODY))
-        told_by[people] = float(weight @ told - entries @ rest)
-    best = max(told_by.values())
-    return best, max(people for people, nats in told_by.items() if nats >= best - ALIKE)
 
 
 def _picked(rows: sparse.csr_array, columns: NDArray[np.intp]) -> sparse.csr_array:

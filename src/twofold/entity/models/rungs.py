@@ -21,7 +21,7 @@ from twofold.entity.models.others import Others, unit_rows
 from twofold.entity.models.ridge import Weights, feature_prior, weights_from_gram, weights_from_rows
 from twofold.features import Features
 
-__all__ = ["Side", "featured_taste", "own_taste", "shared_taste", "unit_taste"]
+__all__ = ["Side", "count_taste", "featured_taste", "own_taste", "shared_taste", "unit_taste"]
 
 #: People that public features weigh as much as.
 FEATURE_USERS: Final = 300.0
@@ -69,6 +69,11 @@ class Side:
     def damped_gram(self) -> Wide:
         """Products of the damped rows."""
         return _gram(self.damped)
+
+    @cached_property
+    def gram(self) -> Wide:
+        """Products of the rows as they are."""
+        return _gram(self.rows)
 
     @property
     def few(self) -> bool:
@@ -120,6 +125,13 @@ def own_taste(side: Side, ridge: float) -> ItemItemScorer:
     if side.few:
         return _of_rows(side.damped, ridge)
     return _scorer(_weights(side.damped_gram, ridge))
+
+
+def count_taste(side: Side, ridge: float) -> ItemItemScorer:
+    """Weights of own counts as they are; the ridge is in items of average square."""
+    rows = side.rows.astype(np.float64)
+    ridge = max(ridge * float(rows.data @ rows.data) / rows.shape[1], 1e-6)
+    return _of_rows(rows, ridge, power=1.0) if side.few else _scorer(_weights(side.gram, ridge), power=1.0)
 
 
 def unit_taste(side: Side, ridge: float) -> ItemItemScorer:
@@ -174,14 +186,15 @@ def _own_ridge(side: Side) -> float:
     return 1.0 + 2.0 * users / items
 
 
-def _of_rows(rows: sparse.csr_array, ridge: float) -> ItemItemScorer:
-    return _scorer(weights_from_rows(rows.toarray().astype(np.float64), np.full(rows.shape[1], ridge)))
+def _of_rows(rows: sparse.csr_array, ridge: float, *, power: float = POWER["counts"]) -> ItemItemScorer:
+    weights = weights_from_rows(rows.toarray().astype(np.float64), np.full(rows.shape[1], ridge))
+    return _scorer(weights, power=power)
 
 
 def _weights(gram: Wide, ridge: float) -> Weights:
     return weights_from_gram(gram, np.full(len(gram), ridge))
 
 
-def _scorer(weights: Weights) -> ItemItemScorer:
+def _scorer(weights: Weights, *, power: float = POWER["counts"]) -> ItemItemScorer:
     items = next(iter(weights.arrays().values())).shape[-1]
-    return ItemItemScorer(weights, means=np.zeros(items), feedback="counts", power=POWER["counts"])
+    return ItemItemScorer(weights, means=np.zeros(items), feedback="counts", power=power)
