@@ -1,6 +1,6 @@
 """How the constants behind `plan explain`'s prediction were found, and what they predict against what was measured.
 
-Unit rows of every data set of counts (`studies compare`) give the eigenvalues; releases at several ε, as a secure sum
+Unit rows of every data set of counts (`studies frontier`) give the eigenvalues; releases at several ε, as a secure sum
 gives them, the share of the gap that small entities closed. Everything is on the seed of development, never on a
 reported one. Published data sets need TWOFOLD_DATA; those that are missing are left out and named.
 """
@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from studies.case import Case, load_case
-from studies.compare import SIZES, DataSet, read_plan
-from studies.frontier.settings import sampled
+from studies.frontier.settings import SIZES, DataSetting, quarters, read_frontier, sampled
 from twofold.algorithms._jit import one_blas_thread
 from twofold.entity.adapt import adapt
 from twofold.entity.models.others import unit_rows
@@ -31,7 +30,7 @@ from twofold.federation.factors import ItemFactors
 from twofold.release.bilinear.mechanism import Gram
 from twofold.release.content import Moments
 from twofold.release.contract import ReleaseParameters
-from twofold.release.usefulness import HALF_CLOSED, SPECTRUM, SPREAD, directions
+from twofold.release.usefulness import GROWTH, HALF_CLOSED, SPECTRUM, SPREAD, closed, directions
 from twofold.report.plot import Plot, Series
 from twofold.storage.files import write_whole
 
@@ -45,6 +44,8 @@ _RIDGES: Final = (10.0, 100.0, 1_000.0)
 #: Gaps below this are within the error of the figures: no share can be read off them.
 _LEAST_GAP: Final = 0.008
 _LONGEST: Final = 2_000
+#: Powers of an entity's size that are tried.
+_GROWTHS: Final = (0.0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75)
 #: Half of the entities, the smaller one.
 _HALF: Final = 2
 Wide = NDArray[np.float64]
@@ -52,12 +53,13 @@ Wide = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """One data set at one ε: edge of the noise per person, and the share of the gap that was closed."""
+    """One data set at one ε: edge of the noise per person, people of an entity, share of the gap that was closed."""
 
     data: str
     epsilon: float
     edge: float
     n_items: int
+    users: float
     share: float
 
     def directions(self, spectrum: tuple[float, float]) -> float:
@@ -67,19 +69,20 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class Constants:
-    """What `twofold.release.usefulness` holds: `SPECTRUM`, `HALF_CLOSED` and `SPREAD`."""
+    """What `twofold.release.usefulness` holds: `SPECTRUM`, `HALF_CLOSED`, `GROWTH` and `SPREAD`."""
 
     spectrum: tuple[float, float]
     half_closed: float
+    growth: float
     spread: float
 
     def share(self, point: Point) -> float:
         """Predict the share of a point."""
         found = point.directions(self.spectrum)
-        return found / (found + self.half_closed)
+        return closed(found, users=point.users, half_closed=self.half_closed, growth=self.growth)
 
 
-HELD: Final = Constants(spectrum=SPECTRUM, half_closed=HALF_CLOSED, spread=SPREAD)
+HELD: Final = Constants(spectrum=SPECTRUM, half_closed=HALF_CLOSED, growth=GROWTH, spread=SPREAD)
 
 
 def spectrum(rows: sparse.csr_array) -> list[tuple[int, float]]:
@@ -102,26 +105,33 @@ def fit(spectra: Sequence[Sequence[tuple[int, float]]], measured: Sequence[Point
     Examples
     --------
     >>> from dataclasses import replace
-    >>> curve = Constants(spectrum=(0.1, 1.0), half_closed=5.0, spread=0.0)
-    >>> given = [Point(data="x", epsilon=1.0, edge=edge, n_items=99, share=0.0) for edge in (0.02, 0.01, 0.005)]
+    >>> curve = Constants(spectrum=(0.1, 1.0), half_closed=5.0, growth=0.25, spread=0.0)
+    >>> given = [
+    ...     Point(data="x", epsilon=1.0, edge=edge, n_items=99, users=users, share=0.0)
+    ...     for edge in (0.02, 0.01, 0.005)
+    ...     for users in (10, 1_000)
+    ... ]
     >>> made = fit([[(2, 0.05), (4, 0.025)]], [replace(one, share=curve.share(one)) for one in given])
-    >>> [round(one, 2) for one in made.spectrum], round(made.half_closed)
-    ([0.1, 1.0], 5)
+    >>> [round(one, 2) for one in made.spectrum], round(made.half_closed), made.growth
+    ([0.1, 1.0], 5, 0.25)
     """
     logs = np.log(np.array([pair for one in spectra for pair in one], dtype=np.float64))
     slope, start = np.polyfit(logs[:, 0], logs[:, 1], 1)
     found = (float(np.exp(start)), float(-slope))
-    sums = np.array([one.directions(found) for one in measured])
     shares = np.clip([one.share for one in measured], 0.0, 1.0)
-    tried = np.geomspace(1, 100, 200)
-    distance = np.abs(sums / (sums + tried[:, None]) - shares)
-    best = int(distance.mean(axis=1).argmin())
-    seen = distance[best][sums > 0]
-    spread = float(np.quantile(seen, 0.8)) if seen.size else 0.0
-    return Constants(spectrum=found, half_closed=float(tried[best]), spread=spread)
+    seen = np.array([one.directions(found) > 0 for one in measured])
+
+    def distances(half: float, growth: float) -> Wide:
+        made = Constants(spectrum=found, half_closed=half, growth=growth, spread=0.0)
+        return np.asarray(np.abs(np.array([made.share(one) for one in measured]) - shares))
+
+    tried = [(half, growth) for growth in _GROWTHS for half in np.geomspace(1, 100, 200)]
+    best = min(tried, key=lambda one: float(distances(*one).mean()) if measured else 0.0)
+    spread = float(np.quantile(distances(*best)[seen], 0.8)) if seen.any() else 0.0
+    return Constants(spectrum=found, half_closed=float(best[0]), growth=best[1], spread=spread)
 
 
-def points(case: Case, data: DataSet, epsilons: Sequence[float] = EPSILONS) -> list[Point]:
+def points(case: Case, data: DataSetting, epsilons: Sequence[float] = EPSILONS) -> list[Point]:
     """Measure small entities of one data set; none if pooled data gain nothing there.
 
     Parameters
@@ -133,7 +143,9 @@ def points(case: Case, data: DataSet, epsilons: Sequence[float] = EPSILONS) -> l
     epsilons : sequence of float
         Prices of the release.
     """
-    names = sampled(case.sizes, data.sample[:_HALF] or (0, 0))
+    place = quarters(case.sizes)
+    small = [name for name, quarter in place.items() if quarter < _HALF]
+    names = [name for name in sampled(case.sizes, data.sample) if name in small]
     everybody = sparse.csr_array(sparse.vstack(list(case.rows.values()), format="csr"))
     people, items = everybody.shape
     public = ReleaseParameters(
@@ -157,13 +169,14 @@ def points(case: Case, data: DataSet, epsilons: Sequence[float] = EPSILONS) -> l
             epsilon=epsilon,
             edge=Gram().noise_share(public.with_(epsilon=epsilon)),
             n_items=items,
+            users=float(np.median([case.sizes[name] for name in small])),
             share=(_private(case, data, names, shared(epsilon)) - control) / (pooled - control),
         )
         for epsilon in epsilons
     ]
 
 
-def _mean(case: Case, data: DataSet, names: Sequence[str], score: Any) -> float:
+def _mean(case: Case, data: DataSetting, names: Sequence[str], score: Any) -> float:
     """Mean nDCG@10 over entities."""
     found = []
     for name in names:
@@ -173,7 +186,7 @@ def _mean(case: Case, data: DataSet, names: Sequence[str], score: Any) -> float:
     return float(np.nanmean(found))
 
 
-def _popular(case: Case, data: DataSet, names: Sequence[str], line: Wide | None) -> float:
+def _popular(case: Case, data: DataSetting, names: Sequence[str], line: Wide | None) -> float:
     def score(rows: sparse.csr_array) -> Wide:
         use = np.bincount(rows.indices, minlength=rows.shape[1]) if line is None else line
         return np.tile(np.asarray(use, dtype=np.float64), (rows.shape[0], 1))
@@ -181,7 +194,7 @@ def _popular(case: Case, data: DataSet, names: Sequence[str], line: Wide | None)
     return _mean(case, data, names, score)
 
 
-def _private(case: Case, data: DataSet, names: Sequence[str], totals: Moments | None) -> float:
+def _private(case: Case, data: DataSetting, names: Sequence[str], totals: Moments | None) -> float:
     def score(rows: sparse.csr_array) -> Wide:
         made = adapt(
             rows,
@@ -215,7 +228,7 @@ def _factors(totals: Moments) -> ItemFactors:
     )
 
 
-def _pooled(case: Case, data: DataSet, names: Sequence[str], everybody: sparse.csr_array) -> float:
+def _pooled(case: Case, data: DataSetting, names: Sequence[str], everybody: sparse.csr_array) -> float:
     damped = everybody.astype(np.float64)
     damped.data = np.sqrt(damped.data)
     gram = (damped.T @ damped).toarray()
@@ -239,6 +252,7 @@ def markdown(constants: Constants, measured: Sequence[Point]) -> str:
     pairs = {
         "SPECTRUM": (constants.spectrum, SPECTRUM),
         "HALF_CLOSED": ((constants.half_closed,), (HALF_CLOSED,)),
+        "GROWTH": ((constants.growth,), (GROWTH,)),
         "SPREAD": ((constants.spread,), (SPREAD,)),
     }
     lines = ["| constant | found now | in the source |", "|---|---|---|"]
@@ -276,11 +290,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", help="data sets of the size, separated by commas (default: all of counts)")
     parser.add_argument("-o", "--output", type=Path, help="folder for the points and the plot")
     asked = parser.parse_args(arguments)
-    plan = read_plan(asked.size)
+    plan = read_frontier(asked.size)
     chosen = [plan.of(name) for name in asked.data.split(",")] if asked.data else list(plan.data)
     spectra, measured = [], []
     for data in chosen:
-        if data.feedback != "counts" or not data.federated:
+        if data.feedback != "counts":
             continue
         try:
             case = load_case(data.case, plan.development)

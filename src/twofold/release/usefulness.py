@@ -28,9 +28,10 @@ Unit rows of n people have a Gram matrix whose first eigenvalue, the use of item
 development data, and whose k-th was about :math:`a k^{-b} n` (`SPECTRUM`). A direction of size λ under noise with the
 edge 2h is found again with the squared cosine :math:`1 - (h/\lambda)^2`, and not at all from :math:`\lambda \le h` on.
 These cosines added up are the directions D that rise above the noise. The share of the gap between the best model
-without pairs of others and the best pooled one that was closed followed :math:`D / (D + c)` (`HALF_CLOSED`), with a
-spread (`SPREAD`). The constants are a first reading of eight development sets, one seed each; ``python -m studies
-prediction`` fits spectrum, c and spread anew on what it is given.
+without pairs of others and the best pooled one that was closed followed :math:`D / (D + c)`, with a spread (`SPREAD`).
+An entity with many people of its own tells the strongest directions itself, so c grows with its size:
+`HALF_CLOSED` for `FEW_USERS` people or fewer, and from there with the power `GROWTH`. ``python -m studies prediction
+--size full`` found all constants on the seed of development of the frontier's data sets, and finds them again.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from twofold.release.contract import ReleaseParameters
 
 __all__ = [
+    "FEW_USERS",
+    "GROWTH",
     "HALF_CLOSED",
     "LEAST_USE",
     "SPECTRUM",
@@ -52,6 +55,7 @@ __all__ = [
     "Range",
     "Usefulness",
     "Word",
+    "closed",
     "directions",
     "fallback_note",
     "noise_ratio",
@@ -65,8 +69,10 @@ __all__ = [
 SPECTRUM: Final = (0.062, 0.86)
 #: Smallest first eigenvalue of these sets, per person: where half the edge is above it, not even use is seen.
 LEAST_USE: Final = 0.19
-#: Directions at which half of the gap was closed at small entities, over the same sets but ASSISTments (no gap).
+#: Directions at which half of the gap was closed at entities of so few people, and how they grow with more people.
 HALF_CLOSED: Final = 19.0
+FEW_USERS: Final = 25.0
+GROWTH: Final = 0.0
 #: Read off the residuals by eye, where a direction was above the noise; eICU was further off.
 SPREAD: Final = 0.3
 Word = Literal["nothing", "a little", "half", "most"]
@@ -176,6 +182,18 @@ def directions(edge: float, *, n_items: int, spectrum: tuple[float, float] = SPE
     return math.fsum(1 - (edge / 2 / size) ** 2 for size in sizes if size > edge / 2)
 
 
+def closed(found: float, *, users: float, half_closed: float = HALF_CLOSED, growth: float = GROWTH) -> float:
+    """Share of the gap that some directions close at an entity of so many people.
+
+    Examples
+    --------
+    >>> closed(10.0, users=20, half_closed=10.0, growth=0.5), closed(10.0, users=225, half_closed=10.0, growth=0.5)
+    (0.5, 0.25)
+    """
+    half = half_closed * math.pow(max(users / FEW_USERS, 1.0), growth)
+    return found / (found + half)
+
+
 def predict(public: ReleaseParameters, judged: Usefulness, *, pairs: bool) -> Prediction:
     """Predict what a release is worth.
 
@@ -204,7 +222,7 @@ def predict(public: ReleaseParameters, judged: Usefulness, *, pairs: bool) -> Pr
     if not pairs or public.feedback != "counts":
         return Prediction(word="nothing" if judged.verdict == "no" else None)
     found = directions(judged.share, n_items=public.n_items)
-    share = found / (found + HALF_CLOSED)
+    share = closed(found, users=public.n_users)
     hidden = judged.share / 2 >= LEAST_USE
     return Prediction(
         word="nothing" if hidden else next(word for least, word in WORDS if share >= least),
