@@ -54,9 +54,11 @@ ENOUGH_HIDDEN: Final = 400.0
 LEAST_HIDDEN: Final = 0.1
 MOST_HIDDEN: Final = 0.2
 MOST_ASKED: Final = 300
-#: Other entries are hidden, again and again, until there are so many hidden ones in all; at most so often.
+#: Other entries are hidden, again and again, until there are so many hidden ones in all; at most so often, and only
+#: while the tables of items by items that each time costs have no more cells than this together.
 WELL_HIDDEN: Final = 2_000.0
 MOST_TIMES: Final = 5
+MOST_CELLS: Final = 400_000
 ENOUGH_ASKED: Final = 200
 #: Prior of the weights of use and taste.
 CENTRE: Final = (0.5, 1.0)
@@ -75,10 +77,12 @@ FEWEST: Final = 30.0
 MOST: Final = 1_000.0
 MORE: Final = 10.0
 STRONGER: Final = 2.0
-#: People from whom on implicit ALS takes counts as what is to be told; among fewer, as how sure an entry is.
+#: People from whom on implicit ALS is tried, with counts as what is to be told.
 FACTOR_USERS: Final = 1_000
-#: The latter, which needs lists that are not worse as well: on the eICU demo it told more and gave worse lists.
+#: Implicit ALS with counts as how sure an entry is, for tables of people by items up to this size: above, it cost as
+#: much as all others together. Its lists must not be worse: on the eICU demo it told more and gave worse ones.
 CONFIDENT: Final = "implicit ALS, counts as confidence"
+SMALL_TABLE: Final = 50_000
 #: Multiples of the weight of use that are tried at the end.
 LESS_USE: Final = (1.0, 0.5, 0.2, 0.0)
 #: Items of a long catalog on which rungs are compared, the most used first, and the length of the list that is judged.
@@ -199,6 +203,7 @@ class _Climb:
         share = min(max(ENOUGH_HIDDEN / max(owners.size, 1), LEAST_HIDDEN), MOST_HIDDEN)
         number = np.where(lengths > 1, np.maximum(np.rint(share * lengths), 1), 0)
         times = min(math.ceil(WELL_HIDDEN / max(share * owners.size, 1.0)), MOST_TIMES)
+        times = max(min(times, MOST_CELLS // max(self.rows.shape[1], 1) ** 2), 1)
         if lengths.size >= FACTOR_USERS:  # implicit ALS may be stopped on the way, so it is fitted once
             times = 1
         folds = []
@@ -256,7 +261,7 @@ class _Climb:
                 yield [Family(kind="item-item, counts", step=1, ridges=COUNT_RIDGES, fit=count_taste)]
         if users >= FACTOR_USERS:
             yield [Family(kind="ials", step=1, ridges=(1.0,), fit=lambda side, _: self._ials(side))]
-        elif items <= MAX_ITEMS:
+        elif users * items <= SMALL_TABLE:
             yield [Family(kind=CONFIDENT, step=1, ridges=(1.0,), fit=lambda side, _: self._confident(side))]
         if items > MAX_ITEMS:
             return
