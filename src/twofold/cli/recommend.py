@@ -14,7 +14,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from twofold.cli.options import ForceOption, Json, bar, read_items, refuse_output
+from twofold.cli.options import ForceOption, Json, read_items, refuse_output
+from twofold.cli.progress import bars
 from twofold.entity.model import Model
 from twofold.errors import BadParameter, CatalogError, Set, TwofoldError
 from twofold.storage.files import write_whole
@@ -97,8 +98,8 @@ def _everyone(
     loaded: Model, output: Path, titles: dict[Any, str], *, n: int, items: list[Any] | None, seen: bool, json: bool
 ) -> None:
     streamed = output.suffix in (".parquet", ".pq") and not titles
-    with bar("recommending") as progress:
-        given: dict[str, Any] = {"exclude_seen": not seen, "items": items, "progress": progress}
+    with bars():
+        given: dict[str, Any] = {"exclude_seen": not seen, "items": items}
         if streamed:
             loaded.recommend_all(output, n, **given)
         else:
