@@ -23,8 +23,6 @@ from twofold.storage.files import write_whole
 __all__ = ["recommend"]
 
 STDOUT: Final = Path("-")
-#: Columns of an item list that hold titles, the first that is there.
-TITLES: Final = ("title", "name", "label", "description")
 
 History = Annotated[str | None, typer.Option(help="History of a new person: item=value,item=value or a JSON object.")]
 
@@ -77,7 +75,7 @@ def recommend(
         row["title"] = titles[row["item"]]
     if why:
         for row in rows:
-            row["why"] = str(loaded.explain(asked, row["item"]))
+            row["why"] = loaded.explain(asked, row["item"]).words(titles)
     if json:
         typer.echo(jsonlib.dumps(rows, indent=2, default=str))
     else:
@@ -140,12 +138,8 @@ def _titles(loaded: Model, model: Path, given: Path | None) -> dict[Any, str]:
         if given is None:
             return {}
         raise CatalogError("this item list is not the model's.", found=repr(found), expected=repr(loaded.catalog))
-    features = found.features
-    name = next((one for one in TITLES if features is not None and one in features.columns), None)
-    if features is None or name is None:
-        return {}
-    titles = features[name].cast(pl.String).fill_null("").to_list()
-    return dict(zip(loaded.catalog.items, titles, strict=True))
+    titles = found.titles
+    return {} if titles is None else dict(zip(loaded.catalog.items, titles.fill_null(""), strict=True))
 
 
 def _as_user(loaded: Model, text: str) -> Any:

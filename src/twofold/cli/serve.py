@@ -24,7 +24,8 @@ Token = Annotated[
     typer.Option("--token", help="File with the token that requests must show; made if it is not there."),
 ]
 Titles = Annotated[
-    Path | None, typer.Option("--catalog", help="The item list; its column title, name, label or description is shown.")
+    Path | None,
+    typer.Option("--catalog", help="The item list, for titles; by default items.csv beside the model, if it fits."),
 ]
 
 
