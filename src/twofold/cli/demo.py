@@ -38,8 +38,8 @@ REPORT = "twofold-demo.html"
 
 
 def demo(
-    patients: Annotated[int, typer.Option(min=400, help="Simulated patients over all hospitals.")] = 9_000,
-    n_hospitals: Annotated[int, typer.Option("--hospitals", min=4, help="Simulated hospitals.")] = 32,
+    patients: Annotated[int, typer.Option(min=400, help="Simulated patients over all hospitals.")] = 10_000,
+    n_hospitals: Annotated[int, typer.Option("--hospitals", min=4, help="Simulated hospitals.")] = 80,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the simulation and the split, never of the noise.")] = 7,
     epsilon: Annotated[
         float, typer.Option(min=0.01, max=1000, help="Privacy budget ε of each hospital's message.")
