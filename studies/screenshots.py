@@ -9,7 +9,6 @@ To add a page, write a function that makes it in a folder and yields its address
 from __future__ import annotations
 
 import argparse
-import base64
 import io
 import os
 import re
@@ -23,8 +22,9 @@ from pathlib import Path
 from typing import Final
 
 from PIL import Image
+from playwright.sync_api import Browser
 
-from tests.browser.chromium import Tab, chromium, found
+from tests.browser.chromium import chromium, found, opened
 from twofold.errors import BadParameter, TransportError
 
 __all__ = ["LARGEST", "PAGES", "SCREENS", "main", "take"]
@@ -136,15 +136,14 @@ PAGES: Final[Mapping[str, _Page]] = {
 }
 
 
-def take(tab: Tab, address: str, name: str, folder: Path) -> Iterator[Path]:
+def take(browser: Browser, address: str, name: str, folder: Path) -> Iterator[Path]:
     """Take the pictures of one page; give their files."""
     for screen, (width, height, phone) in SCREENS.items():
         for look in ("light", "dark"):
-            tab.open(address, width=width, height=height, dark=look == "dark", phone=phone)
+            page = opened(browser, address, width=width, height=height, dark=look == "dark", phone=phone).page
             time.sleep(0.5)  # scripts of the theme arrange the page after it has loaded
-            data = base64.b64decode(tab.ask("Page.captureScreenshot", format="png")["data"])
             path = folder / f"{name}-{screen}-{look}.png"
-            _smaller(data).save(path, optimize=True)
+            _smaller(page.screenshot()).save(path, optimize=True)
             yield path
 
 
@@ -176,7 +175,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if found() is None:
         raise TransportError("Chromium is not installed.", fix="apt install chromium", parameter="chromium")
     for name in asked.names or PAGES:
-        with tempfile.TemporaryDirectory() as folder, PAGES[name](Path(folder)) as address, chromium() as tab:
-            for path in take(tab, address, name, asked.output):
+        with tempfile.TemporaryDirectory() as folder, PAGES[name](Path(folder)) as address, chromium() as browser:
+            for path in take(browser, address, name, asked.output):
                 print(f"{path.name:32} {path.stat().st_size / 1000:6.0f} kB")
     return 0

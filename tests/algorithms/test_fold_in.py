@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
+from tests.matrices import random_rows
 from tests.refused import refused
 from twofold.algorithms import FoldIn, fold_in
 from twofold.algorithms._jit import without_numba
@@ -72,7 +73,7 @@ def test_satisfies_the_optimality_conditions_and_matches_scipy(problem):
 def test_kernel_equals_reference_on_masked_rows(seed, rank):
     rng = np.random.default_rng(seed)
     V = rng.random((30, rank)) - 0.3
-    X = sp.random_array((11, 30), density=0.4, rng=rng, format="csr")
+    X = random_rows((11, 30), 0.4, rng)
     weights = rng.random(X.nnz)
     options = {"weights": weights, "row_weights": rng.random(11) + 0.1, "regularization": 0.05, "threads": 1}
     for feedback in ("ratings", "counts"):
@@ -85,7 +86,7 @@ def test_kernel_equals_reference_on_masked_rows(seed, rank):
 @pytest.fixture(scope="module")
 def ratings():
     rng = np.random.default_rng(5)
-    X = sp.random_array((300, 60), density=0.2, rng=rng, format="csr")
+    X = random_rows((300, 60), 0.2, rng)
     X.data[:] = rng.integers(1, 6, X.nnz)
     return X, rng.random((60, 20))
 

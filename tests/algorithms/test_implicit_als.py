@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from tests.matrices import random_rows
 from tests.refused import refused
 from twofold.algorithms import _ials_kernels, _reference
 from twofold.algorithms._jit import without_numba
@@ -80,7 +81,7 @@ def test_enough_steps_solve_a_row():
 
 def test_the_same_bits_on_any_number_of_threads():
     rng = np.random.default_rng(2)
-    X = sp.random_array((3000, 400), density=0.06, rng=rng, dtype=np.float32, format="csr")
+    X = random_rows((3000, 400), 0.06, rng, np.float32)
     one, two = (implicit_als(X, 12, epochs=2, threads=threads, rng=7) for threads in (1, 3))
     for a, b in zip(one, two, strict=True):
         np.testing.assert_array_equal(a, b)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from tests.matrices import random_rows
 from tests.refused import refused
 from twofold.algorithms._jit import without_numba
 from twofold.algorithms._nmf_sides import observed
@@ -15,7 +16,7 @@ from twofold.errors import BadShape
 @pytest.mark.parametrize("shape", [(7, 5), (1, 1), (3, 0), (0, 3), (40, 2)])
 @pytest.mark.parametrize("weighted", [True, False])
 def test_transposed_is_the_matrix_by_columns(shape, weighted):
-    X = sp.random_array(shape, density=0.5, rng=np.random.default_rng(0), format="csr")
+    X = random_rows(shape, 0.5, np.random.default_rng(0))
     entries, _ = observed(X, X.data + 1 if weighted else None, "ratings")
     turned = entries.transposed()
     expected = X.T.tocsr()

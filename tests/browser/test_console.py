@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -13,9 +12,10 @@ from typing import Any
 
 import polars as pl
 import pytest
+from playwright.sync_api import Browser
 
-from tests.browser.chromium import Tab, chromium, found
-from tests.browser.test_status import COLOURS, PICTURES, WIDTHS, contrast
+from tests.browser.chromium import Tab, chromium, found, opened
+from tests.browser.test_status import COLOURS, WIDTHS, contrast, picture
 from tests.serve.conftest import SECRET, TITLES, make_model, make_records
 from twofold.serve.api import LIMITS, Api, build_app
 from twofold.serve.console import console_routes
@@ -40,104 +40,88 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def tab() -> Iterator[Tab]:
+def browser() -> Iterator[Browser]:
     with chromium() as one:
         yield one
 
 
-def go_on(tab: Tab) -> None:
-    """Wait for the page that a form leads to."""
-    while not any(one.get("method") == "Page.loadEventFired" for one in tab.events):
-        tab.events.append(tab._next())
-
-
-def type_in(tab: Tab, text: str) -> None:
-    tab.ask("Input.insertText", text=text)
-
-
-def ask_for_a_user(tab: Tab, url: str, **screen: Any) -> None:
+def ask_for_a_user(browser: Browser, url: str, **screen: Any) -> Tab:
     """Fill in the first form and send it, by keyboard alone."""
-    tab.open(f"{url}/", **screen)
-    tab.value("document.querySelector('#known-user').focus()")
-    type_in(tab, SECRET)
-    tab.events.clear()
-    for kind in ("keyDown", "keyUp"):
-        key = {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13}
-        tab.ask("Input.dispatchKeyEvent", type=kind, **key, **({"text": "\r"} if kind == "keyDown" else {}))
-    go_on(tab)
+    tab = opened(browser, f"{url}/", **screen)
+    tab.page.get_by_role("textbox", name="User id").focus()
+    tab.page.keyboard.insert_text(SECRET)
+    with tab.page.expect_navigation():
+        tab.page.keyboard.press("Enter")
+    return tab
+
+
+def show(browser: Browser, url: str, page: str, **screen: Any) -> Tab:
+    """Open a page of the console; the first one with an answer."""
+    return opened(browser, f"{url}/{page}", **screen) if page else ask_for_a_user(browser, url, **screen)
 
 
 @pytest.mark.parametrize("page", PAGES)
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_every_page_fits_every_screen(tab: Tab, url: str, page: str, width: str, dark: bool, tmp_path: Path) -> None:
-    screen: dict[str, Any] = {"width": WIDTHS[width], "dark": dark, "phone": width == "phone"}
-    if page:
-        tab.open(f"{url}/{page}", **screen)
-    else:
-        ask_for_a_user(tab, url, **screen)
-        assert tab.value("document.querySelectorAll('.found li').length") > 0
-    assert tab.value("document.documentElement.scrollWidth") <= WIDTHS[width]
-    assert (tab.value("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 26)") == dark
-    assert tab.complaints() == []
-    assert all(one.startswith(url) for one in tab.requests())
-    name = page.partition("?")[0] or "recommend"
-    tab.picture(tmp_path / "page.png")
-    if PICTURES is not None:
-        (tmp_path / "page.png").rename(Path(PICTURES) / f"console-{name}-{width}{'-dark' if dark else ''}.png")
+def test_every_page_fits_every_screen(browser: Browser, url: str, page: str, width: str, dark: bool) -> None:
+    tab = show(browser, url, page, width=WIDTHS[width], dark=dark, phone=width == "phone")
+    if not page:
+        assert tab.page.locator(".found li").count() > 0
+    assert tab.page.evaluate("document.documentElement.scrollWidth") <= WIDTHS[width]
+    assert (tab.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 26)") == dark
+    assert tab.complaints == []
+    assert all(one.startswith(url) for one in tab.requests)
+    picture(tab, f"console-{page.partition('?')[0] or 'recommend'}", width, dark)
 
 
-def test_a_users_id_is_in_no_address(tab: Tab, url: str) -> None:
-    ask_for_a_user(tab, url)
-    assert tab.value("location.href") == f"{url}/"
-    assert all(SECRET not in one for one in tab.requests())
-    assert tab.value("document.querySelector('#known-user').value") == SECRET
+def test_a_users_id_is_in_no_address(browser: Browser, url: str) -> None:
+    tab = ask_for_a_user(browser, url)
+    assert tab.page.url == f"{url}/"
+    assert all(SECRET not in one for one in tab.requests)
+    assert tab.page.get_by_role("textbox", name="User id").input_value() == SECRET
 
 
-def test_a_typed_in_basket_leads_to_items_with_reasons(tab: Tab, url: str) -> None:
-    tab.open(f"{url}/")
-    tab.value("document.querySelector('#new-basket').focus()")
-    type_in(tab, f"item-3 = 2\n{TITLES['item-5']}")
-    tab.events.clear()
-    tab.value("document.querySelectorAll('form')[1].requestSubmit()")
-    go_on(tab)
-    shown = tab.value("[...document.querySelectorAll('.found li')].map(one => one.textContent)")
+def test_a_typed_in_basket_leads_to_items_with_reasons(browser: Browser, url: str) -> None:
+    page = opened(browser, f"{url}/").page
+    page.get_by_role("textbox", name="What the person has had").fill(f"item-3 = 2\n{TITLES['item-5']}")
+    page.get_by_role("button", name="Recommend").nth(1).click()
+    shown = page.locator(".found li").all_text_contents()
     assert len(shown) == 10
     assert all("Everything else" in one for one in shown)
     assert any(TITLES["item-3"] in one for one in shown)
 
 
-def test_keyboard_reaches_everything_and_shows_where_it_is(tab: Tab, url: str) -> None:
-    for page in PAGES:
-        tab.open(f"{url}/{page}")
-        asked = tab.value("document.querySelectorAll('a, summary, [tabindex], input, textarea, button').length")
-        hidden = tab.value("document.querySelectorAll('details:not([open]) [tabindex]').length")
+def test_keyboard_reaches_everything_and_shows_where_it_is(browser: Browser, url: str) -> None:
+    for name in PAGES:
+        page = opened(browser, f"{url}/{name}").page
+        asked = page.locator("a, summary, [tabindex], input, textarea, button").count()
+        hidden = page.locator("details:not([open]) [tabindex]").count()
         reached = set()
         for _ in range(asked - hidden):
-            tab.press("Tab", 9)
-            reached.add(tab.value("[...document.querySelectorAll('*')].indexOf(document.activeElement)"))
-            assert tab.value("getComputedStyle(document.activeElement).outlineStyle") != "none"
-        assert len(reached) == asked - hidden, page
+            page.keyboard.press("Tab")
+            reached.add(page.evaluate("[...document.querySelectorAll('*')].indexOf(document.activeElement)"))
+            assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
+        assert len(reached) == asked - hidden, name
 
 
-def test_a_screen_reader_hears_names_of_fields_and_tabs(tab: Tab, url: str) -> None:
-    ask_for_a_user(tab, url)
-    nodes = [one for one in tab.ask("Accessibility.getFullAXTree")["nodes"] if not one["ignored"]]
-    named = {(one["role"]["value"], one["name"]["value"]) for one in nodes if "name" in one}
-    assert ("textbox", "User id") in named
-    assert ("textbox", "What the person has had") in named
-    assert ("button", "Recommend") in named
-    assert ("navigation", "Console") in named
-    levels = tab.value("[...document.querySelectorAll('h1, h2, h3')].map(one => +one.tagName[1])")
+def test_a_screen_reader_hears_names_of_fields_and_tabs(browser: Browser, url: str) -> None:
+    page = ask_for_a_user(browser, url).page
+    for role, name in (
+        ("textbox", "User id"),
+        ("textbox", "What the person has had"),
+        ("button", "Recommend"),
+        ("navigation", "Console"),
+    ):
+        assert page.get_by_role(role, name=name, exact=True).first.is_visible()  # type: ignore[arg-type]
+    levels = page.evaluate("[...document.querySelectorAll('h1, h2, h3')].map(one => +one.tagName[1])")
     assert levels[0] == 1
     assert set(levels[1:]) == {2}
 
 
-def test_text_stands_out_from_its_ground(tab: Tab, url: str) -> None:
+def test_text_stands_out_from_its_ground(browser: Browser, url: str) -> None:
     """WCAG asks for 4.5 to 1."""
     for dark in (False, True):
-        ask_for_a_user(tab, url, dark=dark)
-        pairs = tab.value(COLOURS)
+        pairs = ask_for_a_user(browser, url, dark=dark).page.evaluate(COLOURS)
         assert len(pairs) > 20
         assert min(contrast(text, ground) for text, ground in pairs) >= 4.5
 
@@ -163,21 +147,17 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
-def test_axe_finds_nothing(tab: Tab, url: str, axe: str, width: str, dark: bool) -> None:
+def test_axe_finds_nothing(browser: Browser, url: str, axe: str, width: str, dark: bool) -> None:
     wrong: list[str] = []
     checked = 0
-    for page in PAGES:
-        screen: dict[str, Any] = {"width": WIDTHS[width], "dark": dark, "phone": width == "phone"}
-        if page:
-            tab.open(f"{url}/{page}", **screen)
-        else:
-            ask_for_a_user(tab, url, **screen)
-        tab.value("document.querySelectorAll('details').forEach(one => { one.open = true })")
-        tab.value(f"{axe};0")
-        script = "axe.run().then(found => JSON.stringify([found.violations, found.passes.length]))"
-        answer = tab.ask("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
-        violations, passes = json.loads(answer["result"]["value"])
-        checked += passes
-        wrong += [f"{page}: {one['impact']}: {one['id']}: {one['nodes'][0]['html'][:120]}" for one in violations]
+    for name in PAGES:
+        page = show(browser, url, name, width=WIDTHS[width], dark=dark, phone=width == "phone").page
+        page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
+        page.evaluate(f"{axe};0")
+        found = page.evaluate("axe.run()")
+        checked += len(found["passes"])
+        wrong += [
+            f"{name}: {one['impact']}: {one['id']}: {one['nodes'][0]['html'][:120]}" for one in found["violations"]
+        ]
     assert wrong == []
     assert checked > 50

@@ -8,8 +8,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser
 
-from tests.browser.chromium import Tab, chromium, found
+from tests.browser.chromium import Tab, chromium, found, opened
 from tests.enrolled import Enrolled, enrolled
 from tests.served import hosted, release_of, small_plan
 from twofold.federation.https import Client, Connection, HttpsMailbox
@@ -72,7 +73,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 @pytest.fixture(scope="module")
-def tab() -> Iterator[Tab]:
+def browser() -> Iterator[Browser]:
     with chromium() as one:
         yield one
 
@@ -86,28 +87,33 @@ def address(site: Site, path: str = "", password: str | None = None) -> str:
 @pytest.mark.parametrize("state", ["open", "waiting", "late", "closed"])
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_every_state_fits_every_screen(
-    tab: Tab, site: Site, state: str, width: str, dark: bool, tmp_path: Path
-) -> None:
+def test_every_state_fits_every_screen(browser: Browser, site: Site, state: str, width: str, dark: bool) -> None:
     plan = site.made[state].plan
-    tab.open(address(site, plan.hash, site.password()), width=WIDTHS[width], dark=dark, phone=width == "phone")
-    told = tab.value("document.querySelector('.notice p').textContent").casefold()
-    assert told.startswith(state)
-    assert tab.value("document.documentElement.scrollWidth") <= WIDTHS[width]
-    ground = tab.value("getComputedStyle(document.body).backgroundColor")
+    where = address(site, plan.hash, site.password())
+    tab = opened(browser, where, width=WIDTHS[width], dark=dark, phone=width == "phone")
+    told = tab.page.locator(".notice p").first.text_content()
+    assert told is not None
+    assert told.casefold().startswith(state)
+    assert tab.page.evaluate("document.documentElement.scrollWidth") <= WIDTHS[width]
+    ground = tab.page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (ground == "rgb(20, 23, 26)") == dark
-    assert tab.complaints() == []
-    assert {one.rpartition("/")[2] for one in tab.requests()} <= {plan.hash, "favicon.ico"}
-    tab.picture(tmp_path / "page.png")
+    assert tab.complaints == []
+    assert {one.rpartition("/")[2] for one in tab.requests} <= {plan.hash, "favicon.ico"}
+    picture(tab, f"status-{state}", width, dark)
+
+
+def picture(tab: Tab, name: str, width: str, dark: bool = False) -> None:
+    """Keep a picture of the whole page, if somebody wants to look at it."""
     if PICTURES is not None:
-        (tmp_path / "page.png").rename(Path(PICTURES) / f"status-{state}-{width}{'-dark' if dark else ''}.png")
+        path = Path(PICTURES) / f"{name}-{width}{'-dark' if dark else ''}.png"
+        tab.page.screenshot(path=path, full_page=True)
 
 
-def test_text_stands_out_from_its_ground_in_light_and_dark(tab: Tab, site: Site) -> None:
+def test_text_stands_out_from_its_ground_in_light_and_dark(browser: Browser, site: Site) -> None:
     """WCAG asks for 4.5 to 1."""
     for dark in (False, True):
-        tab.open(address(site, site.made["waiting"].plan.hash, site.password()), dark=dark)
-        pairs = tab.value(COLOURS)
+        tab = opened(browser, address(site, site.made["waiting"].plan.hash, site.password()), dark=dark)
+        pairs = tab.page.evaluate(COLOURS)
         assert len(pairs) > 20
         assert min(contrast(text, ground) for text, ground in pairs) >= 4.5
 
@@ -135,65 +141,58 @@ def contrast(one: list[int], other: list[int]) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-def test_a_stranger_sees_that_a_service_is_here_and_no_more(site: Site) -> None:
-    with chromium() as tab:  # a browser that remembers no password
-        tab.open(address(site), phone=True, width=360)
-        text, complaints = tab.value("document.body.textContent"), tab.complaints()
-        if PICTURES is not None:
-            tab.picture(Path(PICTURES) / "status-door-phone.png")
+def test_a_stranger_sees_that_a_service_is_here_and_no_more(browser: Browser, site: Site) -> None:
+    tab = opened(browser, address(site), phone=True, width=360)
+    picture(tab, "status-door", "phone")
+    text = tab.page.locator("body").inner_text()
     assert "password" in text
     for made in site.made.values():
         for word in (made.plan.name, made.plan.hash[:12], *NAMES):
             assert word not in text
-    assert complaints == []
+    assert tab.complaints == []
 
 
-def test_the_operator_walks_from_the_door_to_a_federation(site: Site) -> None:
-    with chromium() as tab:
-        tab.open(address(site, "status", site.password()))
-        assert tab.value("document.title") == "Federations"
-        shown = tab.value("[...document.querySelectorAll('.cards .state')].map(one => one.textContent)")
-        assert sorted(shown) == sorted(site.made)
-        if PICTURES is not None:
-            tab.picture(Path(PICTURES) / "status-overview-desktop.png")
-        links = tab.value("[...document.querySelectorAll('.cards a')].map(one => one.getAttribute('href'))")
-        tab.open(address(site, links[-1]))  # the browser sends the password for the whole site by itself
-        assert tab.value("document.title") == "rare-drugs-2027"
-        tab.open(address(site))
-        assert tab.value("document.title") == "Federations"
+def test_the_operator_walks_from_the_door_to_a_federation(browser: Browser, site: Site) -> None:
+    tab = opened(browser, address(site, "status", site.password()))
+    assert tab.page.title() == "Federations"
+    assert sorted(tab.page.locator(".cards .state").all_text_contents()) == sorted(site.made)
+    picture(tab, "status-overview", "desktop")
+    links = [one.get_attribute("href") for one in tab.page.locator(".cards a").all()]
+    tab.page.goto(address(site, f"{links[-1]}"))  # the browser sends the password for the whole site by itself
+    assert tab.page.title() == "rare-drugs-2027"
+    tab.page.goto(address(site))
+    assert tab.page.title() == "Federations"
 
 
-def test_a_members_password_opens_one_federation(site: Site) -> None:
-    with chromium() as tab:
-        tab.open(address(site, "status", site.password("late")))
-        assert tab.value("document.title") == "late-trial"
-        tab.open(address(site, site.made["open"].plan.hash, site.password("late")))
-        assert "no such page" in tab.value("document.body.textContent")
+def test_a_members_password_opens_one_federation(browser: Browser, site: Site) -> None:
+    page = opened(browser, address(site, "status", site.password("late"))).page
+    assert page.title() == "late-trial"
+    page.goto(address(site, site.made["open"].plan.hash, site.password("late")))
+    assert "no such page" in page.locator("body").inner_text()
 
 
-def test_a_page_loads_again_only_if_asked_to(tab: Tab, site: Site) -> None:
+def test_a_page_loads_again_only_if_asked_to(browser: Browser, site: Site) -> None:
     where = address(site, site.made["open"].plan.hash, site.password())
     for query, reloads in (("", False), ("?live", True)):
-        tab.open(where + query)
-        assert (tab.value("document.querySelector('meta[http-equiv=refresh]')?.content") == "15") == reloads
-    assert tab.value("[...document.querySelectorAll('.note a')].map(one => one.textContent)") == ["Stop that"]
+        page = opened(browser, where + query).page
+        assert (page.evaluate("document.querySelector('meta[http-equiv=refresh]')?.content") == "15") == reloads
+    assert page.locator(".note a").all_text_contents() == ["Stop that"]
 
 
-def test_keyboard_and_screen_reader_reach_everything(tab: Tab, site: Site) -> None:
-    tab.open(address(site, site.made["waiting"].plan.hash, site.password()))
-    asked = tab.value("document.querySelectorAll('a, summary, [tabindex]').length")
+def test_keyboard_and_screen_reader_reach_everything(browser: Browser, site: Site) -> None:
+    page = opened(browser, address(site, site.made["waiting"].plan.hash, site.password())).page
+    asked = page.locator("a, summary, [tabindex]").count()
     reached = set()
     for _ in range(asked):
-        tab.press("Tab", 9)
-        reached.add(tab.value("document.activeElement.outerHTML"))
-        assert tab.value("getComputedStyle(document.activeElement).outlineStyle") != "none"
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("document.activeElement.outerHTML"))
+        assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
     assert len(reached) == asked
-    tree = tab.ask("Accessibility.getFullAXTree")["nodes"]
-    roles = [one["role"]["value"] for one in tree if not one["ignored"]]
-    names = [one["name"]["value"] for one in tree if not one["ignored"] and one["role"]["value"] in ("table", "region")]
-    assert {"main", "heading", "list", "table", "columnheader", "rowheader", "navigation"} <= set(roles)
-    assert any("those waited for" in name for name in names)
-    assert tab.value("document.querySelectorAll('[aria-current=step]').length") == 1
-    levels = tab.value("[...document.querySelectorAll('h1, h2, h3')].map(one => +one.tagName[1])")
+    for role in ("main", "heading", "list", "table", "columnheader", "rowheader", "navigation"):
+        assert page.get_by_role(role).count() > 0, role
+    waited = [page.get_by_role(role, name="those waited for") for role in ("table", "region")]
+    assert sum(one.count() for one in waited) > 0
+    assert page.locator("[aria-current=step]").count() == 1
+    levels = page.evaluate("[...document.querySelectorAll('h1, h2, h3')].map(one => +one.tagName[1])")
     assert levels[0] == 1
     assert set(levels[1:]) == {2}

@@ -24,6 +24,7 @@ from twofold.entity.held_out import held_out_entries
 from twofold.entity.personalize import fit_alone, fitted_model
 from twofold.errors import BadParameter, DataError
 from twofold.evaluation.measure import measure
+from twofold.progress import heard
 from twofold.simulation.run import simulate
 
 
@@ -243,11 +244,13 @@ def test_held_out_zeros_of_counts_are_nothing_to_find() -> None:
     assert "–" in found._repr_html_()
 
 
-def test_progress_names_every_system() -> None:
+def test_progress_counts_systems() -> None:
     seen: list[tuple[str, int, int]] = []
-    evaluate(fit_alone(people(40, 1)), against=["popularity", "random"], progress=lambda *one: seen.append(one))
-    assert [name for name, _, _ in seen] == ["model", "popularity", "random", "intervals"]
-    assert seen[-1][1:] == (3, 3)
+    with heard(lambda *one: seen.append(one)):
+        evaluate(fit_alone(people(40, 1)), against=["popularity", "random"])
+    systems = [one for one in seen if one[0] == "systems compared"]
+    assert systems == [("systems compared", done, 3) for done in range(4)]
+    assert {"models tried"} <= {phase for phase, _, _ in seen}
 
 
 def test_ids_of_any_type_are_found_in_a_later_table() -> None:

@@ -21,6 +21,7 @@ from twofold.entity.export import row_block, write_parquet
 from twofold.entity.model import Model
 from twofold.entity.models.factors import FactorScorer
 from twofold.errors import BadParameter, TransportError, UnknownUser
+from twofold.progress import heard
 
 MakeModel = Callable[..., Model]
 
@@ -97,7 +98,8 @@ def test_a_file_holds_the_same_as_the_frame_and_is_the_owners(kind: str, make_mo
 
 def test_progress_is_told(make_model: MakeModel) -> None:
     told: list[tuple[int, int]] = []
-    make_model().recommend_all(block=15, progress=lambda done, total: told.append((done, total)))
+    with heard(lambda _, done, total: told.append((done, total))):
+        make_model().recommend_all(block=15)
     assert told == [(15, 40), (30, 40), (40, 40)]
 
 
@@ -105,11 +107,11 @@ def test_a_failure_on_the_way_leaves_the_old_file(make_model: MakeModel, tmp_pat
     path = tmp_path / "lists.parquet"
     path.write_text("an older file")
 
-    def stop(done: int, total: int) -> None:
+    def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        make_model().recommend_all(path, block=10, progress=stop)
+    with pytest.raises(KeyboardInterrupt), heard(stop):
+        make_model().recommend_all(path, block=10)
     assert path.read_text() == "an older file"
     assert [one.name for one in tmp_path.iterdir()] == ["lists.parquet"]
 

@@ -12,6 +12,7 @@ import pytest
 from scipy import sparse
 
 from studies.mean_rank import mean_rank
+from tests.matrices import random_rows
 from tests.refused import refused
 from twofold.algorithms._jit import without_numba
 from twofold.algorithms.top_items import top_items
@@ -207,7 +208,7 @@ def test_nothing_held_out() -> None:
 
 def test_memory_is_that_of_a_block() -> None:
     n_users, n_items = 4000, 2000  # 64 MB of scores if all were held at once
-    test = sparse.csr_array(sparse.random_array((n_users, n_items), density=0.001, rng=np.random.default_rng(0)))
+    test = random_rows((n_users, n_items), 0.001, np.random.default_rng(0))
     train = sparse.csr_array((n_users, n_items))
     line = np.arange(n_items, dtype=np.float64)
     small = sparse.csr_array(np.eye(2, n_items))

@@ -260,7 +260,9 @@ def test_stumble_18_the_missing_package_is_the_one_that_is_missing(monkeypatch: 
 
 
 def test_stumble_19_long_work_says_that_it_goes_on() -> None:
-    assert "fitting models" in at_a_terminal("personalize items.round2 --plan plan.toml --data anna.csv -o anna.x")
+    shown = at_a_terminal("personalize items.round2 --plan plan.toml --data anna.csv -o anna.x")
+    assert "models tried" in shown
+    assert " left" in shown
     assert "server" in at_a_terminal("simulate --plan sim.toml --data all.csv")
     words = [
         sys.executable,
@@ -290,6 +292,14 @@ def test_stumble_21_recommendations_have_titles() -> None:
     Path("items.csv").rename("list.csv")
     assert "Title" not in call("recommend anna.model --user 3")
     assert "Title" in call("recommend anna.model --user 3 --catalog list.csv")
+
+
+def test_stumble_21_reasons_have_titles() -> None:
+    [best, *_] = json.loads(call("recommend anna.model --user 3 --why --json"))
+    told = best["why"].splitlines()
+    assert told[0].startswith(f"Title {best['item']} scores")
+    assert all(" of Title " in line for line in told[1:-1])
+    assert len(told) > 2
 
 
 def test_stumble_22_lists_for_everyone_go_where_they_may_and_no_further() -> None:

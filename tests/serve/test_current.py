@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from tests.refused import refused
-from tests.serve.conftest import SECRET, Serving, make_model
+from tests.serve.conftest import SECRET, TITLES, Serving, make_model
 from twofold.errors import BadModel, PlanMismatch, TransportError
 from twofold.serve.api import LIMITS, Api, build_app
 from twofold.serve.current import Current
@@ -119,3 +119,14 @@ def wait(what: object) -> None:
     while not what():  # type: ignore[operator]
         assert time.monotonic() < until
         time.sleep(0.01)
+
+
+@pytest.mark.parametrize("given", [["item-0", "item-1"], ["item,title"], None], ids=["another", "no list", "none"])
+def test_the_item_list_beside_a_model_is_used_if_it_is_the_models(serving: Serving, given: list[str] | None) -> None:
+    file = serving.folder / "st-anna.model"
+    assert Current(file).answers.title("item-4") == TITLES["item-4"]
+    beside = serving.folder / "items.csv"
+    beside.unlink()
+    if given is not None:
+        beside.write_text("\n".join(["item", *given]))
+    assert Current(file).answers.title("item-4") is None

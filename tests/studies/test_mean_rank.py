@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 
 from studies.mean_rank import mean_rank
+from tests.matrices import random_rows
 from twofold.errors import BadShape
 
 ITEMS = np.array([[4.0], [3.0], [2.0], [1.0], [0.0]])  # in this order for every user
@@ -41,7 +42,7 @@ def test_ties_share_their_places() -> None:
 
 def test_random_scores_are_chance() -> None:
     rng = np.random.default_rng(0)
-    test = sparse.csr_array(sparse.random_array((400, 60), density=0.1, rng=rng))
+    test = random_rows((400, 60), 0.1, rng)
     rank = mean_rank(rng.normal(size=(400, 5)), rng.normal(size=(60, 5)), test, block=7)
     assert rank == pytest.approx(0.5, abs=0.03)
 

@@ -30,8 +30,8 @@ def test_an_unknown_page_is_refused() -> None:
 def test_a_page_is_taken_light_and_dark_on_two_screens(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     page.write_text("<style>@media (prefers-color-scheme: dark) { body { background: #000 } }</style><p>twofold")
-    with chromium() as tab:
-        made = {path.name: Image.open(path).convert("RGB") for path in take(tab, page.as_uri(), "page", tmp_path)}
+    with chromium() as browser:
+        made = {path.name: Image.open(path).convert("RGB") for path in take(browser, page.as_uri(), "page", tmp_path)}
     assert {name.split("-", 1)[1] for name in made} == {name.removeprefix("card-") for name in NAMES if "card" in name}
     assert made["page-desktop-light.png"].getpixel((600, 600)) == (255, 255, 255)
     assert made["page-desktop-dark.png"].getpixel((600, 600)) == (0, 0, 0)

@@ -34,6 +34,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from twofold.errors import BadParameter, Set
+from twofold.progress import tell
 
 __all__ = [
     "Deferred",
@@ -255,16 +256,19 @@ class Workers:
             self._pool.shutdown()
             self._pool = None
 
-    def run(self, job: Callable[[int], object], n_blocks: int) -> None:
-        """Call ``job(0)`` to ``job(n_blocks - 1)``, in any order, and wait for all of them."""
+    def run(self, job: Callable[[int], object], n_blocks: int, *, phase: str = "") -> None:
+        """Call ``job(0)`` to ``job(n_blocks - 1)``, in any order, and wait for all of them; a phase is told."""
         if self.threads == 1 or n_blocks == 1:
             for block in range(n_blocks):
                 job(block)
+                if phase:
+                    tell(phase, block + 1, n_blocks)
             return
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="twofold")
-        for _ in self._pool.map(job, range(n_blocks)):
-            pass
+        for block, _ in enumerate(self._pool.map(job, range(n_blocks))):
+            if phase:
+                tell(phase, block + 1, n_blocks)
 
 
 def _digest(files: set[str]) -> str:

@@ -24,6 +24,7 @@ from twofold.algorithms._jit import Workers
 from twofold.algorithms._nmf_sides import DenseSide, Entries, Settings, SparseSide, observed, padded, solve
 from twofold.csr import csr_rows
 from twofold.errors import BadNumber, Set
+from twofold.progress import tell
 
 __all__ = ["Problem", "Stop", "alternate", "in_range", "near_one", "read_problem", "unscaled"]
 
@@ -93,6 +94,7 @@ def alternate(
         before = state.objective
         previous = _improve(state, previous, min(LONGEST, (iteration - 1) / (iteration + 2)))
         trace.append(state.objective * unit)
+        tell("factorization", iteration, stop.max_iterations)
         converged = before - state.objective <= stop.tolerance * before
         ended = converged or _wants_end(stop, iteration, trace[-1])
     scale = float(np.sqrt(problem.value_scale))

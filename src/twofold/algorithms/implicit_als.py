@@ -14,6 +14,7 @@ from twofold.algorithms._jit import Workers, numba_enabled, one_blas_thread
 from twofold.algorithms._lanes import LANES
 from twofold.algorithms._nmf_alternate import near_one
 from twofold.algorithms._nmf_sides import Entries, observed
+from twofold.progress import tell
 
 __all__ = ["EPOCHS", "REGULARIZATION", "UNOBSERVED", "implicit_als"]
 
@@ -110,6 +111,7 @@ def implicit_als(
         for epoch in range(epochs):
             U = users.improved(U, V, workers)
             V = items.improved(V, U, workers)
+            tell("implicit ALS", epoch + 1, epochs)
             if stop is not None and stop(epoch + 1, V[:, :rank] * root):
                 break
     return U[:, :rank] * root, V[:, :rank] * root

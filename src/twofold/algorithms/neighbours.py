@@ -79,7 +79,7 @@ def strongest(X: Any, most: int, *, source_scale: Any, target_scale: Any, thread
         parts[block] = (counts, sources[kept], values[kept])
 
     with Workers(threads) as workers:
-        workers.run(find, edges.size - 1)
+        workers.run(find, edges.size - 1, phase="neighbours of items")
     if not parts:
         return Strongest(np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32))
     counts, sources, values = (np.concatenate(one) for one in zip(*parts, strict=True))

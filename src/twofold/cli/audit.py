@@ -14,7 +14,8 @@ from rich.console import Console
 from rich.table import Table
 
 from twofold import __version__
-from twofold.cli.options import ForceOption, phases, refuse_output
+from twofold.cli.options import ForceOption, refuse_output
+from twofold.cli.progress import bars
 from twofold.privacy.audit.suite import Finding, Report, run_audit, steps
 from twofold.privacy.ledger.writer import now
 from twofold.release.audit import prototype_subjects
@@ -40,7 +41,7 @@ def audit(
         refuse_output(output, force=force)
     more = prototype_subjects()
     done, total = count(), len(steps(more))
-    with phases(keep=False) as tell:
+    with bars(keep=False) as tell:
         report = run_audit(more=more, rng=seed, announce=lambda name: tell(name, next(done), total))
     if output is not None:
         write_whole(output, json_module.dumps(_dated(report), indent=2, allow_nan=False).encode())

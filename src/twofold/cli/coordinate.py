@@ -31,12 +31,12 @@ from twofold.cli.options import (
     AgreementsOption,
     Json,
     RevokedOption,
-    bar,
     listed,
     open_keys,
     read_agreed,
     read_agreements,
 )
+from twofold.cli.progress import bars
 from twofold.cli.render import say
 from twofold.cli.steps import ARRIVING, NOT_YET, STEPS
 from twofold.errors import NotReady, PlanMismatch, Run, Set, TooFewMessages, TransportError
@@ -276,14 +276,14 @@ def _look(
 ) -> CoordinationStatus:
     """Check until the round is published or time is up; late messages can still make a short round complete."""
     until = time.monotonic() + wait
-    with bar("messages") as progress:
+    with bars() as show:
         while True:
             try:
                 status = look(close=close)
                 close = False  # the present step only, not those that follow
                 if status.published or time.monotonic() >= until:
                     return status
-                progress(status.arrived, status.expected)
+                show("messages", status.arrived, status.expected)
             except TooFewMessages:
                 if time.monotonic() >= until:
                     _print_people(progress_so_far())

@@ -17,7 +17,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from twofold.cli.options import ForceOption, Json, phases, refuse_output
+from twofold.cli.options import ForceOption, Json, refuse_output
+from twofold.cli.progress import bars
 from twofold.data.federation import Federation
 from twofold.data.split import Split
 from twofold.entity.model import Model
@@ -37,8 +38,8 @@ REPORT = "twofold-demo.html"
 
 
 def demo(
-    patients: Annotated[int, typer.Option(min=400, help="Simulated patients over all hospitals.")] = 9_000,
-    n_hospitals: Annotated[int, typer.Option("--hospitals", min=4, help="Simulated hospitals.")] = 32,
+    patients: Annotated[int, typer.Option(min=400, help="Simulated patients over all hospitals.")] = 10_000,
+    n_hospitals: Annotated[int, typer.Option("--hospitals", min=4, help="Simulated hospitals.")] = 80,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the simulation and the split, never of the noise.")] = 7,
     epsilon: Annotated[
         float, typer.Option(min=0.01, max=1000, help="Privacy budget ε of each hospital's message.")
@@ -64,7 +65,7 @@ def demo(
 
     target = _target(output)
     refuse_output(target, force=force or target.name == REPORT)  # of its own name there is nothing else
-    with _ledgers(ledgers) as folder, phases() as tell:
+    with _ledgers(ledgers) as folder, bars() as tell:
         asked = Demo(patients=patients, n_hospitals=n_hospitals, seed=seed, epsilon=epsilon, ledgers=folder)
         run = run_demo(asked, tell)
     subtitle = f"{n_hospitals} hospitals, {patients:,} patients, seed {seed}"

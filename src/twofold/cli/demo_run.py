@@ -26,13 +26,12 @@ from twofold.entity.model import Model
 from twofold.evaluation.measure import measure
 from twofold.federation.plan import Plan
 from twofold.federation.secure import OperatorSum, usual_floor
+from twofold.progress import Listener, heard
 from twofold.report.federation import FederationRun, System, mean_and_spread
 from twofold.simulation import simulate
 from twofold.simulation.workers import WorkerPool, run_each
 
 __all__ = ["Demo", "run_demo"]
-
-Progress = Callable[[str, int, int], object]
 
 SHARE: Final = 0.5  # of the patients have entries held out: at the smallest hospitals that is still twenty
 HELD_OUT: Final = 5
@@ -79,7 +78,7 @@ class Demo:
 class Clock:
     """Seconds of each step, shown by a progress bar."""
 
-    tell: Progress
+    tell: Listener
     seconds: list[tuple[str, float]] = field(default_factory=list)
 
     @contextmanager
@@ -93,12 +92,14 @@ class Clock:
         if bar:
             self.tell(name, 1, 1)
 
-    def within(self, name: str) -> Progress:
-        """Name the phases of a simulation after the step they belong to."""
-        return lambda phase, done, total: self.tell(f"{name}: {phase}", done, total)
+    @contextmanager
+    def within(self, name: str) -> Iterator[None]:
+        """Time one step whose phases have bars of their own, named after it."""
+        with heard(lambda phase, done, total: self.tell(f"{name}: {phase}", done, total)), self.step(name, bar=False):
+            yield
 
 
-def run_demo(demo: Demo, tell: Progress) -> FederationRun:
+def run_demo(demo: Demo, tell: Listener) -> FederationRun:
     """Run everything and gather what the report needs.
 
     Privacy
@@ -112,14 +113,8 @@ def run_demo(demo: Demo, tell: Progress) -> FederationRun:
     with clock.step("simulated hospitals"):
         split = demo.data()
         plan = demo.plan(split.train)
-    with clock.step("private federation", bar=False):
-        private = simulate(
-            split.train,
-            plan,
-            ledgers=demo.ledgers / "private",
-            new_ledgers=True,
-            progress=clock.within("private federation"),
-        )
+    with clock.within("private federation"):
+        private = simulate(split.train, plan, ledgers=demo.ledgers / "private", new_ledgers=True)
     with clock.step("popularity, shared privately"):
         popular = simulate(
             split.train,
@@ -129,10 +124,9 @@ def run_demo(demo: Demo, tell: Progress) -> FederationRun:
             local="factors",
             strength="shared",
         )
-    with clock.step("federation without privacy", bar=False):
+    with clock.within("federation without privacy"):
         open_plan = plan.with_(epsilon=OPEN, secure=None, simulation=True)
-        told = clock.within("federation without privacy")
-        without = simulate(split.train, open_plan, rng=demo.seed, progress=told)
+        without = simulate(split.train, open_plan, rng=demo.seed)
     compared: list[Compared] = [common_here(split.train), common_everywhere(split.train, popular.factors.means)]
     with clock.step("alone", bar=False):
         compared.append(alone(split.train, plan, lambda done: tell("alone", done, len(split.train))))

@@ -26,11 +26,11 @@ from twofold.cli.options import (
     Strength,
     UserColumn,
     ValueColumn,
-    phases,
     read_agreed,
     refuse_output,
     strength_of,
 )
+from twofold.cli.progress import bars
 from twofold.data.ratings import Ratings
 from twofold.data.read import DuplicateRule, UnknownRule, read_ratings
 from twofold.data.split import Split, leave_n_out, recorded_holdout
@@ -197,7 +197,7 @@ def judged_model(
         else:
             share = SHARE if hold_out is None else hold_out
             split = recorded_holdout(ratings, users=1.0, probability=share, rng=seed)
-    with phases(keep=False) as step:
+    with bars():
         return evaluated(
             model,
             split=split,
@@ -206,7 +206,6 @@ def judged_model(
             plan=plan,
             against=_listed(against),
             seed=seed,
-            progress=step,
             **more,
         )
 

@@ -22,7 +22,6 @@ from twofold.cli.network import (
     ServerOption,
     mailbox_of,
     set_up,
-    waiting,
 )
 from twofold.cli.options import (
     AgreementsOption,
@@ -56,8 +55,8 @@ from twofold.cli.options import (
     read_catalog,
     read_table,
     refuse_output,
-    working,
 )
+from twofold.cli.progress import bars, waiting
 from twofold.cli.render import say, shell_words
 from twofold.cli.steps import NOT_YET, PUBLISHED, SENT, not_taken, operators_of, price_lines, price_record
 from twofold.entity.agent import Entity
@@ -184,7 +183,7 @@ def join(
         status, fresh = _take_part(agent, mailbox, 0.0 if once else patience, poll)
     note = ""
     if status.factors is not None:
-        with working(f"fitting models to {table.n_entries:,} entries"):
+        with bars():
             model = agent.personalize(status.factors)
         model.save(output)
         note = model.summary()
@@ -223,6 +222,7 @@ def _take_part(
     until, fresh = time.monotonic() + patience, set[StepId]()
     with waiting() as show:
         while True:
+            show("sending what is due, reading what has arrived")
             try:
                 status = participate(agent, mailbox)
                 fresh |= set(status.fresh)

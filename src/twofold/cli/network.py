@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,7 +13,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from twofold.cli.options import read_catalog
 from twofold.errors import MissingExtra, PlanMismatch, Set, UntrustedServer
@@ -50,7 +49,6 @@ __all__ = [
     "peer_of",
     "run_service",
     "set_up",
-    "waiting",
 ]
 
 ListenOption = Annotated[str | None, typer.Option("--listen", help="Serve requests here, as 0.0.0.0:8443.")]
@@ -215,17 +213,6 @@ def _write_documents(documents: Mapping[str, bytes], asked: Invitation, folder: 
             every.write(made / "plan.agreed")
         write_plan(plan, made / "plan.toml", catalog_file=items if "catalog" in documents else None)
         made.rename(folder)
-
-
-@contextmanager
-def waiting() -> Iterator[Callable[[str], None]]:
-    """Show one line on a terminal while something is waited for; call the result with the text."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda _: None
-        return
-    with console.status("") as status:
-        yield status.update
 
 
 def peer_of(plan: Plan, store: KeyStore, peer: str, reach: Mapping[str, Any]) -> HttpsPeer:

@@ -1,4 +1,4 @@
-"""Shared by all verbs: options, inputs checked before anything is drawn or spent, and progress bars."""
+"""Shared by all verbs: options, and inputs checked before anything is drawn or spent."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ import os
 import shlex
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Annotated, Final, Literal, cast
 
 import typer
-from rich.console import Console
-from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TaskID, TextColumn, TimeElapsedColumn
-from rich.text import Text
 
 from twofold.data.catalog import Catalog
 from twofold.data.ratings import Ratings
@@ -69,14 +66,12 @@ __all__ = [
     "accept_useless",
     "accept_weak",
     "agreed_name",
-    "bar",
     "check_folder",
     "listed",
     "missing_features",
     "open_keys",
     "open_ledger",
     "open_site",
-    "phases",
     "prediction_lines",
     "read_agreed",
     "read_agreements",
@@ -86,7 +81,6 @@ __all__ = [
     "refuse_output",
     "strength_of",
     "whole_ledger",
-    "working",
 ]
 
 PlanOption = Annotated[Path, typer.Option("--plan", help="The agreed plan (TOML).")]
@@ -498,51 +492,3 @@ def listed(names: Sequence[str]) -> str:
     """
     rest = len(names) - _MOST
     return ", ".join(names[:_MOST]) + (f" and {rest:,} more" if rest > 0 else "")
-
-
-@contextmanager
-def working(what: str) -> Iterator[None]:
-    """Show on a terminal that something of unknown length goes on, and since when."""
-    console = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        progress.add_task(what, total=None)
-        yield
-
-
-@contextmanager
-def bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Show one bar; call the result with the amount done and the total."""
-    with phases() as step:
-        yield lambda done, total: step(what, done, total)
-
-
-@contextmanager
-def phases(*, keep: bool = True) -> Iterator[Callable[[str, int, int], None]]:
-    """Show a bar per phase, or one for all; call the result with the phase, the amount done and the total.
-
-    It also shows the amount done in a second, and the time left. Shown on a terminal only, on standard error, and
-    removed when done.
-    """
-    console = Console(stderr=True)
-    columns = (*Progress.get_default_columns(), TimeElapsedColumn(), _Rate())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        tasks: dict[str, TaskID] = {}
-
-        def step(phase: str, done: int, total: int) -> None:
-            bar = phase if keep else ""
-            # Of one piece of work nothing is known until it is done: its bar moves to and fro.
-            known = None if (done, total) == (0, 1) else total
-            if bar not in tasks:
-                tasks[bar] = progress.add_task(phase, total=known)
-            progress.update(tasks[bar], description=phase, completed=done, total=known)
-
-        yield step
-
-
-class _Rate(ProgressColumn):
-    """How much is done in a second."""
-
-    def render(self, task: Task) -> Text:
-        speed = task.finished_speed or task.speed
-        return Text("" if speed is None else f"{speed:,.1f}/s")

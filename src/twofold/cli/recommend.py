@@ -14,7 +14,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from twofold.cli.options import ForceOption, Json, bar, read_items, refuse_output
+from twofold.cli.options import ForceOption, Json, read_items, refuse_output
+from twofold.cli.progress import bars
 from twofold.entity.model import Model
 from twofold.errors import BadParameter, CatalogError, Set, TwofoldError
 from twofold.storage.files import write_whole
@@ -22,8 +23,6 @@ from twofold.storage.files import write_whole
 __all__ = ["recommend"]
 
 STDOUT: Final = Path("-")
-#: Columns of an item list that hold titles, the first that is there.
-TITLES: Final = ("title", "name", "label", "description")
 
 History = Annotated[str | None, typer.Option(help="History of a new person: item=value,item=value or a JSON object.")]
 
@@ -76,7 +75,7 @@ def recommend(
         row["title"] = titles[row["item"]]
     if why:
         for row in rows:
-            row["why"] = str(loaded.explain(asked, row["item"]))
+            row["why"] = loaded.explain(asked, row["item"]).words(titles)
     if json:
         typer.echo(jsonlib.dumps(rows, indent=2, default=str))
     else:
@@ -97,8 +96,8 @@ def _everyone(
     loaded: Model, output: Path, titles: dict[Any, str], *, n: int, items: list[Any] | None, seen: bool, json: bool
 ) -> None:
     streamed = output.suffix in (".parquet", ".pq") and not titles
-    with bar("recommending") as progress:
-        given: dict[str, Any] = {"exclude_seen": not seen, "items": items, "progress": progress}
+    with bars():
+        given: dict[str, Any] = {"exclude_seen": not seen, "items": items}
         if streamed:
             loaded.recommend_all(output, n, **given)
         else:
@@ -139,12 +138,8 @@ def _titles(loaded: Model, model: Path, given: Path | None) -> dict[Any, str]:
         if given is None:
             return {}
         raise CatalogError("this item list is not the model's.", found=repr(found), expected=repr(loaded.catalog))
-    features = found.features
-    name = next((one for one in TITLES if features is not None and one in features.columns), None)
-    if features is None or name is None:
-        return {}
-    titles = features[name].cast(pl.String).fill_null("").to_list()
-    return dict(zip(loaded.catalog.items, titles, strict=True))
+    titles = found.titles
+    return {} if titles is None else dict(zip(loaded.catalog.items, titles.fill_null(""), strict=True))
 
 
 def _as_user(loaded: Model, text: str) -> Any:

@@ -12,6 +12,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from contextvars import ContextVar
 from functools import wraps
 from pathlib import Path
 from shutil import get_terminal_size
@@ -24,7 +25,10 @@ from typer.core import TyperArgument, TyperCommand, TyperOption
 from twofold.cli import STOPPED, UNREAD
 from twofold.errors import Fix, Set, Surface, TransportError, TwofoldError
 
-__all__ = ["Shell", "Verb", "all_verbs", "say", "shell_words"]
+__all__ = ["FOR_MACHINES", "Shell", "Verb", "all_verbs", "say", "shell_words"]
+
+#: Whether a program reads what the command prints: it gets no bars of progress, whatever the terminal is.
+FOR_MACHINES: ContextVar[bool] = ContextVar("for_machines", default=False)
 
 
 def say(text: str, *, err: bool = False) -> None:
@@ -190,6 +194,7 @@ def _quietly(verb: Callable[..., None]) -> Callable[..., None]:
     @wraps(verb)
     def run(*, quiet: bool = False, **given: Any) -> None:
         with ExitStack() as stack:
+            stack.callback(FOR_MACHINES.reset, FOR_MACHINES.set(bool(given.get("json"))))
             if quiet:
                 nowhere = stack.enter_context(Path(os.devnull).open("r+", encoding="utf-8"))
                 stack.enter_context(redirect_stderr(nowhere))

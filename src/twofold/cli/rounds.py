@@ -44,8 +44,8 @@ from twofold.cli.options import (
     read_table,
     refuse_output,
     strength_of,
-    working,
 )
+from twofold.cli.progress import bars
 from twofold.cli.render import say, shell_words
 from twofold.cli.steps import not_taken
 from twofold.entity.agent import Entity
@@ -162,7 +162,7 @@ def release(
         say(site.line, err=True)
     agent = Entity(name, table, agreed, ledger=book, version=version, keys=keys, agreements=every, site=site)
     agent.check_room()
-    with shell_words():
+    with shell_words(), bars("making the message"):
         message: ReleaseMessage | Report = agent.release() if agreed.operators is None else agent.report()
     if output.is_dir():
         EntityFolder(output, output, agreed).submit(steps_of(agreed)[-1], message.data, entity=name)
@@ -296,7 +296,7 @@ def factorize(
     _all_agreements(agreed, plan, agreements)
     server = Server(agreed, signer=None if store is None else store.signer)
     check_signer(server)
-    with working(f"combining {len(messages):,} messages"):
+    with bars():
         factors = server.factorize(messages)
     save_factors(factors, output, agreed, signer=server.signer)
     _print_factors(factors, output, json=json)
@@ -371,7 +371,7 @@ def personalize(
         found = not_taken(shared.rejected) or None
         raise NotReady("the item factors have not arrived yet.", found=found, fix="run the same command again later")
     pull = strength_of(strength)
-    with working(f"fitting models to {table.n_entries:,} entries"):
+    with bars():
         if agreed.people:
             from twofold.entity.person import personal_model  # loads the library of ciphers
 

@@ -13,6 +13,7 @@ import typer
 
 from twofold.cli.network import CertificateOption, KeyOption, address_of, need_network
 from twofold.cli.options import Json
+from twofold.cli.progress import bars
 from twofold.errors import UntrustedServer
 
 __all__ = ["serve"]
@@ -23,7 +24,8 @@ Token = Annotated[
     typer.Option("--token", help="File with the token that requests must show; made if it is not there."),
 ]
 Titles = Annotated[
-    Path | None, typer.Option("--catalog", help="The item list; its column title, name, label or description is shown.")
+    Path | None,
+    typer.Option("--catalog", help="The item list, for titles; by default items.csv beside the model, if it fits."),
 ]
 
 
@@ -68,7 +70,8 @@ def serve(
             fix="--token serve.token --certificate server.pem --key server.key",
             parameter="listen",
         )
-    current = Current(model, catalog=catalog)
+    with bars(f"loading {model.name}"):
+        current = Current(model, catalog=catalog)
     api = Api(current, token=None if token is None else password_in(token))
     app = build_app(api, more=console_routes(api, ledger=ledger, log=log, card=card) if console else ())
     server = server_for(app, LIMITS, host=host, port=port, certificate=certificate, key=key)

@@ -28,12 +28,12 @@ from twofold.cli.options import (
     UnknownItems,
     UserColumn,
     ValueColumn,
-    phases,
     read_agreed,
     read_catalog,
     refuse_output,
     strength_of,
 )
+from twofold.cli.progress import bars
 from twofold.data.read import DuplicateRule, UnknownRule
 from twofold.federation.plan import Plan
 from twofold.federation.plan_file import catalog_path, write_plan
@@ -97,14 +97,13 @@ def simulate(
         encoding=encoding,
         decimal=decimal,
     )
-    with phases() as progress:
+    with bars():
         done = run_simulation(
             federation,
             agreed,
             ledgers=ledgers,
             new_ledgers=new_ledgers,
             rng=seed,
-            progress=progress,
             local=cast(Literal["auto", "factors", "item-item", "patterns", "features"], local),
             strength=strength_of(strength),
             threads=threads,

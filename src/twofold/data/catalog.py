@@ -26,6 +26,8 @@ __all__ = ["Catalog", "Identifiers", "check_ids", "factorize", "id_column", "kin
 
 Codes = npt.NDArray[np.int32]
 NESTED: Final = (pl.List, pl.Array, pl.Struct)
+#: Columns of an item list that may hold the items' titles; the first one that is there counts.
+TITLES: Final = ("title", "name", "label", "description")
 #: Cells per row a table of positions may have before hashing is the better use of memory.
 TABLE_SLACK: Final = 8
 #: Ids whose texts are held at once.
@@ -362,6 +364,19 @@ class Catalog:
     def features(self) -> pl.DataFrame | None:
         """Public facts about the items, one row per item, or None."""
         return self._features
+
+    @property
+    def titles(self) -> pl.Series | None:
+        """What people call the items: the features' column title, name, label or description, the first there is.
+
+        Examples
+        --------
+        >>> Catalog(["a", "b"], pl.DataFrame({"name": ["Aspirin", "Bilirubin"]})).titles.to_list()
+        ['Aspirin', 'Bilirubin']
+        """
+        features = self._features
+        column = None if features is None else next((name for name in TITLES if name in features.columns), None)
+        return None if features is None or column is None else features[column].cast(pl.String)
 
     @property
     def hash(self) -> str:

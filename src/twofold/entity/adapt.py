@@ -27,11 +27,13 @@ from twofold.entity.candidates import (
     paired,
     unusable,
 )
-from twofold.entity.ladder import climb
+from twofold.entity.ladder import FACTOR_USERS, climb
 from twofold.entity.models.blend import Scorer
+from twofold.entity.models.item_item import MAX_ITEMS
 from twofold.errors import BadNumber, BadParameter, BadShape
 from twofold.features import Features
 from twofold.federation.factors import ItemFactors
+from twofold.progress import counting
 
 __all__ = ["CAUTION", "Adapted", "Choice", "Local", "Strength", "adapt", "adapted", "choose"]
 
@@ -133,7 +135,7 @@ def adapted(
     rows = _checked(rows, shared, settings.features)
     before = None if shared is None else shared.hash
     if settings.feedback == "counts" and local == "auto" and strength in ("auto", "own"):
-        with one_blas_thread():
+        with one_blas_thread(), counting("models tried", _most_models(rows, shared, settings)):
             found = climb(rows, None if strength == "own" else shared, settings)
         if shared is not None and before is not None:
             shared.check_unchanged(before)
@@ -155,6 +157,18 @@ def adapted(
         table=tuple(_line(one, taken=one is chosen.best) for one in judged),
         note=chosen.note,
     )
+
+
+def _most_models(rows: sparse.csr_array, shared: ItemFactors | None, settings: FitSettings) -> int:
+    """About how many models a climb tries: of each kind one, and two neighbours of its ridge."""
+    users, items = rows.shape
+    if items > MAX_ITEMS:
+        kinds = 1 + (users >= FACTOR_USERS)
+        return kinds + 1
+    kinds = 2 + (users >= FACTOR_USERS) + (settings.features is not None)
+    if shared is not None and shared.totals is not None:
+        kinds += 2 + (settings.features is not None)
+    return 3 * kinds
 
 
 def _best(judged: list[Judged], fit: Callable[[Judged], Scorer]) -> tuple[list[Judged], Choice, Scorer]:

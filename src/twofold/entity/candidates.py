@@ -25,6 +25,7 @@ from twofold.errors import BadNumber, BadParameter, Set
 from twofold.evaluation.measure import user_ndcg
 from twofold.features import Features
 from twofold.federation.factors import ItemFactors
+from twofold.progress import counting, step
 
 __all__ = [
     "LADDER",
@@ -282,18 +283,19 @@ def judge(
         return [Judged(candidate=tried[0], losses=None)]
     rounds = folds(rows, rounds=rounds_for(rows.shape[0], feedback), rng=np.random.default_rng([settings.seed, 6]))
     seen: dict[Candidate, list[_Seen]] = {candidate: [] for candidate in tried}
-    for fold in rounds:
-        fits = _Fits(fold.train, shared, settings)
-        for candidate in list(seen):
-            try:
-                seen[candidate].append(sound(lambda: _look(fits.scorer(candidate), fold, feedback)))  # noqa: B023
-            except BadNumber:
-                del seen[candidate]
+    with counting("models tried", len(rounds) * len(tried)):
+        for fold in rounds:
+            fits = _Fits(fold.train, shared, settings)
+            for candidate in list(seen):
+                try:
+                    seen[candidate].append(sound(lambda: _look(fits.scorer(candidate), fold, feedback)))  # noqa: B023
+                except BadNumber:
+                    del seen[candidate]
     return [_verdict(one, seen[one], settings) if one in seen else unusable(one) for one in tried]
 
 
 def sound(compute: Callable[[], Result]) -> Result:
-    """Compute something; any numeric failure, silent or not, becomes BadNumber.
+    """Fit a model; any numeric failure, silent or not, becomes BadNumber. Counts as one `step`.
 
     Examples
     --------
@@ -306,6 +308,8 @@ def sound(compute: Callable[[], Result]) -> Result:
             return compute()
     except (np.linalg.LinAlgError, ArithmeticError, BadNumber):
         raise overflowed() from None
+    finally:
+        step()
 
 
 def left_out(number: int, tried: int) -> str:

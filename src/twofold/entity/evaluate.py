@@ -8,7 +8,7 @@ are fitted to exactly the same entries, and every system is measured on the same
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any, Final, Literal
@@ -29,6 +29,7 @@ from twofold.evaluation.summary import groups, with_interval
 from twofold.federation.factors import ItemFactors
 from twofold.federation.plan import Plan
 from twofold.html import block, table_of
+from twofold.progress import tell
 
 __all__ = ["AGAINST", "MEASURES", "METRICS", "MODEL", "Evaluation", "Joining", "better_when_less", "evaluate"]
 
@@ -76,7 +77,6 @@ _DIFFERENCES: Final = {("against" if name == "system" else name): kind for name,
     "clear": pl.Boolean,
 }
 Joining = Literal["paid", "unclear", "harmed", "changed nothing", "too few", "alone", "not asked"]
-Progress = Callable[[str, int, int], None]
 
 
 def better_when_less(metric: str) -> bool:
@@ -226,7 +226,6 @@ def evaluate(
     resamples: int = 1000,
     seed: int = 0,
     threads: int | None = None,
-    progress: Progress | None = None,
 ) -> Evaluation:
     """Measure a model on entries it has never seen, beside baselines that know the same, and say whether joining paid.
 
@@ -264,8 +263,6 @@ def evaluate(
         Seed of the default split and of the bootstrap.
     threads : int, optional
         All processors by default. The result does not depend on it.
-    progress : function of a name and two numbers, optional
-        Called with what is fitted next, how many systems are done, and how many there are.
 
     Returns
     -------
@@ -326,8 +323,7 @@ def evaluate(
     made: dict[str, Measured] = {}
     words = {MODEL: f"the model of {model.entity}{', fitted again to the rest' if test is None else ''}"}
     for done, name in enumerate((MODEL, *names)):
-        if progress is not None:
-            progress(name, done, 1 + len(names))
+        tell("systems compared", done, 1 + len(names))
         if name == MODEL:
             fitted = model if test is not None else fits.model()
             words[MODEL] += f": {fitted.note}" if fitted.note else ""
@@ -336,8 +332,7 @@ def evaluate(
             words[name] = BASELINES[name][0 if model.history.feedback == "counts" else -1]
             system = fits.baseline(name)
         made[name] = judged.measured(system, n=n, metrics=chosen, limits=(model.lower, model.bound))
-    if progress is not None:
-        progress("intervals", 1 + len(names), 1 + len(names))
+    tell("systems compared", 1 + len(names), 1 + len(names))
     order = tuple(dict.fromkeys(chosen))
     table, differences = _tables(made, judged.sizes, order, level=level, resamples=resamples, seed=seed)
     main = next(name for name in chosen if name != COVERAGE)

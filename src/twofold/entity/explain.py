@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -94,10 +95,24 @@ class Explanation:
     rest: float
 
     def __str__(self) -> str:
-        lines = [f"{self.item} scores {self.score:.3f}:"]
+        return self.words()
+
+    def words(self, titles: Mapping[Any, str] | None = None) -> str:
+        """Say it in lines of text, with the titles of items where they have one.
+
+        Examples
+        --------
+        >>> told = Explanation(item=7, score=1.5, reasons=[Reason(9, 3.0, 1.25)], rest=0.25)
+        >>> print(told.words({7: "Lactate", 9: "Heparin"}))
+        Lactate scores 1.500:
+          +1.250  because of Heparin (3)
+          +0.250  everything else
+        """
+        named = titles or {}
+        lines = [f"{named.get(self.item) or self.item} scores {self.score:.3f}:"]
         for one in self.reasons:
             word = "because of" if one.contribution >= 0 else "in spite of"
-            lines.append(f"  {one.contribution:+.3f}  {word} {one.item} ({one.value:g})")
+            lines.append(f"  {one.contribution:+.3f}  {word} {named.get(one.item) or one.item} ({one.value:g})")
         nothing = "nothing is known about this person, so the list is the same for everyone"
         lines.append(f"  {self.rest:+.3f}  {'everything else' if self.reasons else nothing}")
         return "\n".join(lines)

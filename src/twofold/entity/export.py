@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -26,6 +26,7 @@ from twofold.entity.models.factors import FactorScorer
 from twofold.entity.models.item_item import ItemItemScorer
 from twofold.entity.models.stack import StackScorer
 from twofold.errors import BadIdentifier, BadParameter, TransportError
+from twofold.progress import listening
 from twofold.storage.files import write_whole
 
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ BLOCK = 16_384
 SCORE_BYTES = 1 << 22
 
 Positions = NDArray[np.int64]
-Progress = Callable[[int, int], object]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,16 +76,19 @@ class Everyone:
         allowed: Positions | None,
         block: int,
         threads: int | None,
-        progress: Progress | None,
     ) -> Iterator[pl.DataFrame]:
         """Give one frame per block of users: user, rank, item, score."""
         names, items = id_series(self.user_ids), id_series(self.item_ids)
-        for start in range(0, len(users), block):
-            chosen = users[start : start + block]
-            found = self.top(n, chosen, exclude_seen=exclude_seen, allowed=allowed, threads=threads)
-            yield _frame(found, chosen, names, items)
-            if progress is not None:
-                progress(min(start + block, len(users)), len(users))
+        tell = listening()  # a table that is written asks for the frames from a thread of its own
+
+        def made() -> Iterator[pl.DataFrame]:
+            for start in range(0, len(users), block):
+                chosen = users[start : start + block]
+                found = self.top(n, chosen, exclude_seen=exclude_seen, allowed=allowed, threads=threads)
+                yield _frame(found, chosen, names, items)
+                tell("people", min(start + block, len(users)), len(users))
+
+        return made()
 
     def schema(self) -> dict[str, Any]:
         """Names and types of the columns."""

@@ -21,7 +21,7 @@ from twofold.data.catalog import Catalog, Identifiers
 from twofold.data.ratings import Ratings
 from twofold.entity.asked import EMPTY, History, allowed_columns, item_column, read_history
 from twofold.entity.explain import Explanation, make_explanation, summary_html, summary_text
-from twofold.entity.export import BLOCK, Everyone, Progress, parquet_path, row_block, write_parquet
+from twofold.entity.export import BLOCK, Everyone, parquet_path, row_block, write_parquet
 from twofold.entity.models.blend import Scorer
 from twofold.entity.models.factors import FactorScorer
 from twofold.errors import BadParameter, PlanMismatch, UnknownUser
@@ -225,7 +225,6 @@ class Model:
         items: Iterable[Any] | None = None,
         block: int = BLOCK,
         threads: int | None = None,
-        progress: Progress | None = None,
     ) -> pl.DataFrame: ...
 
     @overload
@@ -239,7 +238,6 @@ class Model:
         items: Iterable[Any] | None = None,
         block: int = BLOCK,
         threads: int | None = None,
-        progress: Progress | None = None,
     ) -> None: ...
 
     def recommend_all(
@@ -252,7 +250,6 @@ class Model:
         items: Iterable[Any] | None = None,
         block: int = BLOCK,
         threads: int | None = None,
-        progress: Progress | None = None,
     ) -> pl.DataFrame | None:
         """Recommend items to all users, in blocks, into a Parquet file or a frame.
 
@@ -269,8 +266,6 @@ class Model:
             Users whose lists are held in memory at once. Changes nothing but the rounding of scores.
         threads : int, optional
             All processors by default. The result does not depend on it.
-        progress : function of two numbers, optional
-            Called with how many users are done, of how many.
 
         Returns
         -------
@@ -284,9 +279,7 @@ class Model:
         allowed, chosen = allowed_columns(items, self._inside.items), self._inside.positions(users)
         target = None if path is None else parquet_path(path)
         everyone = self._everyone(whole=users is None)
-        frames = everyone.frames(
-            n, chosen, exclude_seen=exclude_seen, allowed=allowed, block=block, threads=threads, progress=progress
-        )
+        frames = everyone.frames(n, chosen, exclude_seen=exclude_seen, allowed=allowed, block=block, threads=threads)
         if target is None:
             return pl.concat([pl.DataFrame(schema=everyone.schema()), *frames], how="vertical")
         write_parquet(frames, everyone.schema(), target)

@@ -23,10 +23,8 @@ from twofold.entity.explain import Explanation
 from twofold.entity.model import Model, Recommendation
 from twofold.errors import BadValue, CatalogError, PlanMismatch, UnknownUser
 
-__all__ = ["LARGE", "TITLES", "Answers", "Cache", "id_from", "titles_of"]
+__all__ = ["LARGE", "Answers", "Cache", "id_from", "titles_of"]
 
-#: Columns of a catalog that may hold the items' titles; the first one that is there counts.
-TITLES: Final = ("title", "name", "label", "description")
 #: Above this many items, lists are made on threads; below, handing one over costs a good part of making it.
 LARGE: Final = 20_000
 #: Characters of a title in an answer.
@@ -127,9 +125,7 @@ def titles_of(catalog: Catalog, model: Model) -> pl.Series | None:
             fix="the file that the plan names",
             parameter="catalog",
         )
-    features = catalog.features
-    column = None if features is None else next((name for name in TITLES if name in features.columns), None)
-    return None if features is None or column is None else features[column].cast(pl.String)
+    return catalog.titles
 
 
 class Answers:

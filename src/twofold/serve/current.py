@@ -13,6 +13,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from twofold.data.catalog import Catalog
 from twofold.entity.model import Model
 from twofold.errors import PlanMismatch, TransportError, TwofoldError
@@ -31,7 +33,8 @@ class Current:
     path : path
         A file of `Model.save`.
     catalog : path, optional
-        The item list with a column of titles; read again with every model.
+        The item list with a column of titles; read again with every model. By default items.csv beside the model, if it
+        is the model's item list.
     clock : callable
         Gives seconds since 1970, for tests.
 
@@ -48,7 +51,8 @@ class Current:
         catalog: str | PathLike[str] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.path, self.catalog, self._clock = Path(path), None if catalog is None else Path(catalog), clock
+        self.path, self._clock, self._named = Path(path), clock, catalog is not None
+        self.catalog = self.path.with_name("items.csv") if catalog is None else Path(catalog)
         self._stamp = self._look()
         self.answers = self._load(1)
         self.loaded_at, self.failures = clock(), 0
@@ -96,14 +100,23 @@ class Current:
                 expected="a model of the entity that is served; or start the service anew",
                 parameter="model",
             )
-        titles = None if self.catalog is None else titles_of(Catalog.read(self.catalog), model)
-        return Answers(model, titles=titles, generation=generation)
+        return Answers(model, titles=self._titles(model), generation=generation)
+
+    def _titles(self, model: Model) -> pl.Series | None:
+        if not self._named and not self.catalog.is_file():
+            return None
+        try:
+            return titles_of(Catalog.read(self.catalog), model)
+        except TwofoldError:
+            if self._named:
+                raise
+            return None  # another file of that name
 
 
-def _stamp_of(path: Path | None) -> tuple[int, int, int] | None:
+def _stamp_of(path: Path) -> tuple[int, int, int] | None:
     """What changes whenever a file is replaced or written; None if there is none."""
     try:
-        found = None if path is None else path.stat()
+        found = path.stat()
     except OSError:
         return None
-    return None if found is None else (found.st_ino, found.st_size, found.st_mtime_ns)
+    return (found.st_ino, found.st_size, found.st_mtime_ns)

@@ -21,6 +21,7 @@ from scipy import special
 from twofold.algorithms._jit import one_blas_thread
 from twofold.federation.factors import MOST_PATTERNS
 from twofold.federation.plan import Plan
+from twofold.progress import tell
 from twofold.release.bilinear.layout import BilinearLayout
 from twofold.release.bilinear.records import public_map
 from twofold.release.content import Floats, Moments
@@ -313,7 +314,8 @@ def nonnegative_factors(axes: Floats, sizes: Floats, rank: int) -> tuple[Floats,
     if not sizes.size:
         return np.zeros((items, 1)), np.zeros((1, 1))
     W = _start(axes, sizes, rank)
-    for _ in range(_ROUNDS):
+    for number in range(_ROUNDS):
+        tell("factorization", number + 1, _ROUNDS)
         wanted = np.maximum((axes * sizes) @ (axes.T @ W), 0.0)
         W = W * (wanted / np.maximum(W @ (W.T @ W), 1e-300)) ** _STEP
     W = W[:, (W**2).sum(axis=0) > 0]

@@ -18,6 +18,7 @@ import scipy.sparse as sp
 from twofold.algorithms import fold_in
 from twofold.csr import csr_rows
 from twofold.federation.plan import Plan
+from twofold.progress import tell
 from twofold.release.content import Floats, WeightedRows
 
 __all__ = [
@@ -465,6 +466,7 @@ def descend(look: Callable[[Floats], Look], V: Floats, *, most: int, tolerance: 
     """
     best, before = look(V), None
     for number in range(1, most):
+        tell("factorization", number - 1, most)
         plain = best.next_items()
         found = None
         if before is not None:

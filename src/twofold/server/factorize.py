@@ -7,7 +7,7 @@ moments become shared factors according to the meaning of an absent entry.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -22,6 +22,7 @@ from twofold.errors import BadMessage, BadParameter, ConflictingMessage, PlanMis
 from twofold.federation.factors import MOST_USERS, ItemFactors
 from twofold.federation.messages import ReleaseMessage, decode_release, message_limit, receipt
 from twofold.federation.plan import Plan
+from twofold.progress import tell
 from twofold.release.combine import weighted_rows
 from twofold.release.content import Moments, WeightedRows
 from twofold.server.rows import SharedFactors, factorize_rows
@@ -269,6 +270,7 @@ class _Contents(Sequence[Any]):
         return len(self._taken)
 
     def __getitem__(self, place: Any) -> Any:
+        tell("messages added", place, len(self._taken))
         return self._taken[place].load(self._plan).content
 
 
@@ -290,7 +292,10 @@ def arrived(messages: Iterable[MessageLike], plan: Plan, keep: Callable[[bytes],
         Two different messages from one entity. The same bytes twice count once.
     """
     found: dict[str, Arrived] = {}
-    for message in _several(messages):
+    total = len(messages) if isinstance(messages, Sized) else 0
+    for number, message in enumerate(_several(messages)):
+        if total:
+            tell("messages checked", number, total)
         try:
             one = _check(message, plan, keep, found)
         except ProtocolError as error:

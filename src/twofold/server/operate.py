@@ -22,6 +22,7 @@ from twofold.federation.mailbox import (
 )
 from twofold.federation.messages import receipt
 from twofold.federation.reports import decode_bundle, encode_bundle
+from twofold.progress import tell
 from twofold.server.coordinate import Clock, CoordinationStatus
 from twofold.server.operator import Operator
 from twofold.server.operator_terms import Pair
@@ -97,7 +98,8 @@ class _Look:
 
     def _reports(self, bundles: list[str]) -> Iterator[tuple[str, bytes]]:
         book = self.operator.book
-        for one in self.mailbox.submissions(REPORTS):
+        for number, one in enumerate(self.mailbox.submissions(REPORTS)):
+            tell("reports looked at", number, max(number + 1, self.plan.expected_entities))
             if not book.seen(one.receipt):
                 try:
                     yield one.entity, one.read()

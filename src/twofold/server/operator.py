@@ -62,6 +62,7 @@ from twofold.federation.plan import Plan
 from twofold.federation.reports import decode_report, half, seals_of
 from twofold.identity.keystore import KeyStore
 from twofold.privacy.rng import source
+from twofold.progress import tell
 from twofold.release.bilinear.mechanism import Bilinear
 from twofold.release.content import BilinearSums
 from twofold.secure_sum.derive import SECRET_BYTES
@@ -386,7 +387,8 @@ class Operator:
         bits, stated = modulus_bits(self.plan), self.plan.spec.sum
         assert stated is not None
         total = np.zeros(stated.length, dtype=np.uint64)
-        for one in self.book.reports(pair.digests):
+        for number, one in enumerate(self.book.reports(pair.digests)):
+            tell("reports added", number, len(pair.digests))
             header = ReportHeader(
                 plan=bytes.fromhex(self.plan.hash),
                 entity=one.entity,

@@ -26,6 +26,7 @@ import numpy as np
 from twofold.algorithms._jit import one_blas_thread
 from twofold.features import Features
 from twofold.federation.plan import Plan
+from twofold.progress import tell
 from twofold.release.bilinear.records import random_signs
 from twofold.release.content import Floats, Moments
 from twofold.server.denoise import canonical, keep_symmetric, upright
@@ -371,7 +372,8 @@ def fit_hierarchy(
     slopes = np.array(spread)
     covariance = np.diag(_spread(totals, sizes, variances, design, spread))
     floor = TINY * float(spread.max()) * np.eye(numbers)
-    for _ in range(ROUNDS):
+    for number in range(ROUNDS):
+        tell("items estimated", number, ROUNDS)
         expected, slopes = _expected(totals, sizes, variances, design, np.diag(covariance), slopes)
         precision = np.linalg.inv(covariance)
         posterior = np.linalg.inv(information + precision)

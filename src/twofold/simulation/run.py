@@ -22,6 +22,7 @@ from twofold.errors import BadIdentifier, BadMessage, BadParameter, BadPlan, Dat
 from twofold.federation.factors import ItemFactors, decode_factors
 from twofold.federation.mailbox import InProcess, StepId, steps_of
 from twofold.federation.plan import Plan
+from twofold.progress import tell
 from twofold.server.coordinate import CoordinationStatus, coordinate, server_for
 from twofold.server.state import MemoryState
 from twofold.simulation.members import (
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from twofold.identity.keystore import KeyStore
 
 __all__ = [
-    "Progress",
     "Simulated",
     "SimulationOptions",
     "plan_name",
@@ -53,7 +53,6 @@ __all__ = [
     "simulate",
 ]
 
-Progress = Callable[[str, int, int], object]
 #: Looks after which two operators in one process have published: each waits for the other four times.
 _EXCHANGES: Final = 8
 
@@ -66,7 +65,6 @@ def simulate(
     ledgers: str | PathLike[str] | None = None,
     new_ledgers: bool | None = None,
     rng: int | None = None,
-    progress: Progress | None = None,
     local: Local = "auto",
     strength: Strength = "auto",
     threads: int | None = None,
@@ -91,9 +89,6 @@ def simulate(
         and the number; True creates it without a warning; False refuses before anyone draws.
     rng : int, optional
         Seed of the noise, for simulations only. Each entity's noise depends on this seed and its own name.
-    progress : callable, optional
-        Called with ``(phase, done, total)`` from the calling thread; phases are "round 1", "server" and "round 2", and
-        with a secure sum "keys" before them and "answers" before the server.
     local, strength
         As for `Entity.personalize`.
     threads : int, optional
@@ -144,19 +139,19 @@ def simulate(
     check_new_ledgers(new_ledgers)
     everyone = federation if isinstance(federation, Federation) else Federation(federation)
     if plan.people:
-        return _run_people(everyone, plan, rng=rng, tell=progress or _silent, accounted=ledgers is not None)
+        return _run_people(everyone, plan, rng=rng, accounted=ledgers is not None)
     names = plan_names(everyone)
     paths: Mapping[Any, Path | None] = dict.fromkeys(names)
     if ledgers is not None:
         paths = ledger_paths(ledgers, names, make=new_ledgers is not False)
     how = SimulationOptions(
-        executor=executor, rng=rng, progress=progress, local=local, strength=strength, threads=threads,
+        executor=executor, rng=rng, local=local, strength=strength, threads=threads,
         new_ledgers=new_ledgers,
     )  # fmt: skip
     return run_members(everyone, plan, names, paths, how)
 
 
-def _run_people(federation: Federation, plan: Plan, *, rng: int | None, tell: Progress, accounted: bool) -> Simulated:
+def _run_people(federation: Federation, plan: Plan, *, rng: int | None, accounted: bool) -> Simulated:
     """Run both rounds with every user as an entity of their own."""
     from twofold.simulation.people import (  # loads the library of ciphers
         PeopleModels,
@@ -169,7 +164,7 @@ def _run_people(federation: Federation, plan: Plan, *, rng: int | None, tell: Pr
     check_people(plan, people, accounted=accounted)
     keyed, stores = people_plan(plan)
     seconds: dict[str, float] = {}
-    with _phase("round 1", seconds, tell, people) as done:
+    with _phase("round 1", seconds, people) as done:
         published, sent = people_exchange(
             federation, keyed, stores, lambda name: None if rng is None else _seed(rng, name), done
         )
@@ -192,7 +187,6 @@ class SimulationOptions:
 
     executor: Executor | None = None
     rng: int | None = None
-    progress: Progress | None = None
     local: Local = "auto"
     strength: Strength = "auto"
     threads: int | None = None
@@ -207,14 +201,13 @@ def run_members(
     how: SimulationOptions,
 ) -> Simulated:
     """Run both rounds once names and ledgers are known; see `simulate`. Called by the public functions."""
-    tell = how.progress or _silent
     seconds: dict[str, float] = {}
     with WorkerPool.of(how.executor, how.threads, len(federation)) as pool:
         members = _members(federation, plan, names, ledgers, how, pool.inner)
         settle_missing(ledgers.values(), how.new_ledgers)
 
         def each(phase: str, task: Callable[..., Any], jobs: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
-            with _phase(phase, seconds, tell, len(jobs)) as done:
+            with _phase(phase, seconds, len(jobs)) as done:
                 return run_each(task, jobs, executor=pool.executor, done=done)
 
         operators: list[KeyStore] = []
@@ -225,7 +218,7 @@ def run_members(
                 name: replace(one, plan=plan, keys=keys[name], agreements=agreed) for name, one in members.items()
             }
         look = _coordinator(plan, operators, how, next((path for path in ledgers.values() if path is not None), None))
-        published, sent = _exchange(plan, members, look, each, lambda: _phase("server", seconds, tell, 1))
+        published, sent = _exchange(plan, members, look, each, lambda: _phase("server", seconds, 1))
         *_, factors = published.values()
         jobs = {name: (member, factors, how.local, how.strength) for name, member in members.items()}
         models = each("round 2", personalized, jobs)
@@ -357,7 +350,7 @@ def _silent(*_: object) -> None:
 
 
 @contextmanager
-def _phase(name: str, seconds: dict[str, float], tell: Progress, total: int) -> Iterator[Callable[[int], object]]:
+def _phase(name: str, seconds: dict[str, float], total: int) -> Iterator[Callable[[int], object]]:
     tell(name, 0, total)
     start = time.perf_counter()
     yield lambda done: tell(name, done, total)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from twofold.algorithms._jit import Workers
 from twofold.errors import BadParameter, TwofoldError
+from twofold.progress import heard
 
 __all__ = ["WorkerPool", "run_each"]
 
@@ -106,7 +107,7 @@ def _outcomes(
 ) -> Iterator[tuple[str, Callable[[], Result]]]:
     if executor is None:
         for name, given in arguments.items():
-            yield name, lambda given=given: task(*given)  # type: ignore[misc]
+            yield name, lambda given=given: _unheard(task, given)  # type: ignore[misc]
         return
     futures: dict[Future[Result], str] = {executor.submit(task, *given): name for name, given in arguments.items()}
     try:
@@ -115,6 +116,12 @@ def _outcomes(
     finally:
         for future in futures:  # Ctrl-C: what has not begun never begins
             future.cancel()
+
+
+def _unheard(task: Callable[..., Result], given: tuple[Any, ...]) -> Result:
+    """Call a task as another thread would: what is inside one of many entities is not told."""
+    with heard(lambda *_: None):
+        return task(*given)
 
 
 def _named(failed: Mapping[str, Exception], *, first: str) -> Exception:

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.matrices import random_rows
 from twofold.release import ReleaseParameters
 from twofold.release.bilinear import records as module
 from twofold.release.bilinear.layout import BilinearLayout
@@ -92,7 +93,7 @@ def test_a_long_rating_row_is_shortened_with_its_marks_by_one_factor() -> None:
 @pytest.mark.parametrize("public", [COUNTS, COUNTS.with_(delta=0), RATINGS, RATINGS.with_(delta=0)])
 def test_blocks_do_not_change_a_row(public: ReleaseParameters, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(3)
-    rows = sp.csr_array(sp.random_array((50, 40), density=0.4, rng=rng) * 5)
+    rows = sp.csr_array(random_rows((50, 40), 0.4, rng) * 5)
     at_once = whole(rows, public)
     monkeypatch.setattr(module, "_BLOCK_ENTRIES", 3 * 40)
     cut = whole(rows, public)
