@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from twofold.cli.formats import Events, Rows
 from twofold.data.catalog import Catalog
 from twofold.data.ratings import Ratings
 from twofold.data.read import DuplicateRule, UnknownRule, read_ratings
@@ -61,6 +62,7 @@ __all__ = [
     "RevokedOption",
     "Separator",
     "Strength",
+    "TableOption",
     "UnknownItems",
     "UselessOption",
     "UserColumn",
@@ -90,9 +92,9 @@ __all__ = [
 ]
 
 PlanOption = Annotated[Path, typer.Option("--plan", help="The agreed plan (TOML).")]
-DataOption = Annotated[
-    Path, typer.Option("--data", help="CSV, CSV.gz or Parquet, a row per user and item; - is standard input.")
-]
+_DATA: Final = "CSV, CSV.gz or Parquet, a row per user and item; - is standard input."
+DataOption = Annotated[Rows, typer.Option("--data", help=_DATA)]
+TableOption = Annotated[Path, typer.Option("--data", help=_DATA)]
 CatalogOption = Annotated[
     Path | None, typer.Option("--catalog", help="The agreed item list; by default the file the plan names.")
 ]
@@ -132,7 +134,7 @@ def read_items(path: Path, *, item: str | None = None, separator: str = ",", enc
 
 
 def read_table(
-    data: Path,
+    data: Rows,
     plan: Plan,
     catalog: Catalog,
     *,
@@ -145,7 +147,9 @@ def read_table(
     encoding: str,
     decimal: str,
 ) -> Ratings:
-    """Read an entity's table the way the plan says."""
+    """Read an entity's table, or another format, the way the plan says."""
+    if isinstance(data, Events):
+        return data.read(catalog, plan.feedback)
     return read_ratings(
         data,
         catalog,
@@ -163,7 +167,7 @@ def read_table(
 
 def refuse_output(
     output: Path,
-    inputs: Iterable[Path | None] = (),
+    inputs: Iterable[Rows | None] = (),
     *,
     ledger: Path | None = None,
     force: bool = False,
@@ -176,7 +180,7 @@ def refuse_output(
     ----------
     output : Path
         The file to be written.
-    inputs : iterable of Path or None
+    inputs : iterable of Path, Events or None
         Files of the same command, which it must not be.
     ledger : Path, optional
         The ledger; all its files are needed.
@@ -188,7 +192,8 @@ def refuse_output(
         Which option names the file.
     """
     own = ledger is not None and output.name.startswith(ledger.name) and _same(output.parent, ledger.parent)
-    if own or any(_same(output, one) for one in (*inputs, ledger) if one is not None):
+    files = [one.path if isinstance(one, Events) else one for one in (*inputs, ledger)]
+    if own or any(_same(output, one) for one in files if one is not None):
         raise DataError(
             "{parameter} would overwrite a file that is needed.",
             found=output.name,
@@ -289,7 +294,7 @@ def open_ledger(path: Path, plan: Plan, name: str, *, new: bool, store: KeyStore
         raise error.as_(LedgerBroken, expected=None, fix=advice, parameter="new_ledger") from None
 
 
-DataFile = Annotated[Path, typer.Argument(help="CSV, CSV.gz or Parquet, a row per user and item; - is standard input.")]
+DataFile = Annotated[Rows, typer.Argument(help=_DATA)]
 CatalogFile = Annotated[Path, typer.Option("--catalog", help="The agreed item list, CSV or Parquet.")]
 UserColumn = Annotated[str, typer.Option("--user", help="Column of the user ids.")]
 ItemColumn = Annotated[str, typer.Option("--item", help="Column of the item ids.")]

@@ -25,7 +25,7 @@ from twofold.errors import (
     UnknownItems,
 )
 
-__all__ = ["DuplicateRule", "UnknownRule", "read_ratings"]
+__all__ = ["SANE_RANGE", "DuplicateRule", "UnknownRule", "matched", "read_ratings"]
 
 DuplicateRule = Literal["error", "sum", "mean", "last"]
 UnknownRule = Literal["error", "drop"]
@@ -198,7 +198,7 @@ def _check_range(
 
 def _item_columns(column: pl.Series, catalog: Catalog, name: str, rule: UnknownRule) -> npt.NDArray[np.int32]:
     check_ids(column, name)
-    codes = _matched(column, catalog)
+    codes = matched(column, catalog)
     if rule == "error" and codes.min() < 0:
         probe = Identifiers(column.head(1))
         if probe.kind != catalog.items.kind:
@@ -218,7 +218,7 @@ def _item_columns(column: pl.Series, catalog: Catalog, name: str, rule: UnknownR
     return codes
 
 
-def _matched(column: pl.Series, catalog: Catalog) -> npt.NDArray[np.int32]:
+def matched(column: pl.Series, catalog: Catalog) -> npt.NDArray[np.int32]:
     """Position of every row's item, by its text where one side has integers and the other text.
 
     Privacy
