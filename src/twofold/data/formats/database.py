@@ -53,8 +53,9 @@ class _DuckDB:
         self.connection = connection.cursor()  # a transaction of its own
 
     def stream(self, sql: str) -> Iterator[pl.DataFrame]:
-        reader = self.connection.execute(sql).fetch_record_batch(BATCH)
-        for batch in reader:
+        answer = self.connection.sql(sql)
+        read = getattr(answer, "to_arrow_reader", None) or answer.fetch_arrow_reader  # the name in DuckDB 1.1
+        for batch in read(BATCH):
             frame = pl.from_arrow(batch)
             assert isinstance(frame, pl.DataFrame)
             yield frame

@@ -86,8 +86,9 @@ def read_meds(
     ...     read_meds(folder, Catalog(["LAB//50912"])).of(7)
     {'LAB//50912': 1.0}
     """
+    ratings = count_ratings(batches(folder, catalog, codes=codes, since=since, before=before), catalog)
     _warn_of_admissions(Path(folder))
-    return count_ratings(batches(folder, catalog, codes=codes, since=since, before=before), catalog)
+    return ratings
 
 
 def batches(
