@@ -226,6 +226,8 @@ def matched(column: pl.Series, catalog: Catalog) -> npt.NDArray[np.int32]:
     The type of a CSV column depends on all its rows: one id that is no integer makes all of them text. Matched by type,
     one person's row could make everybody's items unknown, and ``unknown_items="drop"`` would then drop them.
     """
+    if isinstance(column.dtype, pl.Enum):  # each name is looked up once
+        return np.asarray(matched(column.dtype.categories, catalog)[column.to_physical().to_numpy()], dtype=np.int32)
     if column.dtype.is_integer() and catalog.items.kind == "text":
         return catalog.items.encode(column.cast(pl.String))
     if column.dtype == pl.String and catalog.items.kind == "integer":

@@ -56,8 +56,10 @@ def test_somebody_with_other_items_only_is_a_user_without_entries() -> None:
 
 
 def test_nobody_at_all_is_an_entity_like_any_other() -> None:
-    ratings = count_ratings([batch([], [], []).cast({"person": pl.Int64, "item": pl.String})], Catalog(["a"]))
-    assert (ratings.n_users, ratings.feedback) == (0, "counts")
+    empty = batch([], [], []).cast({"person": pl.Int64, "item": pl.String, "events": pl.Int64})
+    for batches in ([], [empty], [empty, empty]):
+        ratings = count_ratings(batches, Catalog(["a"]))
+        assert (ratings.n_users, ratings.feedback) == (0, "counts")
 
 
 def test_a_huge_count_is_cut_and_not_refused() -> None:
@@ -67,6 +69,16 @@ def test_a_huge_count_is_cut_and_not_refused() -> None:
 def test_a_row_without_a_person_is_refused() -> None:
     with refused(BadIdentifier, "person"):
         count_ratings([batch([None, 7], ["a", "a"], [1, 1])], Catalog(["a"]))
+
+
+@pytest.mark.parametrize("catalog", [Catalog(["b", "a"]), Catalog([17, 4])])
+def test_items_of_the_type_enum_are_looked_up_by_name(catalog: Catalog) -> None:
+    names = [*catalog.items.texts(), "other"]
+    kind = pl.Enum(names[::-1])
+    counts = batch([7, 7, 8], names, [1, 2, 3]).cast({"item": kind})
+    ratings = count_ratings([counts, counts], catalog)
+    assert ratings.of(7) == {catalog.items[0]: 2.0, catalog.items[1]: 4.0}
+    assert ratings.of(8) == {}
 
 
 def test_text_and_whole_numbers_of_items_match_by_their_text() -> None:

@@ -63,6 +63,37 @@ def test_an_item_stands_for_the_codes_below_it_that_are_no_items(root: Path) -> 
     assert (whole.of(7), whole.of(8)) == ({"LAB": 3.0}, {"LAB": 2.0})
 
 
+def codes_file(root: Path, **columns: list[Any]) -> None:
+    pl.DataFrame(columns).write_parquet(root / "metadata" / "codes.parquet")
+
+
+def test_an_item_stands_for_codes_whose_parents_name_it(root: Path) -> None:
+    """Hospitals with codes of their own share a list of a public vocabulary."""
+    above = [["LOINC/2524-7", None], ["LOINC/2524-7"], ["LOINC/2951-2", "SNOMED/1"], None]
+    codes_file(root, code=["LAB//1", "LAB//1//mmol/L", "LAB//2//g", "LAB//2//mg/dL"], parent_codes=above)
+    catalog = Catalog(["LAB//2", "LOINC/2524-7", "SNOMED", "LOINC/2951-2"])
+    ratings = read_meds(root, catalog)
+    assert ratings.of(7) == {"LOINC/2524-7": 3.0}
+    assert ratings.of(8) == {"LAB//2": 2.0}  # the own code comes before those above it
+    both = read_meds(root, Catalog(["SNOMED", "LOINC/2951-2"]))
+    assert both.of(8) == {"SNOMED": 1.0, "LOINC/2951-2": 1.0}
+    assert read_meds(root / "data" / "train", catalog).of(7) == {"LOINC/2524-7": 2.0}
+
+
+def test_a_list_of_codes_without_parents_changes_nothing(root: Path) -> None:
+    before = read_meds(root, LABS).digest()
+    codes_file(root, code=["LAB//1"], parent_codes=["LAB//2"])
+    assert read_meds(root, LABS).digest() == before
+    codes_file(root, code=["LAB//1"])
+    assert read_meds(root, LABS).digest() == before
+
+
+def test_a_damaged_list_of_codes_is_refused(root: Path) -> None:
+    (root / "metadata" / "codes.parquet").write_bytes(b"PAR1half")
+    with refused(UnreadableSource, "source", "codes.parquet"):
+        read_meds(root, LABS)
+
+
 def test_other_events_are_counted_in_the_notes(root: Path) -> None:
     notes = read_meds(root, LABS).notes
     assert (notes.rows, notes.unknown_items_dropped) == (7, 2)
@@ -194,6 +225,29 @@ def test_metadata_is_no_shard(root: Path) -> None:
     assert read_meds(flat, LABS).n_users == 3
 
 
+def test_links_in_a_circle_and_two_links_to_a_folder_count_once(root: Path) -> None:
+    (root / "data" / "train" / "up").symlink_to(root / "data")
+    (root / "data" / "again").symlink_to(root / "data" / "held_out")
+    assert read_meds(root, LABS).notes.rows == 7
+
+
+def test_a_split_one_may_not_list_is_refused_and_not_left_out(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = os.scandir
+
+    def scandir(path: str) -> Any:
+        if str(path).endswith("held_out"):
+            raise PermissionError(13, "Permission denied", path)
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with refused(UnreadableSource, "folder", found="Permission denied"):
+        read_meds(root, LABS)
+
+
+def test_one_prefix_may_be_a_text(root: Path) -> None:
+    assert list(read_meds(root, LABS, codes="LAB//2").user_ids) == [8]
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_a_shard_one_may_not_read_is_refused(root: Path) -> None:
     (root / "data" / "train" / "0.parquet").chmod(0)
@@ -278,6 +332,9 @@ def test_the_mimic_demo_is_read_whole(data_folder: Path) -> None:
     )
     known = every.filter(pl.col("code").is_in(list(catalog.items)))
     assert ratings.matrix.sum() == known.height == 916_166 - ratings.notes.unknown_items_dropped
+    loinc = read_meds(root, Catalog(["LOINC/2160-0"]))  # creatinine, by the codes above MIMIC's own
+    creatinine = every.filter(pl.col("code").is_in(["LAB//50912//mg/dL", "LAB//51081//mg/dL"]))
+    assert loinc.matrix.sum() == creatinine.height == 3_000
     person = int(known["subject_id"][0])
     counted = known.filter(pl.col("subject_id") == person).group_by("code").len()
     assert ratings.of(person) == dict(zip(counted["code"], counted["len"].cast(pl.Float64), strict=True))

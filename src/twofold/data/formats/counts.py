@@ -112,14 +112,15 @@ def count_ratings(batches: Iterable[pl.DataFrame], catalog: Catalog) -> Ratings:
     >>> ratings.of(7), ratings.notes.rows, ratings.notes.unknown_items_dropped
     ({'a': 4.0}, 6, 2)
     """
-    parts = [batch.select(PERSON, ITEM, EVENTS) for batch in batches if batch.height]
-    if not parts:
-        return read_ratings(pl.DataFrame({PERSON: [], ITEM: [], EVENTS: []}), catalog, user=PERSON, value=EVENTS)
-    counts = pl.concat(parts).group_by(PERSON, ITEM).agg(pl.col(EVENTS).sum())
-    cut = counts.with_columns(pl.col(EVENTS).clip(upper_bound=int(SANE_RANGE)))
+    parts = []
+    rows = outside = 0
+    for batch in batches:
+        unknown = pl.Series(matched(batch[ITEM], catalog) < 0)
+        rows, outside = rows + int(batch[EVENTS].sum()), outside + int(batch[EVENTS].filter(unknown).sum())
+        parts.append(batch.select(PERSON, ITEM, pl.col(EVENTS).clip(upper_bound=int(SANE_RANGE)).cast(pl.Int32)))
+    table = pl.concat(parts) if parts else pl.DataFrame(schema=[PERSON, ITEM, EVENTS])
     ratings = read_ratings(
-        cut, catalog, user=PERSON, item=ITEM, value=EVENTS, feedback="counts", duplicates="sum", unknown_items="drop"
+        table, catalog, user=PERSON, item=ITEM, value=EVENTS, feedback="counts", duplicates="sum", unknown_items="drop"
     )
-    outside = counts.filter(pl.Series(matched(counts[ITEM], catalog) < 0))
-    notes = Notes(rows=int(counts[EVENTS].sum()), unknown_items_dropped=int(outside[EVENTS].sum()))
+    notes = Notes(rows=rows, unknown_items_dropped=outside)
     return Ratings(ratings.matrix, ratings.user_ids, catalog, "counts", notes)

@@ -9,6 +9,7 @@ Schemas: https://github.com/Medical-Event-Data-Standard/meds (version 0.4 at the
 from __future__ import annotations
 
 import json
+import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -27,6 +28,7 @@ __all__ = ["SubjectWarning", "batches", "meds_catalog", "read_meds"]
 
 #: Words in the name of a data set whose subjects may be admissions. eICU is the standard's own example.
 ADMISSIONS: Final = ("eicu",)
+_HOME: Final = "home"
 _FIX: Final = "make the shards with a converter for MEDS 0.3 or later"
 _LARGEST_JSON: Final = 1 << 20
 
@@ -57,7 +59,8 @@ def read_meds(
         The root of the data set, its ``data`` folder, or a folder of shards.
     catalog : Catalog
         The agreed item list of codes. An item stands for its own code and for all codes below it that are no items
-        themselves: ``LAB//50912`` counts ``LAB//50912//mg/dL``. Other events are left out; ``notes`` has their number.
+        themselves: ``LAB//50912`` counts ``LAB//50912//mg/dL``. It also stands for codes whose ``parent_codes`` in
+        ``metadata/codes.parquet`` name it, as ``LOINC/2160-0``. Other events are left out; ``notes`` has their number.
     codes : sequence of str
         Count only events whose code begins with one of these, such as ``LAB//``. All by default.
     since, before : date or str, optional
@@ -99,29 +102,42 @@ def batches(
     since: Day | None = None,
     before: Day | None = None,
 ) -> Iterator[pl.DataFrame]:
-    """Give one frame per shard with the columns person, item and events; see `read_meds`."""
+    """Give one frame per shard with the columns person, item and events; see `read_meds`.
+
+    Items are of the type Enum, so that millions of rows hold numbers and no text. Its last category is for all events
+    that belong to no item.
+    """
     window = Window.of(since, before)
     root = Path(folder)
-    known = frozenset(catalog.items.texts())
-    for path in _shards(root):
-        counts = _counts(path, path.relative_to(root).as_posix(), tuple(codes), window)
-        names = counts[ITEM].unique().drop_nulls()
-        homes = {code: home for code in names.to_list() if (home := _item_of(code, known)) != code}
-        yield counts.with_columns(pl.col(ITEM).replace(homes)) if homes else counts
+    items = catalog.items.texts()
+    known, other = frozenset(items), max(items, key=len) + "+"
+    kind = pl.Enum([*items, other])
+    shards, parents = _shards(root), _parents(root)
+    for path in shards:
+        counts = _counts(path, path.relative_to(root).as_posix(), _prefixes(codes), window)
+        names = counts[ITEM].unique().drop_nulls().to_list()
+        pairs = [(code, item) for code in names for item in _items_of(code, known, parents)]
+        homes = pl.DataFrame(pairs, schema={ITEM: pl.String, _HOME: pl.String}, orient="row")
+        counted = counts.join(homes.cast({_HOME: kind}), on=ITEM, how="left")
+        yield counted.select(PERSON, pl.col(_HOME).fill_null(other).alias(ITEM), EVENTS)
+
+
+def _prefixes(codes: Sequence[str]) -> tuple[str, ...]:
+    return (codes,) if isinstance(codes, str) else tuple(codes)
 
 
 def _shards(root: Path) -> list[Path]:
     """The shards below a folder, in order of name; other Parquet files of the standard are in ``metadata``."""
     home = root / "data" if (root / "data").is_dir() else root
-    try:
-        every = sorted(home.rglob("*.parquet")) if home.is_dir() else []
-    except OSError:
-        every = []
-    found = [
-        path
-        for path in every
-        if "metadata" not in path.relative_to(home).parts and not path.name.startswith(".") and path.is_file()
-    ]
+    found: list[Path] = []
+    seen = set()
+    for folder, below, names in os.walk(home, onerror=_closed, followlinks=True):
+        below[:] = [name for name in below if name != "metadata"]
+        if (place := os.path.realpath(folder)) in seen:  # links in a circle, or two to the same shards
+            below.clear()
+            continue
+        seen.add(place)
+        found += [Path(folder, name) for name in names if name.endswith(".parquet") and not name.startswith(".")]
     if not found:
         raise UnreadableSource(
             "there are no MEDS shards.",
@@ -130,6 +146,38 @@ def _shards(root: Path) -> list[Path]:
             fix="name the folder that holds data and metadata",
             parameter="folder",
         )
+    return sorted(found)
+
+
+def _closed(error: OSError) -> None:
+    """Refuse a folder that cannot be listed: people in it would be left out silently."""
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        raise UnreadableSource(
+            "a folder of the MEDS data set cannot be read.",
+            found=error.strerror or type(error).__name__,
+            fix="ask for the right to read all of it",
+            parameter="folder",
+        ) from None
+
+
+def _metadata(folder: Path, name: str) -> Path | None:
+    """A file of the metadata, of the root or of the root above a folder of shards."""
+    homes = (folder, *folder.absolute().parents[:2])
+    return next((path for home in homes if (path := home / "metadata" / name).is_file()), None)
+
+
+def _parents(folder: Path) -> Mapping[str, list[str]]:
+    """Codes to the codes of public vocabularies above them, which converters write into codes.parquet."""
+    path = _metadata(folder, "codes.parquet")
+    if path is None:
+        return {}
+    frame = read_file(path, None)
+    if frame.schema.get("code") != pl.String or frame.schema.get("parent_codes") != pl.List(pl.String):
+        return {}
+    listed = frame.select("code", pl.col("parent_codes").list.drop_nulls()).drop_nulls()
+    found: dict[str, list[str]] = {}
+    for code, above in listed.iter_rows():
+        found.setdefault(code, []).extend(above)
     return found
 
 
@@ -151,7 +199,7 @@ def _counts(path: Path, name: str, codes: tuple[str, ...], window: Window) -> pl
         events = events.filter(day < window.before)
     who, what = pl.col("subject_id").cast(pl.Int64).alias(PERSON), pl.col("code").cast(pl.String).alias(ITEM)
     with our_errors(name):
-        return events.group_by(who, what).agg(pl.len().cast(pl.Int64).alias(EVENTS)).collect()
+        return events.group_by(who, what).agg(pl.len().cast(pl.Int64).alias(EVENTS)).collect(engine="streaming")
 
 
 def _check_shard(schema: Mapping[str, pl.DataType], name: str, *, timed: bool) -> None:
@@ -174,10 +222,26 @@ def _check_shard(schema: Mapping[str, pl.DataType], name: str, *, timed: bool) -
             )
 
 
-def _item_of(code: str, known: frozenset[str]) -> str:
-    """The longest part of a code, from its start, that is an item; the code itself if there is none.
+def _items_of(code: str, known: frozenset[str], parents: Mapping[str, list[str]]) -> list[str]:
+    """The item a code belongs to, by itself or else by the codes above it, each item once.
 
-    >>> _item_of("LAB//50912//mg/dL", frozenset({"LAB//50912"})), _item_of("ICD10CM/I95.1", frozenset({"ICD10CM"}))
+    >>> parents = {"LAB//50912": ["LOINC/2160-0"]}
+    >>> _items_of("LAB//50912", frozenset({"LAB", "LOINC/2160-0"}), parents)
+    ['LAB']
+    >>> _items_of("LAB//50912", frozenset({"LOINC/2160-0"}), parents)
+    ['LOINC/2160-0']
+    """
+    own = _beginning(code, known)
+    if own is not None:
+        return [own]
+    above = (_beginning(parent, known) for parent in parents.get(code, ()))
+    return list(dict.fromkeys(item for item in above if item is not None))
+
+
+def _beginning(code: str, known: frozenset[str]) -> str | None:
+    """The longest beginning of a code that is an item.
+
+    >>> _beginning("LAB//50912//mg/dL", frozenset({"LAB//50912"})), _beginning("ICD10CM/I95.1", frozenset({"ICD10CM"}))
     ('LAB//50912', 'ICD10CM')
     """
     mark = "//" if "//" in code else "/"  # units such as mg/dL are one part
@@ -185,7 +249,7 @@ def _item_of(code: str, known: frozenset[str]) -> str:
     while part not in known:
         part, cut, _ = part.rpartition(mark)
         if not cut:
-            return code
+            return None
     return part
 
 
@@ -206,18 +270,15 @@ def _warn_of_admissions(folder: Path) -> None:
 
 
 def _dataset_name(folder: Path) -> str | None:
-    """The name in dataset.json, of the root or of the root above a folder of shards."""
-    for home in (folder, *folder.absolute().parents[:2]):
-        path = home / "metadata" / "dataset.json"
-        try:
-            if path.stat().st_size > _LARGEST_JSON:
-                return None
-            found = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError):
-            continue
-        name = found.get("dataset_name") if isinstance(found, dict) else None
-        return name if isinstance(name, str) and name else None
-    return None
+    path = _metadata(folder, "dataset.json")
+    try:
+        if path is None or path.stat().st_size > _LARGEST_JSON:
+            return None
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    name = found.get("dataset_name") if isinstance(found, dict) else None
+    return name if isinstance(name, str) and name else None
 
 
 def meds_catalog(path: str | Path, *, codes: Sequence[str] = (), public: bool = False) -> Catalog:
@@ -267,8 +328,8 @@ def meds_catalog(path: str | Path, *, codes: Sequence[str] = (), public: bool = 
         )
     titles = frame["description"] if "description" in frame.columns else pl.Series([None] * frame.height)
     listed = pl.DataFrame({"item": code.cast(pl.String), "title": titles.cast(pl.String)})
-    if codes:
-        listed = listed.filter(pl.any_horizontal([pl.col("item").str.starts_with(prefix) for prefix in codes]))
+    if prefixes := _prefixes(codes):
+        listed = listed.filter(pl.any_horizontal([pl.col("item").str.starts_with(prefix) for prefix in prefixes]))
     if listed.height == 0:
         raise CatalogError(
             "no code of the list is chosen.",
