@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from datetime import datetime
 from pathlib import Path
 
@@ -77,10 +78,22 @@ def test_check_without_a_plan(folder: Path) -> None:
 
 
 def test_evaluate_and_report_hold_entries_of_a_format_out(folder: Path) -> None:
-    assert typed("personalize --plan plan.toml --meds meds -o x.model").code == 0
-    for verb in ("evaluate x.model --json", "report x.model -o x.html"):
-        told = ask(*verb.split(), "--meds", "nowhere")
-        check_refusal(told.error, UnreadableSource, "folder")
+    rng = random.Random(0)
+    rows = [(person, datetime(2025, 1, 1), f"LAB//{rng.randint(1, 3)}") for person in range(60) for _ in range(9)]
+    pl.DataFrame(rows, schema=["subject_id", "time", "code"], orient="row").write_parquet("meds/data/0.parquet")
+    for line in (
+        "release --plan plan.toml --meds meds --ledger x.ledger --new-ledger -o x.round1",
+        "factorize x.round1 --plan plan.toml -o items.round2",
+        "personalize items.round2 --plan plan.toml --meds meds -o x.model",
+    ):
+        assert typed(line).code == 0
+    more = "--plan plan.toml --factors items.round2"
+    told = typed(f"evaluate x.model --meds meds {more} --against popularity --resamples 2 -n 1 --json")
+    assert told.code == 0, told
+    assert max(row["people"] for row in json.loads(told.out)["table"]) > 30
+    assert typed(f"report x.model --meds meds {more} --against popularity -o x.html").code == 0
+    for verb in ("evaluate x.model --json", "report x.model -o y.html"):
+        check_refusal(ask(*verb.split(), "--meds", "nowhere").error, UnreadableSource, "folder")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ SQLite files need nothing but Python, DuckDB files the package duckdb, all other
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +17,7 @@ import polars as pl
 
 from twofold.data.tables import engine_of, needs_extra
 from twofold.errors import TwofoldError, UnreadableSource
+from twofold.storage.files import open_plain
 
 __all__ = ["Database", "dialect_of", "open_database"]
 
@@ -194,7 +196,7 @@ def _connected(engine: Any) -> Iterator[Database]:
 def _kind_of_file(path: Path) -> str:
     """SQLite or DuckDB, by the first bytes of the file."""
     try:
-        with path.open("rb") as file:
+        with os.fdopen(open_plain(path, links=True), "rb") as file:  # a pipe would never end
             head = file.read(16)
     except (OSError, ValueError) as error:
         raise _unusable(getattr(error, "strerror", None) or type(error).__name__) from None

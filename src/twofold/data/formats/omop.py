@@ -293,9 +293,9 @@ def _no_concepts(what: str) -> CatalogError:
 def _our_errors(table: str) -> Iterator[None]:
     try:
         yield
-    except (TwofoldError, GeneratorExit):
+    except (TwofoldError, KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError):
         raise
-    except Exception as error:  # the driver's own text may quote rows, or the password of a URL
+    except BaseException as error:  # polars' panics, too; a driver's text may quote rows, or the password of a URL
         raise UnreadableSource(
             f"the database did not answer for the table {table}.",
             found=type(error).__name__,
