@@ -34,7 +34,7 @@ def _shards() -> list[bytes]:
         buffer = io.BytesIO()
         codes = [f"LAB//{at % 11}//patient-{at % 3}" for at in range(90)]
         frame = pl.DataFrame({"subject_id": [at // 9 for at in range(90)], "time": times, "code": codes})
-        frame.write_parquet(buffer, compression=codec)  # type: ignore[arg-type]
+        frame.write_parquet(buffer, compression=codec)
         found.append(buffer.getvalue())
     return found
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import polars as pl
 import typer
 
-from twofold.cli.formats import Codes, Schema, TableClasses, Vocabulary, classes
+from twofold.cli.formats import classes
 from twofold.cli.options import ForceOption, Json, refuse_output
 from twofold.cli.render import say
 from twofold.data.files import write_file
@@ -35,7 +35,9 @@ def meds(
         Path, typer.Argument(help="A list of codes (Parquet or CSV: code, description), or a MEDS folder.")
     ],
     output: Output,
-    codes: Codes = None,
+    codes: Annotated[
+        list[str] | None, typer.Option("--codes", help="Only codes that begin so, as LAB//; repeat for more.")
+    ] = None,
     public: Public = False,
     force: ForceOption = False,
     json: Json = False,
@@ -59,15 +61,20 @@ def meds(
 def omop(
     source: Annotated[str, typer.Argument(help="An OMOP database: a URL, or a SQLite or DuckDB file.")],
     output: Output,
-    table: TableClasses = None,
+    table: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A table, and the class of its items: drug_exposure='ATC 3rd'; repeat. Without one, drug_exposure."
+        ),
+    ] = None,
     features: Annotated[
         Path | None, typer.Option(help="Also write a table of what the items are, for `twofold plan new --features`.")
     ] = None,
     classes_: Annotated[
         list[str] | None, typer.Option("--classes", help="Classes for --features, as 'ATC 3rd'; repeat for more.")
     ] = None,
-    schema: Schema = None,
-    vocabulary: Vocabulary = None,
+    schema: Annotated[str | None, typer.Option(help="Schema of the tables.")] = None,
+    vocabulary: Annotated[str | None, typer.Option(help="Schema of the vocabulary, if it is another.")] = None,
     public: Public = False,
     force: ForceOption = False,
     json: Json = False,
@@ -79,8 +86,9 @@ def omop(
     Examples
     --------
     twofold catalog omop cdm.duckdb --table drug_exposure=Ingredient --public -o items.csv
-    twofold catalog omop postgresql://me@cdm/omop --schema vocabulary --table drug_exposure --table
-      measurement='Lab Test' --classes 'ATC 3rd' --features kinds.csv --public -o items.csv
+    twofold catalog omop cdm.duckdb --classes 'ATC 3rd' --features kinds.csv --public -o items.csv
+    twofold catalog omop postgresql://me@cdm/omop --schema vocabulary --table drug_exposure --table measurement
+      --public -o items.csv
     """
     from twofold.data.formats.omop import omop_catalog, omop_features
 

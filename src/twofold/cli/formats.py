@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from twofold.data.catalog import Catalog
     from twofold.data.ratings import Feedback, Ratings
 
-__all__ = ["Codes", "Events", "Rows", "Schema", "TableClasses", "Vocabulary", "classes", "with_formats"]
+__all__ = ["Events", "Rows", "classes", "with_formats"]
 
 
 @dataclass(frozen=True)
@@ -43,33 +43,30 @@ class Events:
 #: What a verb gets for its data: the path of a table, or another format.
 Rows = Path | Events
 
-Codes = Annotated[
-    list[str] | None,
-    typer.Option("--codes", help="With --meds: only codes that begin so, as LAB//; repeat for more."),
-]
-TableClasses = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--table", help="With --omop: a table, and a class it is rolled up to: drug_exposure='ATC 3rd'; repeat."
-    ),
-]
-Schema = Annotated[str | None, typer.Option("--schema", help="With --omop: schema of the tables.")]
-Vocabulary = Annotated[
-    str | None, typer.Option("--vocabulary", help="With --omop: schema of the vocabulary; that of the tables.")
-]
 _OPTIONS: Final[dict[str, Any]] = {
     "meds": Annotated[Path | None, typer.Option("--meds", help="In place of a table: a MEDS folder.")],
-    "codes": Codes,
+    "codes": Annotated[
+        list[str] | None,
+        typer.Option("--codes", help="With --meds: only codes that begin so, as LAB//; repeat for more."),
+    ],
     "omop": Annotated[
         str | None, typer.Option("--omop", help="In place of a table: an OMOP database, a URL or a file.")
     ],
-    "table": TableClasses,
+    "table": Annotated[
+        list[str] | None,
+        typer.Option(
+            "--table",
+            help="With --omop: a table, and a class to roll it up to: drug_exposure='ATC 3rd'; repeat.",
+        ),
+    ],
     "care_site": Annotated[int | None, typer.Option("--care-site", help="With --omop: only visits at this site.")],
     "people": Annotated[
         str | None, typer.Option("--people", help="With --omop: a SELECT that gives the person_id of those who count.")
     ],
-    "schema": Schema,
-    "vocabulary": Vocabulary,
+    "schema": Annotated[str | None, typer.Option("--schema", help="With --omop: schema of the tables.")],
+    "vocabulary": Annotated[
+        str | None, typer.Option("--vocabulary", help="With --omop: schema of the vocabulary, if it is another.")
+    ],
     "show_sql": Annotated[bool, typer.Option("--show-sql", help="With --omop: print the SQL, read nothing, end.")],
     "since": Annotated[
         str | None, typer.Option("--since", help="With --meds, --omop: from this day on, as 2025-01-01.")
