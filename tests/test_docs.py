@@ -37,6 +37,9 @@ ELSEWHERE = {
     "how-to/new_users.md": "tests/journeys/test_how_to_pages.py",
     "how-to/new_items.md": "tests/journeys/test_how_to_pages.py",
     "how-to/verify.md": "tests/journeys/test_how_to_pages.py",
+    "how-to/meds.md": "tests/journeys/test_formats.py",
+    "how-to/omop.md": "tests/journeys/test_formats.py",
+    "how-to/read_data.md": "tests/journeys/test_formats.py",
 }
 #: Pages whose Python shows several institutions at once, or published data: its names must exist.
 SKETCHES = {"how-to/people.md", "how-to/secure_sum.md", "reference/messages.md", "reference/sources.md"}

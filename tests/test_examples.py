@@ -30,6 +30,9 @@ SCRIPTS = {
     "with_pandas.py": "300 people",
     "with_polars.py": "st-clara: The shared item factors",
     "with_duckdb.py": "people",
+    "with_meds.py": "240 people",
+    "with_omop.py": "after aspirin",
+    "with_recbole.py": "Ratings(150 users",
     "scikit_learn.py": "nDCG@10",
 }
 

@@ -15,6 +15,14 @@ _HOMES = {
     "Catalog": "twofold.data.catalog",
     "Ratings": "twofold.data.ratings",
     "read_ratings": "twofold.data.read",
+    "read_meds": "twofold.data.formats.meds",
+    "meds_catalog": "twofold.data.formats.meds",
+    "read_omop": "twofold.data.formats.omop",
+    "omop_catalog": "twofold.data.formats.omop",
+    "omop_features": "twofold.data.formats.omop",
+    "omop_sql": "twofold.data.formats.omop",
+    "read_recbole": "twofold.data.formats.recbole",
+    "recbole_catalog": "twofold.data.formats.recbole",
     "Bounds": "twofold.data.bounds",
     "Federation": "twofold.data.federation",
     "holdout": "twofold.data.split",
@@ -60,6 +68,9 @@ if TYPE_CHECKING:
     from twofold.data.catalog import Catalog
     from twofold.data.features import read_features
     from twofold.data.federation import Federation
+    from twofold.data.formats.meds import meds_catalog, read_meds
+    from twofold.data.formats.omop import omop_catalog, omop_features, omop_sql, read_omop
+    from twofold.data.formats.recbole import read_recbole, recbole_catalog
     from twofold.data.ratings import Ratings
     from twofold.data.read import read_ratings
     from twofold.data.split import holdout, leave_n_out, recorded_holdout
@@ -115,10 +126,18 @@ __all__ = [
     "kmeans",
     "leave_n_out",
     "masked_nmf",
+    "meds_catalog",
     "new_keys",
+    "omop_catalog",
+    "omop_features",
+    "omop_sql",
     "plan_words",
     "read_features",
+    "read_meds",
+    "read_omop",
     "read_ratings",
+    "read_recbole",
+    "recbole_catalog",
     "recorded_holdout",
     "simulate",
     "top_items",

@@ -1,6 +1,6 @@
 """Every parser of files that a stranger may send or a disk may damage, with valid samples.
 
-Here are plans, messages, models and tables; `identities`, `books` and `shares` hold the others.
+Here are plans, messages, models and tables; `identities`, `books`, `formats` and `shares` hold the others.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 from scipy import sparse
 
-from studies.hostile import books, identities, shares  # noqa: F401  # each registers its parsers
+from studies.hostile import books, formats, identities, shares  # noqa: F401  # each registers its parsers
 from studies.hostile.insider import resign_message
 from studies.hostile.mutate import reseal
 from studies.hostile.plans import COUNTS, FEATURES, KINDS, MESSAGES, catalog, factors, plan, release

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from twofold.cli.formats import Events, Rows, with_formats
 from twofold.cli.options import (
     DataFile,
     Decimal,
@@ -26,7 +27,8 @@ from twofold.cli.options import (
     read_table,
 )
 from twofold.data.bounds import Bounds, BoundsReport
-from twofold.data.ratings import Ratings
+from twofold.data.catalog import Catalog
+from twofold.data.ratings import Feedback, Ratings
 from twofold.data.read import read_ratings
 from twofold.errors import BadBound
 from twofold.federation.plan import Plan
@@ -39,6 +41,7 @@ WARNING = (
 )
 
 
+@with_formats
 def check(
     data: DataFile,
     catalog: Annotated[
@@ -71,6 +74,8 @@ def check(
     twofold check visits.csv --plan plan.toml
     twofold check visits.parquet --catalog items.csv --user patient --item code --value none --duplicates sum
     zcat visits.csv.gz | twofold check - --plan plan.toml
+    twofold check --meds meds --codes LAB// --plan plan.toml
+    twofold check --omop cdm.duckdb --table drug_exposure='ATC 3rd' --plan plan.toml --show-sql
     """
     rules = {"user": user, "item": item, "duplicates": duplicates, "unknown_items": unknown_items}
     rules |= {"separator": separator, "encoding": encoding, "decimal": decimal}
@@ -83,14 +88,18 @@ def check(
     elif catalog is None:
         raise typer.BadParameter("one of them says which items there are", param_hint="--plan or --catalog")
     else:
-        rules |= {"feedback": feedback}
         items = read_items(catalog, encoding=encoding)
-        ratings = read_ratings(data, items, value=None if value == "none" else value, **cast(Any, rules))
+        ratings = _read(data, items, feedback, {**rules, "value": None if value == "none" else value})
     cuts = [(bounds, bounds.apply(ratings)[1]) for bounds in asked]
     if json:
         typer.echo(jsonlib.dumps(_as_json(ratings, cuts), indent=2))
     else:
         _print(ratings, cuts)
+
+
+def _read(data: Rows, items: Catalog, feedback: str, rules: dict[str, Any]) -> Ratings:
+    kind = cast(Feedback, feedback)
+    return data.read(items, kind) if isinstance(data, Events) else read_ratings(data, items, feedback=kind, **rules)
 
 
 def _bounds_of(plan: Plan) -> Bounds:

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from twofold.cli.formats import Events, Rows, with_formats
 from twofold.cli.options import (
     Decimal,
     Duplicates,
@@ -59,7 +60,7 @@ __all__ = [
 ]
 
 Data = Annotated[
-    Path | None,
+    Rows | None,
     typer.Option(help="A table to hold entries out of; by default the histories in the model."),
 ]
 Test = Annotated[
@@ -90,6 +91,7 @@ _AGAINST = ",".join(AGAINST)
 _ENDINGS = (".csv", ".parquet", ".json")
 
 
+@with_formats
 def evaluate(
     model: Annotated[Path, typer.Argument(help="A model made by `twofold personalize` or `join`.")],
     data: Data = None,
@@ -130,6 +132,7 @@ def evaluate(
     --------
     twofold evaluate st-anna.model --plan plan.toml --factors items.round2
     twofold evaluate st-anna.model --test later.csv --against alone,popularity
+    twofold evaluate st-anna.model --meds meds --since 2026-01-01 --plan plan.toml --factors items.round2
     """
     if output is not None:
         if output.suffix.lower() not in _ENDINGS:
@@ -170,7 +173,7 @@ def evaluate(
 def judged_model(
     model: Model,
     *,
-    data: Path | None,
+    data: Rows | None,
     test: Path | None,
     factors: Path | None,
     plan: Plan | None,
@@ -226,7 +229,9 @@ def table_columns(
     }
 
 
-def _read(path: Path, model: Model, columns: dict[str, Any]) -> Ratings:
+def _read(path: Rows, model: Model, columns: dict[str, Any]) -> Ratings:
+    if isinstance(path, Events):
+        return path.read(model.catalog, model.history.feedback)
     return read_ratings(path, model.catalog, feedback=model.history.feedback, **columns)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from twofold.cli.formats import with_formats
 from twofold.cli.network import (
     CaOption,
     ClientCertificate,
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
 __all__ = ["join"]
 
 
+@with_formats
 def join(
     data: DataOption,
     ledger: Annotated[Path, typer.Option(help="The ledger of this data set; see `twofold ledger new`.")],
@@ -138,6 +140,8 @@ def join(
       --inbox in -o st-anna.model
     twofold join --invitation st-anna.invitation --data visits.csv --keys st-anna.keys --ledger st-anna.ledger
       -o st-anna.model
+    twofold join --invitation st-anna.invitation --omop postgresql://me@cdm/omop --schema cdm --keys st-anna.keys
+      --ledger st-anna.ledger -o st-anna.model
     """
     reach = {"ca": ca, "pin": pin, "proxy": proxy, "certificate": client_certificate, "key": client_key}
     if invitation is not None:

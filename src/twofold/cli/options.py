@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, cast
 
 import typer
 
+from twofold.cli.formats import Events, Rows
 from twofold.data.catalog import Catalog
 from twofold.data.ratings import Ratings
 from twofold.data.read import DuplicateRule, UnknownRule, read_ratings
@@ -58,6 +59,7 @@ __all__ = [
     "RevokedOption",
     "Separator",
     "Strength",
+    "TableOption",
     "UnknownItems",
     "UselessOption",
     "UserColumn",
@@ -84,9 +86,9 @@ __all__ = [
 ]
 
 PlanOption = Annotated[Path, typer.Option("--plan", help="The agreed plan (TOML).")]
-DataOption = Annotated[
-    Path, typer.Option("--data", help="CSV, CSV.gz or Parquet, a row per user and item; - is standard input.")
-]
+_DATA: Final = "CSV, CSV.gz or Parquet, a row per user and item; - is standard input."
+DataOption = Annotated[Rows, typer.Option("--data", help=_DATA)]
+TableOption = Annotated[Path, typer.Option("--data", help=_DATA)]
 CatalogOption = Annotated[
     Path | None, typer.Option("--catalog", help="The agreed item list; by default the file the plan names.")
 ]
@@ -126,7 +128,7 @@ def read_items(path: Path, *, item: str | None = None, separator: str = ",", enc
 
 
 def read_table(
-    data: Path,
+    data: Rows,
     plan: Plan,
     catalog: Catalog,
     *,
@@ -139,7 +141,9 @@ def read_table(
     encoding: str,
     decimal: str,
 ) -> Ratings:
-    """Read an entity's table the way the plan says."""
+    """Read an entity's table, or another format, the way the plan says."""
+    if isinstance(data, Events):
+        return data.read(catalog, plan.feedback)
     return read_ratings(
         data,
         catalog,
@@ -157,7 +161,7 @@ def read_table(
 
 def refuse_output(
     output: Path,
-    inputs: Iterable[Path | None] = (),
+    inputs: Iterable[Rows | None] = (),
     *,
     ledger: Path | None = None,
     force: bool = False,
@@ -170,7 +174,7 @@ def refuse_output(
     ----------
     output : Path
         The file to be written.
-    inputs : iterable of Path or None
+    inputs : iterable of Path, Events or None
         Files of the same command, which it must not be.
     ledger : Path, optional
         The ledger; all its files are needed.
@@ -182,7 +186,8 @@ def refuse_output(
         Which option names the file.
     """
     own = ledger is not None and output.name.startswith(ledger.name) and _same(output.parent, ledger.parent)
-    if own or any(_same(output, one) for one in (*inputs, ledger) if one is not None):
+    files = [one.path if isinstance(one, Events) else one for one in (*inputs, ledger)]
+    if own or any(_same(output, one) for one in files if one is not None):
         raise DataError(
             "{parameter} would overwrite a file that is needed.",
             found=output.name,
@@ -283,7 +288,7 @@ def open_ledger(path: Path, plan: Plan, name: str, *, new: bool, store: KeyStore
         raise error.as_(LedgerBroken, expected=None, fix=advice, parameter="new_ledger") from None
 
 
-DataFile = Annotated[Path, typer.Argument(help="CSV, CSV.gz or Parquet, a row per user and item; - is standard input.")]
+DataFile = Annotated[Rows, typer.Argument(help=_DATA)]
 CatalogFile = Annotated[Path, typer.Option("--catalog", help="The agreed item list, CSV or Parquet.")]
 UserColumn = Annotated[str, typer.Option("--user", help="Column of the user ids.")]
 ItemColumn = Annotated[str, typer.Option("--item", help="Column of the item ids.")]

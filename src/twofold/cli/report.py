@@ -22,6 +22,7 @@ from twofold.cli.evaluate import (
     judged_model,
     table_columns,
 )
+from twofold.cli.formats import with_formats
 from twofold.cli.options import (
     Decimal,
     Duplicates,
@@ -52,6 +53,7 @@ __all__ = ["report"]
 _AGAINST = ",".join(AGAINST)
 
 
+@with_formats
 def report(
     model: Annotated[Path, typer.Argument(help="A model made by `twofold personalize` or `join`.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The page, such as report.html.")],

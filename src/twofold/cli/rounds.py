@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
+from twofold.cli.formats import with_formats
 from twofold.cli.options import (
     AgreementsOption,
     CatalogOption,
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
 __all__ = ["factorize", "personalize", "release"]
 
 
+@with_formats
 def release(
     plan: PlanOption,
     data: DataOption,
@@ -124,6 +126,8 @@ def release(
     --------
     twofold release --plan plan.toml --data visits.csv --keys st-anna.keys --ledger st-anna.ledger --new-ledger
       -o st-anna.round1
+    twofold release --plan plan.toml --meds meds --codes LAB// --since 2025-01-01 --keys st-anna.keys --ledger
+      st-anna.ledger -o st-anna.round1
     """
     agreed = read_agreed(plan)
     if output.is_dir():
@@ -323,6 +327,7 @@ def _print_factors(factors: ItemFactors, output: Path, *, json: bool) -> None:
         say("  NOT PRIVATE: made in a simulation, or without a proof")
 
 
+@with_formats
 def personalize(
     plan: PlanOption,
     data: DataOption,
@@ -354,6 +359,7 @@ def personalize(
     --------
     twofold personalize items.round2 --plan plan.toml --data visits.csv -o st-anna.model
     twofold personalize --plan plan.toml --data visits.csv -o alone.model
+    twofold personalize --plan plan.toml --omop cdm.duckdb --table drug_exposure -o alone.model
     """
     if factors is None and strength not in ("auto", "own"):
         raise typer.BadParameter("needs the shared factors", param_hint="--strength")

@@ -14,7 +14,6 @@ from rich.text import Text
 
 from twofold.cli.options import (
     CatalogOption,
-    DataOption,
     Decimal,
     Duplicates,
     Encoding,
@@ -25,6 +24,7 @@ from twofold.cli.options import (
     PlanOption,
     Separator,
     Strength,
+    TableOption,
     UnknownItems,
     UserColumn,
     ValueColumn,
@@ -47,7 +47,7 @@ __all__ = ["simulate"]
 
 def simulate(
     plan: PlanOption,
-    data: DataOption,
+    data: TableOption,
     entity: Annotated[str, typer.Option(help="Column that says which entity a row belongs to.")] = "entity",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder for the item factors and every entity's model.")

@@ -40,6 +40,7 @@ VERBS: Final = {
     "init": Listed("init", "init", "Write keys, folders and a plan, and say what to type next."),
     "doctor": Listed("doctor", "doctor", "Look whether this machine is ready."),
     "check": Listed("check", "check", "Look at a table before anything is spent."),
+    "catalog": Listed("catalog", "app", "Make an item list from a public vocabulary."),
     "plan": Listed("plan", "app", "Write, show, explain and agree to plans."),
     "keys": Listed("keys", "app", "Keys of entities, operators and people who approve."),
     "release": Listed("rounds", "release", "Make an entity's one message."),

@@ -31,7 +31,7 @@ from twofold.data.sizes import check_cells, check_parquet, check_texts, unpacked
 from twofold.errors import BadValue, DataError, EmptyTable, MissingColumn, Set, TwofoldError, UnreadableSource
 from twofold.storage.files import open_plain
 
-__all__ = ["FileFormat", "file_format", "lossless_integers", "read_file", "write_file"]
+__all__ = ["FileFormat", "file_format", "lossless_integers", "our_errors", "read_file", "write_file"]
 
 FileFormat = Literal["csv", "csv.gz", "parquet", "utf-16"]
 UTF8: Final = "utf-8"
@@ -97,7 +97,7 @@ def read_file(
         )
     source = Source(name=path.name, content=path if piped is None else piped)
     if public:
-        with _our_errors(path.name):
+        with our_errors(path.name):
             content = unpacked(path, gzipped=kind == "csv.gz")
             if encoding != UTF8 and not _is_utf8(content):
                 content = _decoded(content, encoding, path.name)
@@ -127,7 +127,7 @@ def _check_text(encoding: str, decimal: str) -> None:
 
 def _whole(source: Source, kind: str) -> bytes:
     """All bytes of a CSV file, unpacked."""
-    with _our_errors(source.name):
+    with our_errors(source.name):
         data = source.content if isinstance(source.content, bytes) else source.content.read_bytes()
         return gzip.decompress(data) if kind == "csv.gz" else data
 
@@ -255,7 +255,7 @@ def _text_length(numbers: npt.NDArray[np.int64]) -> int:
 def _read_parquet(
     path: Path, columns: Sequence[str] | None, *, public: bool, piped: bytes | None = None
 ) -> pl.DataFrame:
-    with _our_errors(path.name):
+    with our_errors(path.name):
         if public:
             check_parquet(path)
         content = path if piped is None else io.BytesIO(piped)
@@ -305,7 +305,7 @@ def _read_floats(
 def _scan(
     source: Source, separator: str, overrides: Mapping[str, type[pl.DataType]], columns: Sequence[str] | None
 ) -> pl.DataFrame:
-    with _our_errors(source.name):
+    with our_errors(source.name):
         # The header is checked by hand: asked for a missing column, polars reads the whole file first.
         present = _header(source, separator)
         require_columns(present, columns)
@@ -384,7 +384,7 @@ def text_in_values(name: str, column: pl.Series | None = None) -> BadValue:
 
 
 @contextmanager
-def _our_errors(name: str) -> Iterator[None]:
+def our_errors(name: str) -> Iterator[None]:
     """Turn a parser's error on damaged bytes into ours, without its text, which may quote the data."""
     try:
         yield

@@ -25,7 +25,7 @@ from twofold.errors import (
     UnknownItems,
 )
 
-__all__ = ["DuplicateRule", "UnknownRule", "read_ratings"]
+__all__ = ["SANE_RANGE", "DuplicateRule", "UnknownRule", "matched", "read_ratings"]
 
 DuplicateRule = Literal["error", "sum", "mean", "last"]
 UnknownRule = Literal["error", "drop"]
@@ -198,7 +198,7 @@ def _check_range(
 
 def _item_columns(column: pl.Series, catalog: Catalog, name: str, rule: UnknownRule) -> npt.NDArray[np.int32]:
     check_ids(column, name)
-    codes = _matched(column, catalog)
+    codes = matched(column, catalog)
     if rule == "error" and codes.min() < 0:
         probe = Identifiers(column.head(1))
         if probe.kind != catalog.items.kind:
@@ -218,7 +218,7 @@ def _item_columns(column: pl.Series, catalog: Catalog, name: str, rule: UnknownR
     return codes
 
 
-def _matched(column: pl.Series, catalog: Catalog) -> npt.NDArray[np.int32]:
+def matched(column: pl.Series, catalog: Catalog) -> npt.NDArray[np.int32]:
     """Position of every row's item, by its text where one side has integers and the other text.
 
     Privacy
@@ -226,6 +226,8 @@ def _matched(column: pl.Series, catalog: Catalog) -> npt.NDArray[np.int32]:
     The type of a CSV column depends on all its rows: one id that is no integer makes all of them text. Matched by type,
     one person's row could make everybody's items unknown, and ``unknown_items="drop"`` would then drop them.
     """
+    if isinstance(column.dtype, pl.Enum):  # each name is looked up once
+        return np.asarray(matched(column.dtype.categories, catalog)[column.to_physical().to_numpy()], dtype=np.int32)
     if column.dtype.is_integer() and catalog.items.kind == "text":
         return catalog.items.encode(column.cast(pl.String))
     if column.dtype == pl.String and catalog.items.kind == "integer":

@@ -18,7 +18,7 @@ from twofold.data.columns import require_columns
 from twofold.data.files import read_file, text_in_values
 from twofold.errors import DataError, MissingExtra, Set, TwofoldError, UnreadableSource
 
-__all__ = ["open_table"]
+__all__ = ["engine_of", "needs_extra", "open_table"]
 
 
 def open_table(
@@ -86,7 +86,7 @@ def _columns(native: Any, columns: Sequence[str], value: str | None) -> dict[str
     except ImportError:
         library = type(native).__module__.partition(".")[0]
         extra = {"pandas": "pandas", "duckdb": "duckdb", "pyarrow": "arrow"}.get(library, "all")
-        raise _needs_extra(extra, "reading this kind of table") from None
+        raise needs_extra(extra, "reading this kind of table") from None
     except (nw.exceptions.NarwhalsError, pl.exceptions.PolarsError) as error:
         raise UnreadableSource(
             "the table cannot be used.",
@@ -115,13 +115,13 @@ def _query(source: Any, query: str | None) -> pl.DataFrame:
         raise DataError(
             "a database needs a query.", fix=Set("query", "SELECT user, item, value FROM t"), parameter="query"
         )
-    connection = _engine(source) if _is_url(source) else source
+    connection = engine_of(source) if _is_url(source) else source
     try:
         return pl.read_database(query, connection)
     except TwofoldError:
         raise
     except ModuleNotFoundError:
-        raise _needs_extra("sql", "reading from this database") from None
+        raise needs_extra("sql", "reading from this database") from None
     except Exception as error:
         # The driver's own text may quote rows or the password of a URL, so only its type is shown.
         raise UnreadableSource(
@@ -136,7 +136,8 @@ def _query(source: Any, query: str | None) -> pl.DataFrame:
             connection.dispose()
 
 
-def _engine(url: str) -> Any:
+def engine_of(url: str) -> Any:
+    """Make a SQLAlchemy engine of a URL; an error shows neither the URL nor the driver's text."""
     if url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///").split("?")[0]).is_file():
         raise UnreadableSource(
             "the SQLite file does not exist.", fix="check the path; SQLite would create a new file", parameter="source"
@@ -144,7 +145,7 @@ def _engine(url: str) -> Any:
     try:
         import sqlalchemy
     except ModuleNotFoundError:
-        raise _needs_extra("sql", "a database URL") from None
+        raise needs_extra("sql", "a database URL") from None
     try:
         return sqlalchemy.create_engine(url)
     except Exception as error:
@@ -156,6 +157,6 @@ def _engine(url: str) -> Any:
         ) from None
 
 
-def _needs_extra(extra: str, what: str) -> MissingExtra:
+def needs_extra(extra: str, what: str) -> MissingExtra:
     """The error for an optional package that is not installed."""
     return MissingExtra(f"{what} needs an optional package.", fix=f"pip install 'twofold[{extra}]'", parameter=extra)
