@@ -37,6 +37,7 @@ FAMILIES: Final = (
     "eicu_full",
     "movielens",
     "exp1",
+    "private_kmeans",
     "entities",
     "supplement",
     "masked_truth",
