@@ -42,6 +42,7 @@ FAMILIES: Final = (
     "supplement",
     "masked_truth",
     "cost",
+    "tensor",
     "noise_control",
     "comparison",
     "systems",

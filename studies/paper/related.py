@@ -1,11 +1,11 @@
-"""Claims about private k-means of the related work: coresets, and the choice of Balcan et al."""
+"""Claims about the related work: private coresets, the choice of Balcan et al., federated tensor factorization."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from studies.paper.results import Results
-from studies.paper.verdicts import Judge, Judgement, line, said
+from studies.paper.verdicts import PLACES, SAME, Judge, Judgement, all_of, limit, line, near, said
 
 __all__ = ["JUDGES"]
 
@@ -47,7 +47,56 @@ def _best(results: Results) -> Judgement:
     )
 
 
+RANK: Final = "mean_rank"
+ADMM: Final = "tensor, ADMM"
+TENSOR: Final = "tensor, raw data pooled"
+TWO: Final = "best private model, ε = 1"
+EXACT: Final = "two messages, exact"
+
+
+def _same_solution(results: Results) -> Judgement:
+    last = results.x[-1]
+    own, other = results.at(ADMM, last, RANK), results.at(TENSOR, last, RANK)
+    apart = own.mean / other.mean - 1
+    return Judgement(
+        holds=said(near([abs(apart)], SAME)),
+        ours=line(results, (ADMM, TENSOR), RANK),
+        rule=f"mean rank after {last:g} iterations near that of all raw data in one place; {limit([abs(apart)], SAME)}",
+        why=f"After {last:g} iterations it is off by {100 * apart:+.1f}%.",
+    )
+
+
+def _needs_more(results: Results) -> Judgement:
+    first, last = results.x[0], results.x[-1]
+    sent = {name: results.at(name, first, "megabytes").mean for name in (ADMM, EXACT, TWO)}
+    ends = results.at(ADMM, last, "megabytes").mean, results.at(ADMM, last, "rounds").mean
+    return Judgement(
+        holds=said(sent[ADMM] > max(sent[EXACT], sent[TWO])),
+        ours=f"{ADMM}: {sent[ADMM]:.1f} MB after {first:g} iterations, {ends[0]:.1f} MB in {ends[1]:.0f} rounds after "
+        f"{last:g}; {EXACT}: {sent[EXACT]:.1f} MB; {TWO}: {sent[TWO]:.1f} MB, two rounds each; mean rank: "
+        + line(results, (ADMM, EXACT, TWO), RANK),
+        rule=f"more megabytes after {first:g} iterations, the fewest shown, than exact prototypes and than the best "
+        "private model",
+        why="Rounds are more by construction. The best private model sends all pairs of items, once.",
+    )
+
+
+def _ranks_better(results: Results) -> Judgement:
+    last = results.x[-1]
+    order = results.order(ADMM, TWO, last, RANK)
+    return Judgement(
+        holds=said(all_of([order], ("lower",))),
+        ours=line(results, (ADMM, TENSOR, EXACT, TWO, "pooled MF", "individual MF"), RANK),
+        rule=f"mean rank lower after {last:g} iterations",
+        why=f"It is {PLACES[order]} the two private messages. Stays without a lab or without a drug are empty slices, "
+        "for which the tensor gives item means.",
+    )
+
+
 JUDGES: Final[dict[str, Judge]] = {
     "coresets-do-not-scale": _scales,
     "balcan-is-the-one": _best,
+    "tensor-same-solution": _same_solution,
+    "tensor-needs-more": _needs_more,
+    "tensor-ranks-better": _ranks_better,
 }

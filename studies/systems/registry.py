@@ -30,6 +30,8 @@ _HOMES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "popularity-private": ("popularity:Popularity", {"whose": "private"}),
     "federated-als": ("iterative:FederatedALS", {}),
     "fedavg": ("iterative:FedAvgMF", {}),
+    "tensor-admm": ("tensor:TensorADMM", {}),
+    "tensor-pooled": ("tensor:TensorADMM", {"pooled": True}),
     "mcsherry-mironov": ("mcsherry_mironov:McSherryMironov", {}),
     "public-factors": ("not_federated:PublicFactors", {}),
     "implicit": ("peers:Peer", {"library": "implicit"}),
