@@ -51,7 +51,7 @@ class TensorADMM:
 
     Deviations
     ----------
-    An entry is the product of a patient's damped counts of a lab and of a medication, log(1 + count) each, so the tensor
+    An entry is the product of a patient's damped counts of a lab and of a medication, log(1 + count) each: the tensor
     is never written down. Factors are projected to be non-negative after each exact solve. Kim et al. harmonize codes
     between hospitals first; here the catalog is common. To recommend, a history's lab values are predicted from its
     medications and its factor, and the other way round; a history without one of the two sides is an empty slice, about
@@ -196,6 +196,6 @@ def tensor_error(parts: list[_Part], B: Floats, C: Floats, how: TensorADMM) -> f
 
 
 def _solve(curve: Floats, right: Any, mu: float, towards: Floats) -> Floats:
-    """argmin ½‖X - BKᵀ‖² + μ/2 ‖B - towards‖², KᵀK = curve."""
+    """Minimize ½‖X - BKᵀ‖² + μ/2 ‖B - towards‖², KᵀK = curve."""
     system = curve + mu * np.eye(len(curve))
     return np.asarray(np.linalg.solve(system, (np.asarray(right) + mu * towards).T).T)
