@@ -43,6 +43,7 @@ FAMILIES: Final = (
     "masked_truth",
     "cost",
     "tensor",
+    "synthesis",
     "noise_control",
     "comparison",
     "systems",

@@ -20,6 +20,7 @@ from studies.related.registry import RELATED
 from studies.store import Cell
 from studies.systems import Fitted, system
 from studies.systems.peers import PEERS, installed
+from studies.systems.synthetic_rows import synthesizer_installed
 from twofold import __version__
 from twofold.errors import BadParameter
 from twofold.evaluation.measure import measure
@@ -36,7 +37,7 @@ Row = tuple[str, str, float, float | None, float | None]
 Floats = NDArray[np.float64]
 _CELLS: Final = 4_000_000  # scores at once: 16 MB
 _RESAMPLES: Final = 200
-_RANKING: Final = ("ladder-secure",)
+_RANKING: Final = ("ladder-secure", "synthetic-rows")
 _RANKS: Final = ("mean_rank", "mean_rank_unseen", "ndcg")
 _PER_ENTITY: Final = ("mean_rank", "rmse_pooled")
 
@@ -77,6 +78,8 @@ def installed_system(name: str) -> bool:
     >>> installed_system("pooled")
     True
     """
+    if name == "synthetic-rows":
+        return synthesizer_installed()
     return name not in PEERS or installed(name)
 
 

@@ -93,9 +93,33 @@ def _ranks_better(results: Results) -> Judgement:
     )
 
 
+ROWS: Final = "synthetic rows"
+PROTOTYPES: Final = "private prototypes"
+ALL_PAIRS: Final = "best private model"
+
+
+def _unsuited(results: Results) -> Judgement:
+    if not results.frame.filter(line=ROWS).height:
+        return Judgement(holds="cannot be told", ours="–", rule="not asked", why="The synthesizer is not installed.")
+    x = results.x[-1]
+    orders = results.orders(ROWS, PROTOTYPES, RANK)
+    sent = {name: results.at(name, x, "megabytes").mean for name in (ROWS, PROTOTYPES, ALL_PAIRS)}
+    told = all_of(list(orders), ("higher",))
+    return Judgement(
+        holds=said(None if told is None else told and sent[ROWS] > sent[PROTOTYPES]),
+        ours=line(results, (ROWS, PROTOTYPES, ALL_PAIRS, "exact prototypes", "pooled MF"), RANK)
+        + "; megabytes: "
+        + ", ".join(f"{name} {number:.2f}" for name, number in sent.items()),
+        rule="synthetic rows rank worse than private prototypes at every ε, and are more megabytes",
+        why=f"Next to prototypes: {', '.join(orders)}, for ε = {', '.join(f'{one:g}' for one in results.x)}. All pairs "
+        "are measured for the rows; the best private model uses such pairs themselves.",
+    )
+
+
 JUDGES: Final[dict[str, Judge]] = {
     "coresets-do-not-scale": _scales,
     "balcan-is-the-one": _best,
+    "synthesis-unsuited": _unsuited,
     "tensor-same-solution": _same_solution,
     "tensor-needs-more": _needs_more,
     "tensor-ranks-better": _ranks_better,

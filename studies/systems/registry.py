@@ -32,6 +32,7 @@ _HOMES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "fedavg": ("iterative:FedAvgMF", {}),
     "tensor-admm": ("tensor:TensorADMM", {}),
     "tensor-pooled": ("tensor:TensorADMM", {"pooled": True}),
+    "synthetic-rows": ("synthetic_rows:SyntheticRows", {}),
     "mcsherry-mironov": ("mcsherry_mironov:McSherryMironov", {}),
     "public-factors": ("not_federated:PublicFactors", {}),
     "implicit": ("peers:Peer", {"library": "implicit"}),

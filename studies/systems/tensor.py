@@ -172,7 +172,7 @@ def sides(catalog: Catalog) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     >>> [len(side) for side in sides(hospitals.load(0.001).catalog)]
     [158, 299]
     """
-    kinds = [] if catalog.features is None or "kind" not in catalog.features.columns else catalog.features["kind"]
+    kinds: Any = [] if catalog.features is None or "kind" not in catalog.features.columns else catalog.features["kind"]
     labs = np.flatnonzero([kind == "lab" for kind in kinds])
     meds = np.flatnonzero([kind != "lab" for kind in kinds])
     if not labs.size or not meds.size:

@@ -24,7 +24,7 @@ HOMES: dict[ModuleType, tuple[str, ...]] = {
     eicu: ("eicu", "eicu_demo", "eicu_full"),
     movielens: ("movielens",),
     supplement: ("exp1", "entities", "supplement"),
-    related: ("private_kmeans", "tensor"),
+    related: ("private_kmeans", "tensor", "synthesis"),
     controls: ("masked_truth", "cost", "noise_control", "comparison", "systems"),
 }
 

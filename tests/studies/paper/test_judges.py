@@ -182,3 +182,15 @@ def test_a_coreset_that_beats_one_mean_scales(level: float, told: str) -> None:
 def test_the_adopted_algorithm_must_not_be_beaten_at_the_same_promise(other: float, told: str) -> None:
     results = made_up("private-kmeans", lambda name, *_: other if name == "sulq" else 1.0)
     assert verdict(results, "balcan-is-the-one") == told
+
+
+@pytest.mark.parametrize(("level", "told"), [(1.2, "holds"), (0.8, "does not hold")])
+def test_synthetic_rows_must_be_worse_and_larger_for_the_claim(level: float, told: str) -> None:
+    results = made_up("synthesis", lambda name, *_: level if name == "synthetic rows" else 1.0)
+    assert verdict(results, "synthesis-unsuited") == told
+
+
+@pytest.mark.parametrize(("level", "told"), [(1.2, "does not hold"), (1.0, "holds")])
+def test_the_consensus_must_be_near_the_pooled_tensor(level: float, told: str) -> None:
+    results = made_up("tensor-hospitals", lambda name, *_: level if name == "tensor, ADMM" else 1.0)
+    assert verdict(results, "tensor-same-solution") == told
