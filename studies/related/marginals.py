@@ -53,7 +53,7 @@ def presence(rows: sparse.csr_array, public: ReleaseParameters) -> sparse.csr_ar
     np.int64(2)
     """
     order = np.random.default_rng(public.seed).permutation(public.n_items)
-    table = sparse.csr_array(rows)
+    table = sparse.csr_array(rows, copy=True)
     table.sum_duplicates()
     table.eliminate_zeros()
     kept, starts = [], [0]
