@@ -6,9 +6,10 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 PYTEST := $(BIN)/python -m pytest
 FLOWER := .venv-flower
 FUZZ   := .venv-fuzz
+SYNTH  := .venv-synth
 
 .DEFAULT_GOAL := help
-.PHONY: help demo federation test test-studies test-slow test-install fuzz coverage check shape format bench bundle flower test-flower docs screenshots lock clean
+.PHONY: help demo federation test test-studies test-slow test-install fuzz coverage check shape format bench bundle flower test-flower synth docs screenshots lock clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -61,6 +62,8 @@ flower: $(FLOWER)/.ready  ## make the environment of the Flower adapter in .venv
 test-flower: $(VENV)/.dev $(FLOWER)/.ready  ## run a federation through a real SuperLink and SuperNodes
 	$(PYTEST) tests/adapters
 
+synth: $(SYNTH)/.ready  ## make the environment of the private synthesizer in .venv-synth
+
 docs: $(VENV)/.docs  ## build the documentation site into site/
 	$(BIN)/python -m studies reference docs/reference/commands.md
 	PYTHONPATH=. $(BIN)/zensical build --strict --clean
@@ -100,6 +103,12 @@ $(FUZZ)/.ready: requirements/fuzz.txt requirements/runtime.txt pyproject.toml
 	$(FUZZ)/bin/python -m pip --disable-pip-version-check -q install --no-deps --require-hashes -r requirements/fuzz.txt
 	@touch $@
 
+# JAX is large, and only one study needs it.
+$(SYNTH)/.ready: requirements/synth.txt
+	$(PYTHON) -m venv $(SYNTH)
+	$(SYNTH)/bin/python -m pip --disable-pip-version-check -q install --no-deps --require-hashes -r requirements/synth.txt
+	@touch $@
+
 # A lock is complete, so nothing is resolved here (--no-deps): pip would stop at a newer version of what has an extra.
 # Locks hold versions and hashes and name no registry. uv resolves all platforms in one run.
 RESOLVE = uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q
@@ -112,6 +121,7 @@ lock:  ## resolve the dependencies again (needs uv)
 	$(LOCK) --group docs -c requirements/dev.txt -o requirements/docs.txt
 	$(LOCK) --extra all --extra bench -c requirements/dev.txt -o requirements/bench.txt
 	$(RESOLVE) adapters/flower/pyproject.toml --group adapters/flower/pyproject.toml:build -o requirements/flower.txt
+	$(RESOLVE) --group pyproject.toml:synth -o requirements/synth.txt
 
 clean:  ## remove everything the targets made
-	rm -rf $(VENV) $(FLOWER) $(FUZZ) site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .coverage .cache build dist
+	rm -rf $(VENV) $(FLOWER) $(FUZZ) $(SYNTH) site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .coverage .cache build dist

@@ -24,6 +24,8 @@ COMMANDS: Final = {
     "prediction": ("studies.prediction:main", "find the constants of plan explain's prediction again, and test them"),
     "adaptation": ("studies.adaptation:main", "measure what joining adds to staying alone, without noise"),
     "mechanisms": ("studies.mechanisms:main", "compare all release mechanisms on clustered data in one table"),
+    "theorem": ("studies.theorem:main", "print exact privacy losses of Theorem 1 as printed and as corrected"),
+    "bounds": ("studies.bounds:main", "print error bounds of what is shared beside what is measured"),
     "calibration": ("studies.data.calibration:main", "compare simulated hospitals with eICU"),
     "trust": ("studies.trust.run:main", "attack secure sums and the edges of data, beside what is promised"),
     "coalitions": ("studies.coalitions:main", "price every coalition of a secure sum, and attack each at small size"),

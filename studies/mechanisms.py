@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from studies.related.registry import RELATED, Releases
 from studies.runner import progress, run_cells
 from studies.store import Cell, Found
 from twofold.algorithms.kmeans import kmeans
@@ -233,7 +234,7 @@ class Measured:
 
 
 def entrants() -> list[Entrant]:
-    """Every mechanism of the registry, private ones under both promises where they have two.
+    """Every mechanism of the registry and of the related work, private ones under both promises where they have two.
 
     Examples
     --------
@@ -243,7 +244,8 @@ def entrants() -> list[Entrant]:
     private = [Entrant(name=name) for name in (*PRIVATE, "auto")]
     both = [Entrant(name=name, delta=DELTA) for name in (*PRIVATE, "auto") if name != "balcan"]
     plain = Entrant(name="buckets", options={"cells_per_prototype": 1})
-    return [*private, plain, *both, Entrant(name="kmeans"), Entrant(name="random")]
+    related = [Entrant(name="coreset"), *(Entrant(name=name, delta=DELTA) for name in RELATED)]
+    return [*private, plain, *both, *related, Entrant(name="kmeans"), Entrant(name="random")]
 
 
 def run_once(entrant: Entrant, case: Mixture, epsilon: str) -> Measured:
@@ -274,7 +276,13 @@ def memory_of(entrant: Entrant, case: Mixture, epsilon: str) -> float:
 
 def _release(entrant: Entrant, case: Mixture, epsilon: str) -> tuple[Prototypes, Any]:
     public = case.public(epsilon, entrant.delta)
-    chosen = mechanism(entrant.name, **entrant.options) if entrant.options else resolve(entrant.name, public).mechanism
+    chosen: Releases
+    if entrant.name in RELATED:
+        chosen = RELATED[entrant.name]
+    elif entrant.options:
+        chosen = mechanism(entrant.name, **entrant.options)
+    else:
+        chosen = resolve(entrant.name, public).mechanism
     message = chosen.release(case.rows, public, rng=case.seed).value
     return message, centres(message, public)
 

@@ -6,7 +6,8 @@ import math
 import platform
 import time
 from collections.abc import Iterator
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
@@ -15,9 +16,11 @@ from numpy.typing import NDArray
 
 from studies.as_published import prototypes_as_recorded
 from studies.case import Case, load_case
+from studies.related.registry import RELATED
 from studies.store import Cell
 from studies.systems import Fitted, system
 from studies.systems.peers import PEERS, installed
+from studies.systems.synthetic_rows import synthesizer_installed
 from twofold import __version__
 from twofold.errors import BadParameter
 from twofold.evaluation.measure import measure
@@ -34,7 +37,7 @@ Row = tuple[str, str, float, float | None, float | None]
 Floats = NDArray[np.float64]
 _CELLS: Final = 4_000_000  # scores at once: 16 MB
 _RESAMPLES: Final = 200
-_RANKING: Final = ("ladder-secure",)
+_RANKING: Final = ("ladder-secure", "synthetic-rows")
 _RANKS: Final = ("mean_rank", "mean_rank_unseen", "ndcg")
 _PER_ENTITY: Final = ("mean_rank", "rmse_pooled")
 
@@ -75,6 +78,8 @@ def installed_system(name: str) -> bool:
     >>> installed_system("pooled")
     True
     """
+    if name == "synthetic-rows":
+        return synthesizer_installed()
     return name not in PEERS or installed(name)
 
 
@@ -182,7 +187,7 @@ def _blocks(matrix: Any) -> Iterator[Any]:
 
 
 #: What can be judged: mechanisms of the registry, one exact mean, and the published variant.
-SYSTEMS: Final = ("auto", *PRIVATE, "kmeans", "random", "one-mean", "as-published")
+SYSTEMS: Final = ("auto", *PRIVATE, *RELATED, "kmeans", "random", "one-mean", "as-published")
 #: A Poisson count of mean 1 is above 5 once in 1,700 draws.
 _BOUND: Final = 5
 
@@ -202,21 +207,39 @@ def objective_rows(cell: Cell, case: Case) -> Iterator[Row]:
     >>> [row[:3] for row in objective_rows(cell, load_case(data, 0)) if row[0] == "objective_ratio"]
     [('objective_ratio', 'all', 1.0)]
     """
-    rows = case.train.pooled().matrix
-    found = _centres(cell, rows)
-    best, used = _judged(rows, found)
-    mean = _mean(rows)
-    single, _ = _judged(rows, mean)
+    everybody = _everybody(case)
+    found = _centres(cell, everybody)
+    best, used = _judged(everybody.rows, found)
+    single = everybody.single
     yield "objective", "all", best, None, None
     yield "objective_ratio", "all", best / single, None, None
     yield "centres", "all", float(len(np.unique(found.round(9), axis=0))), None, None
     yield "centres_used", "all", float(used), None, None
 
 
-def _centres(cell: Cell, rows: Any) -> Floats:
-    count, options = int(cell.options.get("n_prototypes", 1)), dict(cell.options)
+@dataclass(frozen=True, kw_only=True)
+class _Everybody:
+    """What all cells of one data set share: its rows, the bounded ones, one exact mean and its objective."""
+
+    rows: Any
+    bounded: Any
+    mean: Floats
+    single: float
+
+
+@lru_cache(maxsize=1)
+def _everybody(case: Case) -> _Everybody:
+    rows = case.train.pooled().matrix
+    bounded = rows.copy()
+    bounded.data = np.minimum(bounded.data, _BOUND)
+    mean = _mean(rows)
+    return _Everybody(rows=rows, bounded=bounded, mean=mean, single=_judged(rows, mean)[0])
+
+
+def _centres(cell: Cell, everybody: _Everybody) -> Floats:
+    rows, count, options = everybody.rows, int(cell.options.get("n_prototypes", 1)), dict(cell.options)
     if cell.system == "one-mean":
-        return _mean(rows)
+        return everybody.mean
     if cell.system == "as-published":
         made = prototypes_as_recorded(rows, count, float(options["epsilon"]), rng=cell.seed)
         return made.value.centers
@@ -227,12 +250,11 @@ def _centres(cell: Cell, rows: Any) -> Floats:
         bound=_BOUND,
         n_prototypes=count,
         epsilon=options.get("epsilon", 1),
-        delta=0,
+        delta=options.get("delta", 0),
         seed=cell.seed,
     )
-    bounded = rows.copy()
-    bounded.data = np.minimum(bounded.data, _BOUND)
-    message = resolve(cell.system, public).mechanism.release(bounded, public, rng=cell.seed).value
+    chosen = RELATED[cell.system] if cell.system in RELATED else resolve(cell.system, public).mechanism
+    message = chosen.release(everybody.bounded, public, rng=cell.seed).value
     return np.asarray(centres(message, public), dtype=np.float64)
 
 

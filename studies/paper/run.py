@@ -18,7 +18,7 @@ from typing import Any, Final
 from rich.console import Console
 from rich.table import Table
 
-from studies.paper import controls, eicu, fig1, movielens, supplement
+from studies.paper import controls, eicu, fig1, movielens, related, supplement
 from studies.paper.claims import claims_of
 from studies.paper.figures import SIZES, Figure, figures_of
 from studies.paper.measuring import installed_system, run_cell
@@ -37,6 +37,7 @@ JUDGES: Final[Mapping[str, Judge]] = {
     **eicu.JUDGES,
     **movielens.JUDGES,
     **supplement.JUDGES,
+    **related.JUDGES,
     **controls.JUDGES,
 }
 _COMPARED: Final = ("systems", "comparison", "cost")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from fractions import Fraction
 from pathlib import Path
@@ -64,6 +65,18 @@ def test_a_secure_sum_is_judged_by_the_noise_of_the_sum(tmp_path):
         assert row["share"] == pytest.approx(Bilinear(kind="gram").noise_share(public))
         assert row["own_noise"] == pytest.approx(Bilinear(kind="gram").noise_share(public.with_(honest=0)))
         assert row["own_noise"] > 2 * row["share"]
+
+
+def test_the_bound_is_proved_for_pairs_of_counts_only_and_said(tmp_path):
+    """What the page on error bounds proves: 2·rank times the noise edge, a little raised for certainty."""
+    rows = told(tmp_path, PLAN)["rows"]
+    for row in rows:
+        raised = 1 + (math.log(40) / PLAN.n_items) ** 0.5
+        assert row["reconstruction_bound"] == pytest.approx(2 * PLAN.rank * row["share"] * raised)
+    assert explained(tmp_path, PLAN).count("Bound: ") == 1
+    other = PLAN.with_(delta=0)
+    assert {row["reconstruction_bound"] for row in told(tmp_path, other)["rows"]} == {None}
+    assert "Bound: " not in explained(tmp_path, other)
 
 
 def test_own_noise_has_no_second_column(tmp_path):

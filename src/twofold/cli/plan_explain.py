@@ -29,6 +29,7 @@ from twofold.privacy.printed import brief, percent, rounded_up
 from twofold.privacy.trust import Operated, needed, trust_paragraph
 from twofold.release.cells import cells_usefulness
 from twofold.release.contract import ReleaseParameters
+from twofold.release.error_bounds import reconstruction_bound
 from twofold.release.usefulness import Range, Usefulness
 
 __all__ = [
@@ -397,7 +398,7 @@ def _statistic_record(plan: Plan, epsilons: Sequence[float]) -> dict[str, Any]:
         row = {
             name: getattr(judged, name) for name in ("epsilon", "delta", "share", "limit", "users_needed", "verdict")
         }
-        row |= {"mechanism": plan.spec.mechanism, "own_noise": own}
+        row |= {"mechanism": plan.spec.mechanism, "own_noise": own, "reconstruction_bound": _bound(plan, judged)}
         guess = best_guess(epsilon, float(plan.delta))
         rows.append(row | {"guess": guess, "of_the_plan": epsilon == float(plan.epsilon)})
     return _public_record(plan.parameters) | {"rows": rows, "verdict": " ".join(_statistic_verdict(plan))}
@@ -436,6 +437,22 @@ def _show_statistic(plan: Plan, epsilons: Sequence[float]) -> None:
     say("\n".join(lines))
 
 
+def _bound(plan: Plan, judged: Usefulness) -> float | None:
+    """Part of rows' squared length that noise costs the plan's directions at most; None where nothing is proved."""
+    proved = plan.spec.mechanism == "gram" and plan.feedback == "counts" and judged.law == "gaussian"
+    return reconstruction_bound(judged.share, plan.rank, n_items=plan.n_items) if proved else None
+
+
+def _bound_lines(plan: Plan, judged: Usefulness) -> list[str]:
+    found = _bound(plan, judged)
+    if found is None:
+        return []
+    if found >= 1:
+        return [f"Bound: for {plan.rank} shared directions no bound below the whole length of rows can be given."]
+    cost = f"at most {100 * found:.2g} % of rows' squared length"
+    return [f"Bound: noise costs {plan.rank} shared directions {cost}, with 95 % certainty."]
+
+
 def _share(share: float) -> str:
     """Give a share in percent; from 1 on, nothing can be seen."""
     return "all" if share >= 1 else f"{100 * share:.2g} %" if share < 0.1 else f"{100 * share:.3g} %"
@@ -456,4 +473,4 @@ def _statistic_verdict(plan: Plan) -> list[str]:
             f"{price} {seen}: not clear of the noise by the limit of auto ({limit}).",
             f"It would be {'with more people' if plan.people else more}, or at a larger ε.",
         ]
-    return [*said, _WHERE]
+    return [*said, *_bound_lines(plan, found), _WHERE]

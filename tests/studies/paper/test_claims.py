@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from studies.paper import controls, eicu, fig1, movielens, supplement
+from studies.paper import controls, eicu, fig1, movielens, related, supplement
 from studies.paper.claims import CLAIMS, claims_of
 from studies.paper.figures import FAMILIES, FIGURES
 from studies.paper.run import JUDGES
@@ -24,6 +24,7 @@ HOMES: dict[ModuleType, tuple[str, ...]] = {
     eicu: ("eicu", "eicu_demo", "eicu_full"),
     movielens: ("movielens",),
     supplement: ("exp1", "entities", "supplement"),
+    related: ("private_kmeans", "tensor", "synthesis"),
     controls: ("masked_truth", "cost", "noise_control", "comparison", "systems"),
 }
 

@@ -170,3 +170,27 @@ def test_a_system_that_never_gets_there_cannot_be_priced() -> None:
         return 2.0 if line in ("federated ALS", "FedAvg") else 1.0
 
     assert verdict(made_up("cost", values), "two-rounds-cheaper") == "cannot be told"
+
+
+@pytest.mark.parametrize(("level", "told"), [(0.99, "does not hold"), (1.01, "holds")])
+def test_a_coreset_that_beats_one_mean_scales(level: float, told: str) -> None:
+    results = made_up("private-kmeans", lambda name, *_: level if "coreset" in name else 1.0)
+    assert verdict(results, "coresets-do-not-scale") == told
+
+
+@pytest.mark.parametrize(("other", "told"), [(0.9, "does not hold"), (1.1, "holds")])
+def test_the_adopted_algorithm_must_not_be_beaten_at_the_same_promise(other: float, told: str) -> None:
+    results = made_up("private-kmeans", lambda name, *_: other if name == "sulq" else 1.0)
+    assert verdict(results, "balcan-is-the-one") == told
+
+
+@pytest.mark.parametrize(("level", "told"), [(1.2, "holds"), (0.8, "does not hold")])
+def test_synthetic_rows_must_be_worse_and_larger_for_the_claim(level: float, told: str) -> None:
+    results = made_up("synthesis", lambda name, *_: level if name == "synthetic rows" else 1.0)
+    assert verdict(results, "synthesis-unsuited") == told
+
+
+@pytest.mark.parametrize(("level", "told"), [(1.2, "does not hold"), (1.0, "holds")])
+def test_the_consensus_must_be_near_the_pooled_tensor(level: float, told: str) -> None:
+    results = made_up("tensor-hospitals", lambda name, *_: level if name == "tensor, ADMM" else 1.0)
+    assert verdict(results, "tensor-same-solution") == told

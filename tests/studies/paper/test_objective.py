@@ -35,4 +35,5 @@ def test_centres_are_counted() -> None:
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_everyone_can_be_judged(system: str) -> None:
-    assert np.isfinite(list(found(system, n_prototypes=3, epsilon=1).values())).all()
+    more = {"delta": 1e-6} if system == "sample-aggregate" else {}
+    assert np.isfinite(list(found(system, n_prototypes=3, epsilon=1, **more).values())).all()

@@ -1,0 +1,1 @@
+"""Systems that the paper names as related work, as baselines. None is part of the package."""

@@ -1,0 +1,20 @@
+"""The command of the bounds: what is measured stays below, and the page shows what it prints."""
+
+from __future__ import annotations
+
+from studies.bounds import lines, markdown
+
+
+def test_measured_errors_stay_below_their_bounds_and_entries_are_as_expected(monkeypatch) -> None:
+    import studies.bounds as module
+
+    monkeypatch.setitem(module._DATA, "hospitals", {"source": "hospitals", "scale": 0.002, "n_hospitals": 2})
+    found = list(lines(["hospitals"], epsilons=("1", "10"), draws=1))
+    assert len(found) == 4
+    for one in found:
+        assert 0.5 * one.moments < one.moments_found <= one.moments
+        assert abs(one.entry_found / one.entry - 1) < 0.02
+        for rank, best, most, lost in one.excess:
+            assert -1e-9 <= lost <= min(most, 1 - best + 1e-9)
+            assert rank in (1, 10, 50)
+    assert markdown(found).count("| hospitals |") == 8
