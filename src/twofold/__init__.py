@@ -15,6 +15,8 @@ _HOMES = {
     "Catalog": "twofold.data.catalog",
     "Ratings": "twofold.data.ratings",
     "read_ratings": "twofold.data.read",
+    "Scan": "twofold.data.scan",
+    "scan": "twofold.data.scan",
     "Bounds": "twofold.data.bounds",
     "Federation": "twofold.data.federation",
     "holdout": "twofold.data.split",
@@ -62,6 +64,7 @@ if TYPE_CHECKING:
     from twofold.data.federation import Federation
     from twofold.data.ratings import Ratings
     from twofold.data.read import read_ratings
+    from twofold.data.scan import Scan, scan
     from twofold.data.split import holdout, leave_n_out, recorded_holdout
     from twofold.entity.account import NewLedger, NothingExpected
     from twofold.entity.agent import Entity
@@ -103,6 +106,7 @@ __all__ = [
     "Plan",
     "Ratings",
     "Roster",
+    "Scan",
     "Secrets",
     "SecureServer",
     "SecureSum",
@@ -120,6 +124,7 @@ __all__ = [
     "read_features",
     "read_ratings",
     "recorded_holdout",
+    "scan",
     "simulate",
     "top_items",
 ]

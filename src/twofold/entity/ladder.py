@@ -33,7 +33,7 @@ from twofold.entity.models.blend import Scorer, Wide
 from twofold.entity.models.ials import IalsFit
 from twofold.entity.models.item_item import MAX_ITEMS
 from twofold.entity.models.others import Others, others_of
-from twofold.entity.models.rungs import Side, featured_taste, own_taste, shared_taste, unit_taste
+from twofold.entity.models.rungs import Rest, Side, featured_taste, own_taste, shared_taste, unit_taste
 from twofold.entity.models.sparse_items import SparseItemFit
 from twofold.entity.models.stack import Hidden, StackScorer, Weighed, taste, weigh
 from twofold.errors import BadNumber
@@ -137,7 +137,9 @@ class _Tried:
     taste: Wide | None = field(default=None, repr=False)
 
 
-def climb(rows: sparse.csr_array, shared: ItemFactors | None, settings: FitSettings) -> Adapted:
+def climb(
+    rows: sparse.csr_array, shared: ItemFactors | None, settings: FitSettings, rest: Rest | None = None
+) -> Adapted:
     """Fit the local model of an entity with counts.
 
     Parameters
@@ -148,6 +150,9 @@ def climb(rows: sparse.csr_array, shared: ItemFactors | None, settings: FitSetti
         What the server sent; None fits the entity alone.
     settings : FitSettings
         Seed, threads and public features.
+    rest : Rest, optional
+        Sums over everybody else, if the rows are those of some people only: item-item weights are then fitted to all,
+        and judged by entries hidden from these. Models that need rows are fitted to these alone.
 
     Examples
     --------
@@ -156,19 +161,21 @@ def climb(rows: sparse.csr_array, shared: ItemFactors | None, settings: FitSetti
     >>> int(found.scorer.one(np.array([0, 1]), np.ones(2))[2:].argmax()) < 6
     True
     """
-    return _Climb(rows, shared, settings).result()
+    return _Climb(rows, shared, settings, rest).result()
 
 
 class _Climb:
-    def __init__(self, rows: sparse.csr_array, shared: ItemFactors | None, settings: FitSettings) -> None:
+    def __init__(
+        self, rows: sparse.csr_array, shared: ItemFactors | None, settings: FitSettings, rest: Rest | None
+    ) -> None:
         self.rows, self.settings = rows, settings
-        self.whole = Side(rows)
+        self.whole = Side(rows, rest)
         self.others: Others | None = None
         self.failed = self.stopped = ""
         self.tried: list[_Tried] = []
         if shared is not None:
             try:
-                self.others = sound(lambda: others_of(shared, self.whole.unit))
+                self.others = sound(lambda: others_of(shared, self.whole.unit, rest))
             except BadNumber:
                 self.failed = "; what was shared was left out: its numbers overflow"
         self.amount = _amount(self.whole.unit, self.others)
@@ -224,7 +231,7 @@ class _Climb:
 
     def _families(self) -> Iterator[list[Family]]:
         """Ways to fit that compete with one another, each with the ridges it may take; step by step."""
-        users, items = self.rows.shape
+        users, items = self.whole.users, self.rows.shape[1]
         if items > MAX_ITEMS:
             yield [Family(kind="sparse-item-item", step=1, ridges=(1.0,), fit=lambda side, _: self._sparse(side))]
         else:
@@ -377,7 +384,7 @@ class _Climb:
 
     @cached_property
     def _train(self) -> Side:
-        return Side(self._split[0])
+        return Side(self._split[0], self.whole.rest)
 
     @cached_property
     def _known(self) -> Wide:
