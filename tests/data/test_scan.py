@@ -27,10 +27,10 @@ ITEMS = [f"item {at}" for at in range(30)]
 CATALOG = tw.Catalog(ITEMS)
 
 
-def rows(n: int = 4_000, *, text: bool = False, seed: int = 0) -> pl.DataFrame:
+def rows(n: int = 900, *, text: bool = False, seed: int = 0) -> pl.DataFrame:
     """Rows in no order, some (user, item) pairs more than once, values that floats round."""
     rng = np.random.default_rng(seed)
-    users = rng.integers(-40, 300, n)
+    users = rng.integers(-40, 60, n)
     return pl.DataFrame(
         {
             "user": [f"p{one}" for one in users] if text else users,
@@ -45,7 +45,7 @@ def written(folder: Path, frame: pl.DataFrame, files: int = 3) -> Path:
     """The rows dealt out to some files, so that most users are in all of them."""
     folder.mkdir(exist_ok=True)
     for at in range(files):
-        frame.gather_every(files, at).write_parquet(folder / f"part-{at}.parquet", row_group_size=500)
+        frame.gather_every(files, at).write_parquet(folder / f"part-{at}.parquet", row_group_size=100)
     return folder
 
 
@@ -60,16 +60,13 @@ def together(batches: Any) -> list[tuple[Any, dict[Any, float]]]:
 
 @pytest.mark.parametrize("rule", ["sum", "mean", "last"])
 @pytest.mark.parametrize("text", [False, True])
-@pytest.mark.parametrize("batch_rows", [1, 37, 1 << 20])
+@pytest.mark.parametrize("batch_rows", [7, 1 << 20])
 def test_a_scan_reads_what_memory_reads(tmp_path: Path, rule: Any, text: bool, batch_rows: int) -> None:
     frame = rows(text=text)
     held = tw.read_ratings(in_files(frame), CATALOG, duplicates=rule)
     found = tw.scan(written(tmp_path / "a", frame), CATALOG, duplicates=rule, batch_rows=batch_rows)
     assert found.read().digest() == held.digest()
-    users = [user for batch in found.batches() for user in batch.user_ids]
-    assert users == list(held.user_ids)
-    if batch_rows > 1:
-        assert together(found.batches()) == together([held])
+    assert together(found.batches()) == together([held])
 
 
 def test_one_user_looked_up(tmp_path: Path) -> None:
@@ -107,7 +104,7 @@ def test_files_that_are_sorted_need_no_sorting(tmp_path: Path) -> None:
     folder = tmp_path / "a"
     folder.mkdir()
     for at in range(4):
-        frame[at * 1000 : (at + 1) * 1000].write_parquet(folder / f"{at}.parquet")
+        frame[at * 250 : (at + 1) * 250].write_parquet(folder / f"{at}.parquet")
     held = tw.read_ratings(frame, CATALOG)
     found = tw.scan(folder, CATALOG, ordered=True, batch_rows=100)
     assert together(found.batches()) == together([held])
@@ -157,7 +154,7 @@ def test_files_that_cannot_be_used(tmp_path: Path) -> None:
     with pytest.raises(UnreadableSource, match="part-1") as caught:
         tw.scan(folder, CATALOG)
     assert caught.value.found == "a file that is cut off"
-    (folder / "part-1.parquet").write_bytes(whole[:2000] + bytes(500) + whole[2500:])
+    (folder / "part-1.parquet").write_bytes(whole[:200] + bytes(500) + whole[700:])
     damaged = tw.scan(folder, CATALOG, duplicates="last")
     with pytest.raises(UnreadableSource):
         list(damaged.batches())
@@ -185,14 +182,14 @@ def test_files_that_cannot_be_used(tmp_path: Path) -> None:
 @pytest.mark.parametrize("change", ["longer", "same size", "gone"])
 def test_a_file_that_changes(tmp_path: Path, change: str) -> None:
     folder = written(tmp_path / "a", rows())
-    found = tw.scan(folder, CATALOG, duplicates="last", batch_rows=500)
+    found = tw.scan(folder, CATALOG, duplicates="last", batch_rows=100)
     batches = found.batches()
     next(batches)
     path = folder / "part-2.parquet"
     if change == "gone":
         path.unlink()
     elif change == "longer":
-        rows(9_000, seed=1).write_parquet(path)
+        rows(3_000, seed=1).write_parquet(path)
     else:
         os.utime(path, ns=(0, 0))
     with pytest.raises(UnreadableSource, match="changed"):
@@ -207,16 +204,16 @@ def test_a_disk_that_fills(tmp_path: Path) -> None:
     folder.mkdir()
     spill.mkdir()
     rng = np.random.default_rng(0)
-    n = 3_000_000
+    n = 1_000_000
     frame = pl.DataFrame({"user": rng.permutation(n), "item": rng.integers(0, 30, n), "value": rng.random(n)})
     frame.write_parquet(folder / "a.parquet")
     catalog = tw.Catalog(list(range(30)))
-    found = tw.scan(folder, catalog, memory="60MB", spill=spill, most_spill="1MB")
+    found = tw.scan(folder, catalog, memory="30MB", spill=spill, most_spill="1MB")
     with pytest.raises(DataError) as caught:
         list(found.batches())
     assert caught.value.parameter == "spill"
     assert list(spill.iterdir()) == []
-    enough = tw.scan(folder, catalog, memory="60MB", spill=spill)
+    enough = tw.scan(folder, catalog, memory="30MB", spill=spill)
     assert sum(batch.n_users for batch in enough.batches()) == n
     assert list(spill.iterdir()) == []
 

@@ -20,7 +20,7 @@ pytest.importorskip("duckdb", reason="a scan needs DuckDB: pip install 'twofold[
 CATALOG = tw.Catalog(list(range(40)))
 
 
-def table(n: int = 3_000, seed: int = 0) -> pl.DataFrame:
+def table(n: int = 1_000, seed: int = 0) -> pl.DataFrame:
     rng = np.random.default_rng(seed)
     frame = pl.DataFrame(
         {"user": rng.integers(0, 200, n), "item": rng.integers(0, 40, n), "value": rng.integers(1, 9, n)}
@@ -41,7 +41,7 @@ def plan(mechanism: str = "gram", **more: Any) -> Plan:
 
 
 @pytest.mark.parametrize("mechanism", ["gram", "sketch", "popularity", "buckets"])
-@pytest.mark.parametrize("batch_rows", [1, 61, 1 << 20])
+@pytest.mark.parametrize("batch_rows", [61, 1 << 20])
 def test_the_bytes_of_a_scan_are_those_of_memory(tmp_path: Path, mechanism: str, batch_rows: int) -> None:
     frame, agreed = table(), plan(mechanism, n_prototypes=2, epsilon=64)
     found = tw.scan(stored(tmp_path / "a", frame), CATALOG, batch_rows=batch_rows)
@@ -115,11 +115,11 @@ def test_a_full_disk_spends_nothing_and_leaves_no_file(tmp_path: Path) -> None:
     folder, spill = tmp_path / "a", tmp_path / "spill"
     folder.mkdir()
     spill.mkdir()
-    n = 3_000_000
+    n = 1_000_000
     rng = np.random.default_rng(0)
     frame = pl.DataFrame({"user": rng.permutation(n), "item": rng.integers(0, 40, n), "value": rng.random(n)})
     frame.write_parquet(folder / "a.parquet")
-    found = tw.scan(folder, CATALOG, memory="60MB", spill=spill, most_spill="1MB")
+    found = tw.scan(folder, CATALOG, memory="30MB", spill=spill, most_spill="1MB")
     hospital = tw.Entity("x", found, plan("popularity"), ledger=tmp_path / "x.ledger")
     with pytest.warns(tw.NewLedger), pytest.raises(DataError) as caught:
         hospital.release()

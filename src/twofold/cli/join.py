@@ -54,11 +54,11 @@ from twofold.cli.options import (
     read_agreed,
     read_agreements,
     read_catalog,
-    read_table,
     refuse_output,
     working,
 )
 from twofold.cli.render import say, shell_words
+from twofold.cli.scans import fitting, open_data
 from twofold.cli.steps import NOT_YET, PUBLISHED, SENT, not_taken, operators_of, price_lines, price_record
 from twofold.entity.agent import Entity
 from twofold.entity.participate import ParticipationStatus, participate
@@ -154,7 +154,7 @@ def join(
     items = read_catalog(agreed, plan, catalog, encoding=encoding)
     columns = {"user": user, "item": item, "value": value}
     columns |= {"separator": separator, "encoding": encoding, "decimal": decimal}
-    table = read_table(data, agreed, items, duplicates=duplicates, unknown_items=unknown_items, **columns)
+    table = open_data(data, agreed, items, duplicates=duplicates, unknown_items=unknown_items, **columns)
     store, every = open_keys(agreed, keys, revoked), read_agreements(agreed, plan, agreements)
     first = Entity(name, table, agreed, version=version, keys=keys, agreements=every)
     about = {} if store is None or agreed.simulation else _members(agreed)
@@ -184,7 +184,7 @@ def join(
         status, fresh = _take_part(agent, mailbox, 0.0 if once else patience, poll)
     note = ""
     if status.factors is not None:
-        with working(f"fitting models to {table.n_entries:,} entries"):
+        with working(fitting(table)):
             model = agent.personalize(status.factors)
         model.save(output)
         note = model.summary()

@@ -91,7 +91,12 @@ __all__ = [
 
 PlanOption = Annotated[Path, typer.Option("--plan", help="The agreed plan (TOML).")]
 DataOption = Annotated[
-    Path, typer.Option("--data", help="CSV, CSV.gz or Parquet, a row per user and item; - is standard input.")
+    Path,
+    typer.Option(
+        "--data",
+        help="CSV, CSV.gz or Parquet, a row per user and item; - is standard input; a folder or 'pattern' of Parquet "
+        "files is read out of core.",
+    ),
 ]
 CatalogOption = Annotated[
     Path | None, typer.Option("--catalog", help="The agreed item list; by default the file the plan names.")

@@ -47,7 +47,9 @@ from twofold.cli.options import (
     working,
 )
 from twofold.cli.render import say, shell_words
+from twofold.cli.scans import fitting, open_data
 from twofold.cli.steps import not_taken
+from twofold.data.scan import Scan
 from twofold.entity.agent import Entity
 from twofold.errors import NotReady, PlanMismatch, Run, Set
 from twofold.federation.factors import ItemFactors, save_factors
@@ -143,16 +145,16 @@ def release(
     columns = {"user": user, "item": item, "value": value}
     columns |= {"separator": separator, "encoding": encoding, "decimal": decimal}
     if person:
-        table = read_table(data, agreed, items, duplicates=duplicates, unknown_items=unknown_items, **columns)
+        own = read_table(data, agreed, items, duplicates=duplicates, unknown_items=unknown_items, **columns)
         every = _all_agreements(agreed, plan, agreements)
         assert keys is not None
-        me = _Device(table, agreed, keys, voucher, ledger, version, every, confirm=confirm, new_ledger=new_ledger)
+        me = _Device(own, agreed, keys, voucher, ledger, version, every, confirm=confirm, new_ledger=new_ledger)
         _release_person(me, output, json=json)
         return
     if entity is None and output.is_dir():
         raise typer.BadParameter("an outbox folder needs the entity's name", param_hint="--entity")
     name = agreed_name(entity, output, agreed)
-    table = read_table(data, agreed, items, duplicates=duplicates, unknown_items=unknown_items, **columns)
+    table = open_data(data, agreed, items, duplicates=duplicates, unknown_items=unknown_items, **columns)
     store = open_keys(agreed, keys)
     every = _all_agreements(agreed, plan, agreements)
     Entity(name, table, agreed, keys=keys, agreements=every).check_keys()  # before a ledger is made
@@ -363,7 +365,7 @@ def personalize(
     items = read_catalog(agreed, plan, catalog, encoding=encoding)
     columns = {"user": user, "item": item, "value": value}
     columns |= {"separator": separator, "encoding": encoding, "decimal": decimal}
-    table = read_table(data, agreed, items, duplicates=duplicates, unknown_items=unknown_items, **columns)
+    table = open_data(data, agreed, items, duplicates=duplicates, unknown_items=unknown_items, **columns)
     chosen = cast(Literal["auto", "factors", "item-item", "patterns", "features"], local)
     last = steps_of(agreed)[-1] if agreed.secure is not None else ROUNDS
     shared = EntityFolder(factors, factors, agreed).fetch(last) if factors and factors.is_dir() else factors
@@ -371,8 +373,8 @@ def personalize(
         found = not_taken(shared.rejected) or None
         raise NotReady("the item factors have not arrived yet.", found=found, fix="run the same command again later")
     pull = strength_of(strength)
-    with working(f"fitting models to {table.n_entries:,} entries"):
-        if agreed.people:
+    with working(fitting(table)):
+        if agreed.people and not isinstance(table, Scan):
             from twofold.entity.person import personal_model  # loads the library of ciphers
 
             model = personal_model(table, agreed, shared)

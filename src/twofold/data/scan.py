@@ -40,7 +40,7 @@ PartFunction = Callable[[Iterator[Ratings]], Result]
 #: Rows of a batch, about: a few tens of megabytes.
 BATCH_ROWS: Final = 1 << 20
 _TAIL: Final = b"PAR1"
-_IDS: Final = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|VARCHAR")
+_INTEGERS: Final = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?")
 _GLOB: Final = re.compile(r"[*?\[]")
 _SIZE: Final = re.compile(r"\d+(\.\d+)? ?[KMGT]i?B")
 
@@ -225,8 +225,11 @@ def scan(
         most_spill=most_spill,
         batch_rows=batch_rows,
     )
-    engine.check_columns(reading)
-    return Scan(reading=reading, engine=engine)
+    types = engine.check_columns(reading)
+    whole = reading.value is None or _INTEGERS.fullmatch(types[reading.value]) is not None
+    # Of whole numbers a sum does not depend on any order; else rows keep theirs, which takes a longer key to sort by.
+    placed = duplicates == "last" or (duplicates != "error" and not whole)
+    return Scan(reading=reading, engine=replace(engine, placed=placed))
 
 
 def whole_users(frames: Iterable[pl.DataFrame], user: str) -> Iterator[pl.DataFrame]:
@@ -332,6 +335,7 @@ class Files:
     spill: Path | None
     most_spill: str | None
     batch_rows: int
+    placed: bool = False
 
     def run(self, reading: Reading, function: PartFunction[Result]) -> Iterator[Result]:
         """All users are one part."""
@@ -369,8 +373,8 @@ class Files:
         frame = pl.concat(rows)
         return reading.ratings({name: frame[name] for name in reading.columns})
 
-    def check_columns(self, reading: Reading) -> None:
-        """Refuse files without these columns, or of other types than the first file has."""
+    def check_columns(self, reading: Reading) -> dict[str, str]:
+        """Give the types of the columns; refuse files without them, or of other types than the first file has."""
         with self._connected() as connection:
             types: dict[str, str] = {}
             for file in self.files:
@@ -386,7 +390,7 @@ class Files:
                             fix="write the column with one type",
                             parameter=name,
                         )
-        if not _IDS.fullmatch(types[reading.user]):
+        if types[reading.user] != "VARCHAR" and not _INTEGERS.fullmatch(types[reading.user]):
             raise BadIdentifier(
                 f"a scan needs user ids that have an order in every program; the {reading.user} column has none.",
                 found=f"type {types[reading.user]}",
@@ -394,15 +398,15 @@ class Files:
                 fix=f"write the {reading.user} column as text",
                 parameter="user",
             )
+        return types
 
     @contextmanager
     def _reader(self, reading: Reading, *, user: object = None) -> Iterator[Iterator[pl.DataFrame]]:
         names = ", ".join(map(_quoted, reading.columns))
-        # Of equal rows nobody can tell the order; of unequal ones only a rule that needs it pays for it.
-        placed = reading.duplicates != "error" and reading.value is not None
-        order = "" if self.ordered else f" ORDER BY {_quoted(reading.user)}" + ", filename, file_row_number" * placed
+        key = [_quoted(reading.user)] + ["filename", "file_row_number"] * self.placed
+        order = "" if self.ordered else f" ORDER BY {', '.join(key)}"
         where = "" if user is None else f" WHERE {_quoted(reading.user)} = $user"
-        query = f"SELECT {names} FROM {_table(self.files, placed=placed)}{where}{order}"
+        query = f"SELECT {names} FROM {_table(self.files, placed=self.placed)}{where}{order}"
         self._check()
         with self._connected() as connection, self._our_errors():
             found = connection.sql(query, params=None if user is None else {"user": user})
