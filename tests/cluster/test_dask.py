@@ -107,6 +107,13 @@ def _slowly(agreed: tw.Plan, batches: Any) -> Any:
     return part_of(agreed, batches)
 
 
+def test_a_model_of_dask_is_that_of_memory(client: Any, files: Path) -> None:
+    held = tw.Entity("x", tw.read_ratings(table(), CATALOG), plan(), rng=7).personalize(None)
+    found = tw.Entity("x", tw.scan(frames.read_parquet(files), CATALOG, parts=5), plan(), rng=7).personalize(None)
+    due = {name: part.tobytes() for name, part in held.scorer.arrays().items()}
+    assert {name: part.tobytes() for name, part in found.scorer.arrays().items()} == due
+
+
 def test_a_part_computed_twice_counts_once() -> None:
     assert list(once([(0, "a"), (0, "a"), (1, "b")])) == ["a", "b"]
 

@@ -73,6 +73,14 @@ def test_text_ids(spark: Any, tmp_path: Path) -> None:
     assert tw.Entity("x", found, plan(), rng=7).release().data == held.release().data
 
 
+def test_a_model_of_spark_is_that_of_memory(spark: Any, files: Path) -> None:
+    held = tw.Entity("x", tw.read_ratings(table(), CATALOG), plan(), rng=7).personalize(None)
+    found = tw.scan(spark.read.parquet(str(files)), CATALOG, parts=60)  # more parts than some have people
+    due = {name: part.tobytes() for name, part in held.scorer.arrays().items()}
+    made = tw.Entity("x", found, plan(), rng=7).personalize(None)
+    assert {name: part.tobytes() for name, part in made.scorer.arrays().items()} == due
+
+
 def test_our_errors_come_back_as_they_are(spark: Any, files: Path) -> None:
     once = spark.read.parquet(str(files))
     with pytest.raises(DuplicateEntries):

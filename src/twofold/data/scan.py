@@ -408,9 +408,10 @@ class Files:
         where = "" if user is None else f" WHERE {_quoted(reading.user)} = $user"
         query = f"SELECT {names} FROM {_table(self.files, placed=self.placed)}{where}{order}"
         self._check()
-        with self._connected() as connection, self._our_errors():
-            found = connection.sql(query, params=None if user is None else {"user": user})
-            stream = (getattr(found, "to_arrow_reader", None) or found.fetch_arrow_reader)(self.batch_rows)
+        with self._connected() as connection:
+            with self._our_errors():
+                found = connection.sql(query, params=None if user is None else {"user": user})
+                stream = (getattr(found, "to_arrow_reader", None) or found.fetch_arrow_reader)(self.batch_rows)
             yield self._frames(stream)
 
     def _frames(self, stream: Any) -> Iterator[pl.DataFrame]:

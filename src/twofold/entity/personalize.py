@@ -13,9 +13,9 @@ from twofold.data.ratings import Ratings
 from twofold.data.scan import Scan
 from twofold.entity.adapt import Adapted, Local, Strength, adapted
 from twofold.entity.candidates import FitSettings
-from twofold.entity.gather import own_people
 from twofold.entity.model import Model
 from twofold.entity.models.rungs import Rest
+from twofold.entity.own import own_people
 from twofold.errors import NotForRealUse, PlanMismatch, ProtocolError
 from twofold.features import Features
 from twofold.federation.factors import ItemFactors, decode_factors, load_factors

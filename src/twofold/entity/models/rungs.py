@@ -35,7 +35,7 @@ _BLOCK: Final = 2_048
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Rest:
-    """Sums over people whose rows are not in memory (`twofold.entity.gather`). Private.
+    """Sums over people whose rows are not in memory (`twofold.entity.own`). Private.
 
     Attributes
     ----------

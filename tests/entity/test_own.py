@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import twofold as tw
-from twofold.entity.gather import own_people
+from twofold.entity.own import own_people
 from twofold.entity.personalize import fitted_model
 from twofold.errors import BadParameter, PlanMismatch
 
