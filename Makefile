@@ -7,9 +7,10 @@ PYTEST := $(BIN)/python -m pytest
 FLOWER := .venv-flower
 FUZZ   := .venv-fuzz
 SYNTH  := .venv-synth
+SPARK  := .venv-spark
 
 .DEFAULT_GOAL := help
-.PHONY: help demo federation test test-studies test-slow test-install fuzz coverage check shape format bench bundle flower test-flower synth docs screenshots lock clean
+.PHONY: help demo federation test test-studies test-slow test-install fuzz coverage check shape format bench bundle flower test-flower synth spark test-spark docs screenshots lock clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -64,6 +65,11 @@ test-flower: $(VENV)/.dev $(FLOWER)/.ready  ## run a federation through a real S
 
 synth: $(SYNTH)/.ready  ## make the environment of the private synthesizer in .venv-synth
 
+spark: $(SPARK)/.ready  ## make the environment of the Spark tests in .venv-spark (needs Java 17)
+
+test-spark: $(SPARK)/.ready  ## run the release on a real Spark, in local mode
+	$(SPARK)/bin/python -m pytest -m "slow or not slow" tests/cluster/test_spark.py
+
 docs: $(VENV)/.docs  ## build the documentation site into site/
 	$(BIN)/python -m studies reference docs/reference/commands.md
 	PYTHONPATH=. $(BIN)/zensical build --strict --clean
@@ -109,6 +115,14 @@ $(SYNTH)/.ready: requirements/synth.txt
 	$(SYNTH)/bin/python -m pip --disable-pip-version-check -q install --no-deps --require-hashes -r requirements/synth.txt
 	@touch $@
 
+# pyspark brings an engine of 400 megabytes that nothing else here needs.
+$(SPARK)/.ready: requirements/spark.txt requirements/runtime.txt pyproject.toml
+	$(PYTHON) -m venv $(SPARK)
+	$(SPARK)/bin/python -m pip --disable-pip-version-check -q install --no-deps --require-hashes -r requirements/runtime.txt
+	$(SPARK)/bin/python -m pip --disable-pip-version-check -q install --no-deps --no-build-isolation -e .
+	$(SPARK)/bin/python -m pip --disable-pip-version-check -q install --no-deps --require-hashes -r requirements/spark.txt
+	@touch $@
+
 # A lock is complete, so nothing is resolved here (--no-deps): pip would stop at a newer version of what has an extra.
 # Locks hold versions and hashes and name no registry. uv resolves all platforms in one run.
 RESOLVE = uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q
@@ -118,10 +132,11 @@ lock:  ## resolve the dependencies again (needs uv)
 	$(LOCK) --extra network -c requirements/runtime.txt -o requirements/network.txt
 	$(LOCK) --extra all --group dev -c requirements/network.txt -c requirements/runtime.txt -o requirements/dev.txt
 	$(LOCK) --extra all --group fuzz -c requirements/dev.txt -o requirements/fuzz.txt
+	$(LOCK) --extra all --group spark -c requirements/dev.txt -o requirements/spark.txt
 	$(LOCK) --group docs -c requirements/dev.txt -o requirements/docs.txt
 	$(LOCK) --extra all --extra bench -c requirements/dev.txt -o requirements/bench.txt
 	$(RESOLVE) adapters/flower/pyproject.toml --group adapters/flower/pyproject.toml:build -o requirements/flower.txt
 	$(RESOLVE) --group pyproject.toml:synth -o requirements/synth.txt
 
 clean:  ## remove everything the targets made
-	rm -rf $(VENV) $(FLOWER) $(FUZZ) $(SYNTH) site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .coverage .cache build dist
+	rm -rf $(VENV) $(FLOWER) $(FUZZ) $(SYNTH) $(SPARK) site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .coverage .cache build dist

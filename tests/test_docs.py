@@ -42,7 +42,14 @@ ELSEWHERE = {
     "how-to/read_data.md": "tests/journeys/test_formats.py",
 }
 #: Pages whose Python shows several institutions at once, or published data: its names must exist.
-SKETCHES = {"how-to/people.md", "how-to/secure_sum.md", "reference/messages.md", "reference/sources.md"}
+SKETCHES = {
+    "how-to/dask.md",
+    "how-to/spark.md",
+    "how-to/people.md",
+    "how-to/secure_sum.md",
+    "reference/messages.md",
+    "reference/sources.md",
+}
 
 
 def placed(part: Any) -> list[str]:
@@ -109,6 +116,13 @@ from twofold.privacy.ledger import Ledger
 from twofold.privacy import Unit
 from twofold.privacy.budget import ApproxDP
 Ledger.create("st-anna.ledger", dataset="visits", ceiling=ApproxDP(epsilon=3, delta=1e-5), unit=Unit.person())
+""",
+    "how-to/out_of_core.md": """
+import polars as pl
+from pathlib import Path
+Path("visits").mkdir()
+for at in range(3):
+    pl.read_parquet("visits.parquet").gather_every(3, at).write_parquet(f"visits/{at}.parquet")
 """,
     "how-to/long_catalogs.md": """
 import twofold as tw

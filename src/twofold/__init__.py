@@ -23,6 +23,8 @@ _HOMES = {
     "omop_sql": "twofold.data.formats.omop",
     "read_recbole": "twofold.data.formats.recbole",
     "recbole_catalog": "twofold.data.formats.recbole",
+    "Scan": "twofold.data.scan",
+    "scan": "twofold.data.scan",
     "Bounds": "twofold.data.bounds",
     "Federation": "twofold.data.federation",
     "holdout": "twofold.data.split",
@@ -73,6 +75,7 @@ if TYPE_CHECKING:
     from twofold.data.formats.recbole import read_recbole, recbole_catalog
     from twofold.data.ratings import Ratings
     from twofold.data.read import read_ratings
+    from twofold.data.scan import Scan, scan
     from twofold.data.split import holdout, leave_n_out, recorded_holdout
     from twofold.entity.account import NewLedger, NothingExpected
     from twofold.entity.agent import Entity
@@ -114,6 +117,7 @@ __all__ = [
     "Plan",
     "Ratings",
     "Roster",
+    "Scan",
     "Secrets",
     "SecureServer",
     "SecureSum",
@@ -139,6 +143,7 @@ __all__ = [
     "read_recbole",
     "recbole_catalog",
     "recorded_holdout",
+    "scan",
     "simulate",
     "top_items",
 ]

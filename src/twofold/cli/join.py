@@ -54,11 +54,11 @@ from twofold.cli.options import (
     read_agreed,
     read_agreements,
     read_catalog,
-    read_table,
     refuse_output,
 )
 from twofold.cli.progress import bars, waiting
 from twofold.cli.render import say, shell_words
+from twofold.cli.scans import open_data
 from twofold.cli.steps import NOT_YET, PUBLISHED, SENT, not_taken, operators_of, price_lines, price_record
 from twofold.entity.agent import Entity
 from twofold.entity.participate import ParticipationStatus, participate
@@ -157,7 +157,7 @@ def join(
     items = read_catalog(agreed, plan, catalog, encoding=encoding)
     columns = {"user": user, "item": item, "value": value}
     columns |= {"separator": separator, "encoding": encoding, "decimal": decimal}
-    table = read_table(data, agreed, items, duplicates=duplicates, unknown_items=unknown_items, **columns)
+    table = open_data(data, agreed, items, duplicates=duplicates, unknown_items=unknown_items, **columns)
     store, every = open_keys(agreed, keys, revoked), read_agreements(agreed, plan, agreements)
     first = Entity(name, table, agreed, version=version, keys=keys, agreements=every)
     about = {} if store is None or agreed.simulation else _members(agreed)

@@ -86,9 +86,14 @@ __all__ = [
 ]
 
 PlanOption = Annotated[Path, typer.Option("--plan", help="The agreed plan (TOML).")]
-_DATA: Final = "CSV, CSV.gz or Parquet, a row per user and item; - is standard input."
+_DATA: Final = (
+    "CSV, CSV.gz or Parquet, a row per user and item; - is standard input; a folder or 'pattern' of Parquet files is "
+    "read out of core."
+)
 DataOption = Annotated[Rows, typer.Option("--data", help=_DATA)]
-TableOption = Annotated[Path, typer.Option("--data", help=_DATA)]
+TableOption = Annotated[
+    Path, typer.Option("--data", help="CSV, CSV.gz or Parquet, a row per user and item; - is standard input.")
+]
 CatalogOption = Annotated[
     Path | None, typer.Option("--catalog", help="The agreed item list; by default the file the plan names.")
 ]

@@ -14,8 +14,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from twofold.cli.options import ForceOption, Json, read_items, refuse_output
+from twofold.cli.options import Duplicates, ForceOption, Json, UnknownItems, read_items, refuse_output
 from twofold.cli.progress import bars
+from twofold.cli.scans import ScanData, is_scan, open_scan
 from twofold.entity.model import Model
 from twofold.errors import BadParameter, CatalogError, Set, TwofoldError
 from twofold.storage.files import write_whole
@@ -44,6 +45,12 @@ def recommend(
         Path | None,
         typer.Option("--catalog", help="The item list, for titles; by default items.csv beside the model, if it fits."),
     ] = None,
+    data: ScanData = None,
+    user_column: Annotated[str, typer.Option(help="With --data: column of the user ids.")] = "user",
+    item_column: Annotated[str, typer.Option(help="With --data: column of the item ids.")] = "item",
+    value_column: Annotated[str, typer.Option(help="With --data: column of the values; none counts rows.")] = "value",
+    duplicates: Duplicates = "error",
+    unknown_items: UnknownItems = "error",
     force: ForceOption = False,
     json: Json = False,
 ) -> None:
@@ -54,16 +61,28 @@ def recommend(
     twofold recommend st-anna.model --user patient-17 -n 5 --why
     twofold recommend st-anna.model --history creatinine=3,heparin=1
     twofold recommend st-anna.model --all -o lists.csv
+    twofold recommend st-anna.model --all --data 'visits/*.parquet' -o lists.parquet
     """
     if [user is not None, history is not None, everyone].count(True) != 1:
         raise typer.BadParameter("give one of --user, --history or --all")
     if everyone == (output is None) or (everyone and why):
         raise typer.BadParameter("--output belongs to --all, which needs it; --why does not go with --all")
+    if data is not None and not (everyone and is_scan(data) and output is not None and output.suffix == ".parquet"):
+        raise typer.BadParameter("a folder or a 'pattern' of Parquet files, with --all and -o FILE.parquet")
     if output is not None and output != STDOUT:
         refuse_output(output, (model, catalog), force=force)
         _check_ending(output)
     loaded = Model.load(model)
     allowed = None if items is None else [_as_item(loaded, text) for text in items]
+    if data is not None and output is not None:
+        columns = {"user": user_column, "item": item_column, "value": value_column}
+        rules = {"duplicates": duplicates, "unknown_items": unknown_items}
+        found_in = open_scan(data, loaded.catalog, loaded.history.feedback, **columns, **rules)
+        with bars("recommending"):
+            loaded.recommend_all(output, n, histories=found_in, exclude_seen=not seen, items=allowed)
+        record = {"file": output.name, "n": n}
+        typer.echo(jsonlib.dumps(record, indent=2) if json else f"{output}: up to {n} items for each user")
+        return
     titles = _titles(loaded, model, catalog)
     if everyone and output is not None:
         _everyone(loaded, output, titles, n=n, items=allowed, seen=seen, json=json)

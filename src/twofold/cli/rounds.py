@@ -48,7 +48,9 @@ from twofold.cli.options import (
 )
 from twofold.cli.progress import bars
 from twofold.cli.render import say, shell_words
+from twofold.cli.scans import open_data
 from twofold.cli.steps import not_taken
+from twofold.data.scan import Scan
 from twofold.entity.agent import Entity
 from twofold.errors import NotReady, PlanMismatch, Run, Set
 from twofold.federation.factors import ItemFactors, save_factors
@@ -147,16 +149,16 @@ def release(
     columns = {"user": user, "item": item, "value": value}
     columns |= {"separator": separator, "encoding": encoding, "decimal": decimal}
     if person:
-        table = read_table(data, agreed, items, duplicates=duplicates, unknown_items=unknown_items, **columns)
+        own = read_table(data, agreed, items, duplicates=duplicates, unknown_items=unknown_items, **columns)
         every = _all_agreements(agreed, plan, agreements)
         assert keys is not None
-        me = _Device(table, agreed, keys, voucher, ledger, version, every, confirm=confirm, new_ledger=new_ledger)
+        me = _Device(own, agreed, keys, voucher, ledger, version, every, confirm=confirm, new_ledger=new_ledger)
         _release_person(me, output, json=json)
         return
     if entity is None and output.is_dir():
         raise typer.BadParameter("an outbox folder needs the entity's name", param_hint="--entity")
     name = agreed_name(entity, output, agreed)
-    table = read_table(data, agreed, items, duplicates=duplicates, unknown_items=unknown_items, **columns)
+    table = open_data(data, agreed, items, duplicates=duplicates, unknown_items=unknown_items, **columns)
     store = open_keys(agreed, keys)
     every = _all_agreements(agreed, plan, agreements)
     Entity(name, table, agreed, keys=keys, agreements=every).check_keys()  # before a ledger is made
@@ -369,7 +371,7 @@ def personalize(
     items = read_catalog(agreed, plan, catalog, encoding=encoding)
     columns = {"user": user, "item": item, "value": value}
     columns |= {"separator": separator, "encoding": encoding, "decimal": decimal}
-    table = read_table(data, agreed, items, duplicates=duplicates, unknown_items=unknown_items, **columns)
+    table = open_data(data, agreed, items, duplicates=duplicates, unknown_items=unknown_items, **columns)
     chosen = cast(Literal["auto", "factors", "item-item", "patterns", "features"], local)
     last = steps_of(agreed)[-1] if agreed.secure is not None else ROUNDS
     shared = EntityFolder(factors, factors, agreed).fetch(last) if factors and factors.is_dir() else factors
@@ -378,7 +380,7 @@ def personalize(
         raise NotReady("the item factors have not arrived yet.", found=found, fix="run the same command again later")
     pull = strength_of(strength)
     with bars():
-        if agreed.people:
+        if agreed.people and not isinstance(table, Scan):
             from twofold.entity.person import personal_model  # loads the library of ciphers
 
             model = personal_model(table, agreed, shared)

@@ -16,7 +16,7 @@ from twofold.data.catalog import Identifiers
 from twofold.data.ratings import Ratings
 from twofold.errors import BadBound, DataError
 
-__all__ = ["Bounds", "BoundsReport"]
+__all__ = ["Bounds", "BoundsReport", "mixed"]
 
 Keep = Literal["random", "largest"]
 Norm = Literal["l1", "l2"]
@@ -199,10 +199,10 @@ def _priorities(
     prefix = f"twofold keep {seed} ".encode()
     keys = (hashlib.blake2b(prefix + text.encode(), digest_size=8).digest() for text in texts)
     users = np.frombuffer(b"".join(keys), dtype="<u8")
-    return _mix(users[owners] ^ _mix(columns.astype(np.uint64)))
+    return mixed(users[owners] ^ mixed(columns.astype(np.uint64)))
 
 
-def _mix(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def mixed(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """The finalizer of SplitMix64 (Steele, Lea and Flood 2014): every input bit reaches every output bit."""
     words = words + np.uint64(0x9E3779B97F4A7C15)
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

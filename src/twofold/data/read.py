@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -25,7 +26,7 @@ from twofold.errors import (
     UnknownItems,
 )
 
-__all__ = ["SANE_RANGE", "DuplicateRule", "UnknownRule", "matched", "read_ratings"]
+__all__ = ["SANE_RANGE", "DuplicateRule", "Reading", "UnknownRule", "matched", "read_ratings"]
 
 DuplicateRule = Literal["error", "sum", "mean", "last"]
 UnknownRule = Literal["error", "drop"]
@@ -98,44 +99,85 @@ def read_ratings(
     >>> ratings, ratings.of(7)
     (Ratings(2 users x 2 items, counts), {'creatinine': 3.0, 'heparin': 1.0})
     """
-    _check_rules(duplicates, unknown_items)
-    if not isinstance(catalog, Catalog):
-        raise CatalogError(
-            "read_ratings needs the agreed catalog.",
-            found=f"a {type(catalog).__name__}",
-            fix='read_ratings(table, Catalog.read("items.csv"))',
-            parameter="catalog",
-        )
-    named = [name for name in (user, item, value) if name is not None]
-    if len(set(named)) < len(named):
-        raise DataError(
-            "one column was named for two purposes.",
-            found=", ".join(named),
-            expected="different columns",
-            parameter="item",
-        )
+    reading = Reading(
+        catalog=catalog,
+        user=user,
+        item=item,
+        value=value,
+        feedback=feedback,
+        duplicates=duplicates,
+        unknown_items=unknown_items,
+        value_range=value_range,
+        dtype=np.dtype(dtype),
+    )
     table = open_table(
         source, ids=(user, item), value=value, query=query, separator=separator, encoding=encoding, decimal=decimal
     )
-    n_rows = len(table[user])
-    if n_rows == 0:  # an entity without users is one like any other: a refusal would tell that it has none
-        nobody = sparse.csr_array((0, len(catalog)), dtype=np.dtype(dtype))
-        return Ratings(nobody, Identifiers(pl.Series([], dtype=pl.String)), catalog, feedback, Notes(rows=0))
-    values = _values(table, value, n_rows, feedback, value_range, np.dtype(dtype))
-    with ThreadPoolExecutor(max_workers=2) as pool:  # polars and NumPy release the interpreter's lock
-        items = pool.submit(_item_columns, table.pop(item), catalog, item, unknown_items)
-        people = pool.submit(_user_rows, table.pop(user), user)
-        columns, (rows, users) = items.result(), people.result()
-    del items, people
-    known = columns >= 0
-    dropped = n_rows - int(np.count_nonzero(known))
-    if dropped:
-        rows, columns, values = rows[known], columns[known], values[known]
-    matrix = _sorted_rows(rows, columns, values, (len(users), len(catalog)))
-    del rows, columns, values
-    matrix, merged = _merge(matrix, duplicates)
-    notes = Notes(rows=n_rows, duplicates_merged=merged, unknown_items_dropped=dropped)
-    return Ratings(matrix, users, catalog, feedback, notes)
+    return reading.ratings(table)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How rows become ratings: the catalog, the columns and the rules; see `read_ratings`."""
+
+    catalog: Catalog
+    user: str
+    item: str
+    value: str | None
+    feedback: Feedback
+    duplicates: DuplicateRule
+    unknown_items: UnknownRule
+    value_range: tuple[float, float] | None
+    dtype: np.dtype[Any]
+
+    def __post_init__(self) -> None:
+        _check_rules(self.duplicates, self.unknown_items)
+        if not isinstance(self.catalog, Catalog):
+            raise CatalogError(
+                "read_ratings needs the agreed catalog.",
+                found=f"a {type(self.catalog).__name__}",
+                fix='read_ratings(table, Catalog.read("items.csv"))',
+                parameter="catalog",
+            )
+        if len(set(self.columns)) < len(self.columns):
+            raise DataError(
+                "one column was named for two purposes.",
+                found=", ".join(self.columns),
+                expected="different columns",
+                parameter="item",
+            )
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns that are read."""
+        return [name for name in (self.user, self.item, self.value) if name is not None]
+
+    def nobody(self) -> Ratings:
+        """Ratings without users."""
+        rows, ids = sparse.csr_array((0, len(self.catalog)), dtype=self.dtype), pl.Series([], dtype=pl.String)
+        return Ratings(rows, Identifiers(ids), self.catalog, self.feedback, Notes(rows=0))
+
+    def ratings(self, table: dict[str, pl.Series]) -> Ratings:
+        """Turn the rows of whole users into ratings; the table is used up."""
+        user, item, catalog = self.user, self.item, self.catalog
+        n_rows = len(table[user])
+        if n_rows == 0:  # an entity without users is one like any other: a refusal would tell that it has none
+            return self.nobody()
+        values = _values(table, self.value, n_rows, self.feedback, self.value_range, self.dtype)
+        with ThreadPoolExecutor(max_workers=2) as pool:  # polars and NumPy release the interpreter's lock
+            items = pool.submit(_item_columns, table.pop(item), catalog, item, self.unknown_items)
+            people = pool.submit(_user_rows, table.pop(user), user)
+            columns, (rows, users) = items.result(), people.result()
+        del items, people
+        known = columns >= 0
+        dropped = n_rows - int(np.count_nonzero(known))
+        if dropped:
+            rows, columns, values = rows[known], columns[known], values[known]
+        matrix = _sorted_rows(rows, columns, values, (len(users), len(catalog)))
+        del rows, columns, values
+        matrix, merged = _merge(matrix, self.duplicates)
+        notes = Notes(rows=n_rows, duplicates_merged=merged, unknown_items_dropped=dropped)
+        return Ratings(matrix, users, catalog, self.feedback, notes)
 
 
 def _check_rules(duplicates: str, unknown_items: str) -> None:

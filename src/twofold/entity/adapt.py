@@ -30,6 +30,7 @@ from twofold.entity.candidates import (
 from twofold.entity.ladder import FACTOR_USERS, climb
 from twofold.entity.models.blend import Scorer
 from twofold.entity.models.item_item import MAX_ITEMS
+from twofold.entity.models.rungs import Rest
 from twofold.errors import BadNumber, BadParameter, BadShape
 from twofold.features import Features
 from twofold.federation.factors import ItemFactors
@@ -129,14 +130,15 @@ def adapted(
     *,
     local: Local = "auto",
     strength: Strength = "auto",
+    rest: Rest | None = None,
 ) -> Adapted:
-    """Do what `adapt` does, with the settings in one object."""
+    """Do what `adapt` does, with the settings in one object and, out of core, sums over the rest of the people."""
     whole("rank", settings.rank, kind=Integral, error=BadParameter)
     rows = _checked(rows, shared, settings.features)
     before = None if shared is None else shared.hash
     if settings.feedback == "counts" and local == "auto" and strength in ("auto", "own"):
         with one_blas_thread(), counting("models tried", _most_models(rows, shared, settings)):
-            found = climb(rows, None if strength == "own" else shared, settings)
+            found = climb(rows, None if strength == "own" else shared, settings, rest)
         if shared is not None and before is not None:
             shared.check_unchanged(before)
         return found

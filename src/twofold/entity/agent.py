@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from twofold.checks import check_entity_name
-from twofold.data.bounds import Bounds
 from twofold.data.ratings import Ratings
+from twofold.data.scan import Scan
 from twofold.entity.account import NothingExpected, open_account, paid
+from twofold.entity.gather import adder_of, bounded, release_sums
 from twofold.errors import DataError, NotForRealUse, NotReady, PlanMismatch, PrivacyError, Run, Set
 from twofold.federation.factors import ItemFactors
 from twofold.federation.messages import ReleaseMessage, decode_release, encode_release, roster_of
@@ -18,6 +19,7 @@ from twofold.federation.plan import Plan
 from twofold.privacy.events import Event, is_seeded
 from twofold.privacy.ledger import Ledger
 from twofold.privacy.rng import OperatingSystem, Source, source
+from twofold.release.clamp import Sums, sums_digest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,8 +44,9 @@ class Entity:
     ----------
     name : str
         Public name, in the header of the message.
-    ratings : Ratings
-        Private. Its catalog must be that of the plan; the plan says what an absent entry means.
+    ratings : Ratings or Scan
+        Private. Its catalog must be that of the plan; the plan says what an absent entry means. A `scan` is read batch
+        by batch.
     plan : Plan
         Every public parameter.
     ledger : path or Ledger, optional
@@ -89,7 +92,7 @@ class Entity:
     def __init__(
         self,
         name: str,
-        ratings: Ratings,
+        ratings: Ratings | Scan,
         plan: Plan,
         *,
         ledger: str | PathLike[str] | Ledger | None = None,
@@ -119,7 +122,7 @@ class Entity:
         return f"Entity({self.name!r}, plan {self.plan.hash[:12]})"  # how many users there are is private
 
     @property
-    def ratings(self) -> Ratings:
+    def ratings(self) -> Ratings | Scan:
         """What it holds. Private."""
         return self._ratings
 
@@ -468,15 +471,27 @@ class Entity:
             )
         if self.site is not None:
             self.site.clear(self.plan, account.ledger.state(), entity=self.name, version=self.version)
-        digest, version = self._ratings.digest(), self.version
+        version, sums = self.version, None
+        if isinstance(self._ratings, Scan):
+            if (stored := account.ledger.stored(plan=self.plan.hash, version=version)) is not None:
+                return stored  # whether the files have changed since would take a pass over all of them
+            sums = release_sums(self._ratings, self.plan)  # now: a pass that fails must cost nothing
+            digest = sums_digest(sums)
+        else:
+            digest = self._ratings.digest()
         if isinstance(self._source, OperatingSystem):  # through a key of the ledger, so that a kill costs nothing
-            return account.release(data=digest, version=version, draw=lambda noise: self._draw(event, noise, masks))
-        return account.release(data=digest, version=version, draw=lambda: self._draw(event, self._source, masks))
+            return account.release(
+                data=digest, version=version, draw=lambda noise: self._draw(event, noise, masks, sums)
+            )
+        return account.release(data=digest, version=version, draw=lambda: self._draw(event, self._source, masks, sums))
 
-    def _draw(self, event: Event, noise: Source, masks: Masks | None) -> bytes:
+    def _draw(self, event: Event, noise: Source, masks: Masks | None, sums: Sums | None = None) -> bytes:
         """Run the mechanism; its event must be the one that was paid for. The same noise gives the same bytes."""
-        rows = bounded(self._ratings, self.plan).matrix
-        drawn = self.plan.release_mechanism.release(rows, self.plan.parameters, rng=noise)
+        plan, held = self.plan, self._ratings
+        if isinstance(held, Scan):
+            drawn = adder_of(plan).draw(release_sums(held, plan) if sums is None else sums, noise)
+        else:
+            drawn = plan.release_mechanism.release(bounded(held, plan).matrix, plan.parameters, rng=noise)
         if drawn.event != event or drawn.value.seeded != is_seeded(event):
             raise PrivacyError(
                 "the mechanism did not do what was paid for; nothing is sent.",
@@ -494,22 +509,6 @@ class Entity:
         content = drawn.value if masks is None else masks.hide(drawn.value)
         signer = None if self.plan.roster is None else self._store().signer
         return encode_release(content, entity=self.name, plan=self.plan, signer=signer)
-
-
-def bounded(ratings: Ratings, plan: Plan) -> Ratings:
-    """Cut every user's row to the plan's public bounds; norms are capped by the mechanism, in whole numbers.
-
-    Examples
-    --------
-    >>> from twofold.data.catalog import Catalog
-    >>> from twofold.data.catalog import Identifiers
-    >>> from scipy import sparse
-    >>> catalog = Catalog(["x", "y", "z"])
-    >>> ratings = Ratings(sparse.csr_array([[9.0, 1.0, 0.0]]), Identifiers(["ann"]), catalog, "counts")
-    >>> bounded(ratings, Plan(catalog=catalog, feedback="counts", bound=5, max_items=2)).of("ann")
-    {'x': 5.0, 'y': 1.0}
-    """
-    return Bounds(bound=plan.bound, lower=plan.lower, max_items=plan.max_items, seed=plan.seed).apply(ratings)[0]
 
 
 def _check_consent(plan: Plan, store: KeyStore) -> None:
@@ -544,9 +543,9 @@ def _checked_plan(plan: Any) -> Plan:
     return plan
 
 
-def _checked_ratings(ratings: Any, plan: Plan) -> Ratings:
+def _checked_ratings(ratings: Any, plan: Plan) -> Ratings | Scan:
     """Refuse ratings whose columns differ from the plan's; read absent entries as the plan says."""
-    if not isinstance(ratings, Ratings):
+    if not isinstance(ratings, (Ratings, Scan)):
         raise DataError(
             "not ratings.", found=f"a {type(ratings).__name__}", fix="read_ratings(...)", parameter="ratings"
         )
@@ -558,4 +557,6 @@ def _checked_ratings(ratings: Any, plan: Plan) -> Ratings:
             fix="read them with the catalog file of the plan",
             parameter="catalog",
         )
+    if isinstance(ratings, Scan):
+        adder_of(plan)  # refuses a plan that needs all rows at once
     return ratings.as_feedback(plan.feedback)  # the plan is what all sides agreed on

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -21,6 +21,7 @@ from twofold.algorithms._jit import Workers, one_blas_thread
 from twofold.algorithms.top_items import TopItems, top_items, top_scores
 from twofold.csr import row_range
 from twofold.data.catalog import Identifiers
+from twofold.data.ratings import Ratings
 from twofold.entity.models.blend import Scorer
 from twofold.entity.models.factors import FactorScorer
 from twofold.entity.models.item_item import ItemItemScorer
@@ -32,7 +33,7 @@ from twofold.storage.files import write_whole
 if TYPE_CHECKING:
     from twofold.entity.model import Model
 
-__all__ = ["BLOCK", "Everyone", "export_model", "id_array", "parquet_path", "row_block", "write_parquet"]
+__all__ = ["BLOCK", "Everyone", "export_model", "id_array", "parquet_path", "row_block", "user_blocks", "write_parquet"]
 
 #: Users whose lists are made before they are handed on.
 BLOCK = 16_384
@@ -168,6 +169,36 @@ def row_block(rows: sparse.csr_array, users: Positions) -> sparse.csr_array:
     if users.size == 0 or users[-1] - users[0] != users.size - 1 or (np.diff(users) != 1).any():
         return sparse.csr_array(rows[users])
     return row_range(rows, users[0], users[-1] + 1)
+
+
+def user_blocks(batches: Iterable[Ratings], size: int) -> Iterator[Ratings]:
+    """Cut batches of users anew, into blocks of one size: scores do not depend on how a scan was cut.
+
+    Examples
+    --------
+    >>> some = Ratings.from_matrix(sparse.csr_array(np.eye(4)))
+    >>> [list(one.user_ids) for one in user_blocks([some.take([0]), some.take([1, 2]), some.take([3])], 3)]
+    [[0, 1, 2], [3]]
+    """
+    held: list[Ratings] = []
+    given = False
+    for batch in batches:
+        held.append(batch)
+        while sum(one.n_users for one in held) >= size:
+            together = _stacked(held)
+            given = True
+            yield together.take(np.arange(size))
+            held = [together.take(np.arange(size, together.n_users))]
+    if held and (held[-1].n_users or len(held) > 1 or not given):
+        yield _stacked(held)
+
+
+def _stacked(parts: list[Ratings]) -> Ratings:
+    filled = [one for one in parts if one.n_users] or parts[:1]
+    matrix = sparse.csr_array(sparse.vstack([one.matrix for one in filled], format="csr"))
+    matrix.has_canonical_format = True
+    ids = pl.concat([one.user_ids.to_polars() for one in filled])
+    return Ratings(matrix, Identifiers(ids), parts[0].catalog, parts[0].feedback)
 
 
 def id_series(ids: Identifiers) -> pl.Series:

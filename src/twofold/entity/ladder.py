@@ -35,7 +35,7 @@ from twofold.entity.models.confidence import confident_factors
 from twofold.entity.models.ials import IalsFit
 from twofold.entity.models.item_item import MAX_ITEMS
 from twofold.entity.models.others import Others, others_of
-from twofold.entity.models.rungs import Side, count_taste, featured_taste, own_taste, shared_taste, unit_taste
+from twofold.entity.models.rungs import Rest, Side, count_taste, featured_taste, own_taste, shared_taste, unit_taste
 from twofold.entity.models.sparse_items import SparseItemFit
 from twofold.entity.models.stack import Hidden, StackScorer, Weighed, taste, weigh
 from twofold.entity.models.use import NOBODY, amount_of_use
@@ -140,9 +140,9 @@ class Family:
 class _Fold:
     """Rows without what is hidden, the people who are asked, their histories, and what is hidden of them."""
 
-    def __init__(self, rows: sparse.csr_array, held: sparse.csr_array, asked: NDArray[np.intp]) -> None:
-        self.side, self.held, self.asked = Side(rows), held, asked
-        self.history = rows[asked]
+    def __init__(self, side: Side, held: sparse.csr_array, asked: NDArray[np.intp]) -> None:
+        self.side, self.held, self.asked = side, held, asked
+        self.history = side.rows[asked]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -153,7 +153,9 @@ class _Tried:
     taste: Wide | None = field(default=None, repr=False)
 
 
-def climb(rows: sparse.csr_array, shared: ItemFactors | None, settings: FitSettings) -> Adapted:
+def climb(
+    rows: sparse.csr_array, shared: ItemFactors | None, settings: FitSettings, rest: Rest | None = None
+) -> Adapted:
     """Fit the local model of an entity with counts.
 
     Parameters
@@ -164,6 +166,9 @@ def climb(rows: sparse.csr_array, shared: ItemFactors | None, settings: FitSetti
         What the server sent; None fits the entity alone.
     settings : FitSettings
         Seed, threads and public features.
+    rest : Rest, optional
+        Sums over everybody else, if the rows are those of some people only: item-item weights are then fitted to all,
+        and judged by entries hidden from these. Models that need rows are fitted to these alone.
 
     Examples
     --------
@@ -172,19 +177,21 @@ def climb(rows: sparse.csr_array, shared: ItemFactors | None, settings: FitSetti
     >>> int(found.scorer.one(np.array([0, 1]), np.ones(2))[2:].argmax()) < 6
     True
     """
-    return _Climb(rows, shared, settings).result()
+    return _Climb(rows, shared, settings, rest).result()
 
 
 class _Climb:
-    def __init__(self, rows: sparse.csr_array, shared: ItemFactors | None, settings: FitSettings) -> None:
+    def __init__(
+        self, rows: sparse.csr_array, shared: ItemFactors | None, settings: FitSettings, rest: Rest | None = None
+    ) -> None:
         self.rows, self.settings = rows, settings
-        self.whole = Side(rows)
+        self.whole = Side(rows, rest)
         self.others: Others | None = None
         self.failed = self.stopped = ""
         self.tried: list[_Tried] = []
         if shared is not None:
             try:
-                self.others = sound(lambda: others_of(shared, self.whole.unit))
+                self.others = sound(lambda: others_of(shared, self.whole.unit, rest))
             except BadNumber:
                 self.failed = "; what was shared was left out: its numbers overflow"
         self.amount = amount_of_use(self.whole.unit, self.others, caution=CAUTION)
@@ -213,7 +220,8 @@ class _Climb:
             if asked.size > MOST_ASKED:
                 asked = np.sort(rng.choice(asked, MOST_ASKED, replace=False))
             if asked.size:
-                folds.append(_Fold(keep_entries(self.rows, ~held), keep_entries(self.rows, held)[asked], asked))
+                side = Side(keep_entries(self.rows, ~held), self.whole.rest)
+                folds.append(_Fold(side, keep_entries(self.rows, held)[asked], asked))
         return folds
 
     @cached_property
@@ -250,14 +258,14 @@ class _Climb:
 
     def _families(self) -> Iterator[list[Family]]:
         """Ways to fit that compete with one another, each with the ridges it may take; step by step."""
-        users, items = self.rows.shape
+        users, items = self.whole.users, self.rows.shape[1]
         if items > MAX_ITEMS:
             yield [Family(kind="sparse-item-item", step=1, ridges=(1.0,), fit=lambda side, _: self._sparse(side))]
         else:
             own = OWN_RIDGES[1:] if users >= MANY else OWN_RIDGES[:-1]
             yield [Family(kind="item-item, unit rows", step=1, ridges=self._ridges, fit=unit_taste)]
             yield [Family(kind="item-item", step=1, ridges=own, fit=own_taste)]
-            if self.rows.nnz and self.rows.data.max() > 1:
+            if self.rows.nnz and self.rows.data.max() > 1 and self.whole.rest is None:  # it needs all rows
                 yield [Family(kind="item-item, counts", step=1, ridges=COUNT_RIDGES, fit=count_taste)]
         if users >= FACTOR_USERS:
             yield [Family(kind="ials", step=1, ridges=(1.0,), fit=lambda side, _: self._ials(side))]

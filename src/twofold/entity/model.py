@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from numbers import Integral
 from os import PathLike
 from pathlib import Path
@@ -19,9 +20,10 @@ from twofold.checks import whole
 from twofold.csr import with_data
 from twofold.data.catalog import Catalog, Identifiers
 from twofold.data.ratings import Ratings
+from twofold.data.scan import Scan
 from twofold.entity.asked import EMPTY, History, allowed_columns, item_column, read_history
 from twofold.entity.explain import Explanation, make_explanation, summary_html, summary_text
-from twofold.entity.export import BLOCK, Everyone, parquet_path, row_block, write_parquet
+from twofold.entity.export import BLOCK, Everyone, parquet_path, row_block, user_blocks, write_parquet
 from twofold.entity.models.blend import Scorer
 from twofold.entity.models.factors import FactorScorer
 from twofold.errors import BadParameter, PlanMismatch, UnknownUser
@@ -221,6 +223,7 @@ class Model:
         n: int = 10,
         *,
         users: Iterable[Any] | None = None,
+        histories: Ratings | Scan | None = None,
         exclude_seen: bool = True,
         items: Iterable[Any] | None = None,
         block: int = BLOCK,
@@ -234,6 +237,7 @@ class Model:
         n: int = 10,
         *,
         users: Iterable[Any] | None = None,
+        histories: Ratings | Scan | None = None,
         exclude_seen: bool = True,
         items: Iterable[Any] | None = None,
         block: int = BLOCK,
@@ -246,6 +250,7 @@ class Model:
         n: int = 10,
         *,
         users: Iterable[Any] | None = None,
+        histories: Ratings | Scan | None = None,
         exclude_seen: bool = True,
         items: Iterable[Any] | None = None,
         block: int = BLOCK,
@@ -262,6 +267,8 @@ class Model:
             As for `recommend`.
         users : iterable of user ids, optional
             Only these, in this order.
+        histories : Ratings or Scan, optional
+            Other people than those in the model, all of them; a `scan` is read, and its lists written, block by block.
         block : int
             Users whose lists are held in memory at once. Changes nothing but the rounding of scores.
         threads : int, optional
@@ -278,11 +285,23 @@ class Model:
         n, block = _number(n), _number(block, "block")
         allowed, chosen = allowed_columns(items, self._inside.items), self._inside.positions(users)
         target = None if path is None else parquet_path(path)
-        everyone = self._everyone(whole=users is None)
-        frames = everyone.frames(n, chosen, exclude_seen=exclude_seen, allowed=allowed, block=block, threads=threads)
+        how: dict[str, Any] = {"exclude_seen": exclude_seen, "allowed": allowed, "block": block, "threads": threads}
+        if histories is None:
+            everyone = self._everyone(whole=users is None)
+            frames, schema = everyone.frames(n, chosen, **how), everyone.schema()
+        else:
+            self._check_histories(histories, users)
+            given = iter([histories]) if isinstance(histories, Ratings) else user_blocks(histories.batches(), block)
+            first = next(given)
+            schema = self._of(first).schema()
+            frames = (
+                frame
+                for people in chain([first], given)
+                for frame in self._of(people).frames(n, np.arange(people.n_users), **how)
+            )
         if target is None:
-            return pl.concat([pl.DataFrame(schema=everyone.schema()), *frames], how="vertical")
-        write_parquet(frames, everyone.schema(), target)
+            return pl.concat([pl.DataFrame(schema=schema), *frames], how="vertical")
+        write_parquet(frames, schema, target)
         return None
 
     def similar_items(self, item: Any, n: int = 10) -> list[Recommendation]:
@@ -366,6 +385,32 @@ class Model:
     def _named(self, scores: NDArray[Any], n: int) -> list[Recommendation]:
         best, ids = best_items(scores, n), self._item_ids
         return [Recommendation(ids[at], score) for at, score in zip(best.tolist(), scores[best].tolist(), strict=True)]
+
+    def _check_histories(self, histories: Any, users: Any) -> None:
+        if users is not None or not isinstance(histories, (Ratings, Scan)):
+            raise BadParameter(
+                "histories of other people are Ratings or a Scan, and stand in the place of users.",
+                found=f"a {type(histories).__name__}",
+                fix="recommend_all(path, histories=tw.scan(...))",
+                parameter="histories",
+            )
+        if histories.catalog.hash != self.catalog.hash:
+            raise PlanMismatch(
+                "these histories have another catalog than the model.",
+                found=f"catalog {histories.catalog.hash[:12]}",
+                expected=f"catalog {self.catalog.hash[:12]}",
+                parameter="catalog",
+            )
+
+    def _of(self, people: Ratings) -> Everyone:
+        inside = replace(self._inside, history=people)
+        return Everyone(
+            scorer=self.scorer,
+            rows=inside.rows,
+            cold_start=self._inside.cold_start,
+            user_ids=people.user_ids,
+            item_ids=self.catalog.items,
+        )
 
     def _everyone(self, *, whole: bool) -> Everyone:
         ready = isinstance(self.scorer, FactorScorer) and (whole or "user_factors" in self.__dict__)

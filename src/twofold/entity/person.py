@@ -170,6 +170,7 @@ class Person(Entity):
 
     def personalize(self, factors: ItemFactors | bytes | str | PathLike[str] | None, **_: Any) -> Model:
         """Fold the person's row into the shared factors; see `personal_model`. Other options have no effect."""
+        assert isinstance(self._ratings, Ratings)  # one row
         return personal_model(self._ratings, self.plan, factors)
 
     @property

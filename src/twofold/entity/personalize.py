@@ -10,9 +10,12 @@ from scipy import sparse
 
 from twofold.data.bounds import Bounds
 from twofold.data.ratings import Ratings
+from twofold.data.scan import Scan
 from twofold.entity.adapt import Adapted, Local, Strength, adapted
 from twofold.entity.candidates import FitSettings
 from twofold.entity.model import Model
+from twofold.entity.models.rungs import Rest
+from twofold.entity.own import own_people
 from twofold.errors import NotForRealUse, PlanMismatch, ProtocolError
 from twofold.features import Features
 from twofold.federation.factors import ItemFactors, decode_factors, load_factors
@@ -153,7 +156,7 @@ def _decoded(factors: ItemFactors | bytes | str | PathLike[str], plan: Plan) -> 
 
 def fitted_model(
     name: str,
-    ratings: Ratings,
+    ratings: Ratings | Scan,
     plan: Plan,
     factors: ItemFactors | bytes | str | PathLike[str] | None,
     *,
@@ -170,6 +173,11 @@ def fitted_model(
     """
     settings = settings_of(plan, threads=threads)
     shared = None if factors is None else read_factors(factors, plan)
+    if isinstance(ratings, Scan):
+        own = own_people(ratings, plan)
+        made = _fitted(name, own.sample, shared, settings, plan=plan, local=local, strength=strength, rest=own.rest)
+        # The histories stay in the files: a model that held some of them would know some people and not others.
+        return replace(made, history=own.sample.take([]), note=made.note + own.words)
     history = Bounds(bound=plan.bound, lower=plan.lower).apply(ratings)[0]
     return _fitted(name, history, shared, settings, plan=plan, local=local, strength=strength)
 
@@ -196,11 +204,12 @@ def _fitted(
     plan: Plan | None,
     local: Local,
     strength: Strength = "auto",
+    rest: Rest | None = None,
 ) -> Model:
     if history.n_entries == 0 and settings.feedback == "ratings" and (local, strength) == ("auto", "auto"):
         found = _unjudged(history, shared, settings)
     else:
-        found = adapted(history.matrix, shared, settings, local=local, strength=strength)
+        found = adapted(history.matrix, shared, settings, local=local, strength=strength, rest=rest)
     return Model(
         entity=name,
         catalog=history.catalog,

@@ -5,7 +5,7 @@ Popularity: one prototype of all users, the least that every federation gets.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +16,8 @@ from twofold.privacy.rng import Source, source
 from twofold.release.cells import CellNoise, spec_usefulness
 from twofold.release.combine import added_up
 from twofold.release.content import Integers, Prototypes, WeightedRows
-from twofold.release.contract import ReleaseParameters, ReleaseSpec, check_rows, check_whole
-from twofold.release.records import Block, directions, statistic
+from twofold.release.contract import Adding, ReleaseParameters, ReleaseSpec, check_rows, check_whole
+from twofold.release.records import Block, cell_sums, directions, total_of
 from twofold.release.usefulness import Usefulness, fallback_note, noise_ratio
 
 __all__ = ["Buckets", "Popularity", "bucket_of"]
@@ -73,13 +73,17 @@ class Buckets:
 
     def release(self, rows: Any, public: ReleaseParameters, *, rng: int | Source | None = None) -> Released[Prototypes]:
         """Release sums and counts of every cell."""
+        parts = self.adding(public)
+        return parts.draw(parts.part(rows), source(rng))
+
+    def adding(self, public: ReleaseParameters) -> Adding:
+        """Sums of parts of the users, and noise on their total."""
         fallback = self._fallback(public)
         if fallback is not None:
-            return fallback.release(rows, public, rng=rng)
-        matrix, noise = check_rows(rows, public), self._noise(public)
+            return fallback.adding(public)
+        noise = self._noise(public)
         lines = directions(count=noise.cells, n_items=public.n_items, seed=public.seed)
-        exact = statistic(matrix, public, noise.plan, lambda block: bucket_of(block, lines), cells=noise.cells)
-        return noise.release(exact, name=self.name, rng=source(rng), note=self.note)
+        return _adding(noise, lambda block: bucket_of(block, lines), name=self.name, note=self.note)
 
     def combine(self, messages: Iterable[Prototypes], public: ReleaseParameters) -> WeightedRows:
         """Add the messages up: cells are the same everywhere."""
@@ -145,15 +149,28 @@ class Popularity:
 
     def release(self, rows: Any, public: ReleaseParameters, *, rng: int | Source | None = None) -> Released[Prototypes]:
         """Release one prototype."""
-        matrix, noise = check_rows(rows, public), _noise(public)
-        everybody = statistic(
-            matrix, public, noise.plan, lambda block: np.zeros(block.n_users, dtype=np.int64), cells=1
-        )
-        return noise.release(everybody, name=self.name, rng=source(rng), note=self.note)
+        parts = self.adding(public)
+        return parts.draw(parts.part(rows), source(rng))
+
+    def adding(self, public: ReleaseParameters) -> Adding:
+        """Sums of parts of the users, and noise on their total."""
+        return _adding(_noise(public), _everybody, name=self.name, note=self.note)
 
     def combine(self, messages: Iterable[Prototypes], public: ReleaseParameters) -> WeightedRows:
         """Add the messages up."""
         return added_up(messages, public)
+
+
+def _adding(noise: CellNoise, cell_of: Callable[[Block], Integers], *, name: str, note: str) -> Adding:
+    public, plan = noise.public, noise.plan
+    return Adding(
+        part=lambda rows: cell_sums(check_rows(rows, public), public, plan, cell_of, cells=noise.cells),
+        draw=lambda sums, words: noise.release(total_of(sums), name=name, rng=words, note=note),
+    )
+
+
+def _everybody(block: Block) -> Integers:
+    return np.zeros(block.n_users, dtype=np.int64)
 
 
 def _noise(public: ReleaseParameters) -> CellNoise:

@@ -23,6 +23,8 @@ and two such sums of neighbours can differ by more than one record.
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
@@ -30,7 +32,7 @@ import numpy as np
 from twofold.privacy.grid import LIMIT
 from twofold.release.content import Integers
 
-__all__ = ["LARGEST_NUMBER", "ROOM", "ExactSum", "held", "masked_limit"]
+__all__ = ["LARGEST_NUMBER", "ROOM", "ExactSum", "Sums", "held", "joined", "masked_limit", "sums_digest"]
 
 #: Of a whole number in a message: 10,000 entities add up without overflow of 64 bits.
 LARGEST_NUMBER: Final = (2**63 - 1) // 10_000
@@ -95,6 +97,20 @@ class ExactSum:
         self._low += amounts
         self._reach += most
 
+    def join(self, other: ExactSum) -> None:
+        """Add the sum of other records, which stays as it is."""
+        if other._high is not None:
+            self._high = other._high.copy() if self._high is None else self._high + other._high
+        if self._reach + other._reach > _FULL:
+            self._carry()
+        self._low += other._low
+        self._reach += other._reach
+
+    def words(self) -> tuple[Integers, Integers]:
+        """Give the exact sum in two words, high and low: the same for equal sums, however they came about."""
+        low, high = self._low & ((1 << _WORD) - 1), self._low >> _WORD
+        return (high if self._high is None else high + self._high), low
+
     def held(self, limit: int) -> Integers:
         """Give the exact sum, cut to a limit of at most 2^61."""
         if self._high is None:
@@ -109,3 +125,42 @@ class ExactSum:
         self._low &= (1 << _WORD) - 1
         self._high = carried if self._high is None else self._high + carried
         self._reach = 1 << _WORD
+
+
+#: Exact sums of the records of some users, one for each array of a release. Private.
+Sums = tuple[ExactSum, ...]
+
+
+def joined(parts: Iterable[Sums]) -> Sums:
+    """Add the sums of parts of the users, in any order; the first is changed and given back.
+
+    Examples
+    --------
+    >>> one, other = ExactSum(2), ExactSum(2)
+    >>> one.add(np.array([1, 2]), most=2), other.add(np.array([10, 20]), most=20)
+    (None, None)
+    >>> joined([(one,), (other,)])[0].held(LARGEST_NUMBER)
+    array([11, 22])
+    """
+    stream = iter(parts)
+    total = next(stream)
+    for part in stream:
+        for mine, more in zip(total, part, strict=True):
+            mine.join(more)
+    return total
+
+
+def sums_digest(sums: Sums) -> str:
+    """SHA-256 of exact sums: all that a release depends on besides its noise. Private.
+
+    Examples
+    --------
+    >>> len(sums_digest((ExactSum(3),)))
+    64
+    """
+    state = hashlib.sha256(b"twofold sums 1\n")
+    for one in sums:
+        for word in one.words():
+            state.update(repr(word.shape).encode())
+            state.update(np.ascontiguousarray(word, dtype="<i8").ravel().data)
+    return state.hexdigest()

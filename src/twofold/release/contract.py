@@ -14,7 +14,7 @@ from them: sizes, noise, number of rounds, whether to fall back to one prototype
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -31,16 +31,19 @@ from twofold.privacy.events import Event, ParallelEvent, Released, SequentialEve
 from twofold.privacy.mechanisms.gaussian import rho_within
 from twofold.privacy.rng import Source
 from twofold.privacy.unit import Unit
+from twofold.release.clamp import Sums
 from twofold.release.content import Noise, Units
 from twofold.release.usefulness import Usefulness
 
 __all__ = [
+    "Adding",
     "ArraySpec",
     "Feedback",
     "Mechanism",
     "ReleaseParameters",
     "ReleaseSpec",
     "SumSpec",
+    "adding",
     "check_rows",
     "check_whole",
 ]
@@ -337,6 +340,36 @@ class Mechanism(Protocol):
         as often as it needs, and holds none.
         """
         ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adding:
+    """A release of one plan as a sum over users: what an engine runs on parts of them, and the noise on the total.
+
+    Parameters
+    ----------
+    part : function of rows
+        Exact sums of these users' records (`twofold.release.clamp.joined` adds them up). Pure: no noise, no state.
+    draw : function of sums and a source of noise
+        The release, from the sums over all users. Once, where the ledger is.
+    """
+
+    part: Callable[[Any], Sums]
+    draw: Callable[[Sums, Source], Released[Any]]
+
+
+def adding(mechanism: Mechanism, public: ReleaseParameters) -> Adding | None:
+    """Give a mechanism's release as a sum over users; None if it has to see all rows at once.
+
+    Examples
+    --------
+    >>> from twofold.release import mechanism
+    >>> public = ReleaseParameters(n_items=3, n_users=9000, max_items=1, bound=1, n_prototypes=3, epsilon=20)
+    >>> adding(mechanism("balcan"), public) is None, adding(mechanism("popularity"), public) is None
+    (True, False)
+    """
+    made: Callable[[ReleaseParameters], Adding | None] | None = getattr(mechanism, "adding", None)
+    return None if made is None else made(public)
 
 
 def _as_seeded(event: Event) -> Event:

@@ -49,6 +49,13 @@ def reconstruction_bound(edge: float, rank: int, *, n_items: int, failure: float
 
     From 1 on it says nothing: no directions leave more than the whole length.
 
+    Parameters
+    ----------
+    edge, n_items, failure
+        As for `moments_bound`.
+    rank : int
+        Number of shared directions.
+
     Examples
     --------
     >>> [round(reconstruction_bound(0.0007, rank, n_items=457), 4) for rank in (1, 10, 50)]

@@ -35,11 +35,21 @@ import scipy.sparse as sp
 from twofold.csr import csr_rows, with_data
 from twofold.privacy.budget import exact
 from twofold.privacy.grid import Grid, cap_l1, cap_l2
-from twofold.release.clamp import LARGEST_NUMBER, ExactSum
+from twofold.release.clamp import LARGEST_NUMBER, ExactSum, Sums
 from twofold.release.content import Floats, Integers, Units
 from twofold.release.contract import ReleaseParameters
 
-__all__ = ["Block", "RecordPlan", "Statistic", "blocks", "directions", "public_points", "statistic"]
+__all__ = [
+    "Block",
+    "RecordPlan",
+    "Statistic",
+    "blocks",
+    "cell_sums",
+    "directions",
+    "public_points",
+    "statistic",
+    "total_of",
+]
 
 # A value fills about 12 bits: finer than any noise a useful ε allows, coarse enough for exact 64-bit sums.
 _BITS = 12
@@ -157,6 +167,13 @@ def statistic(
 
     Sums beyond `LARGEST_NUMBER` are cut to it (`twofold.release.clamp`).
     """
+    return total_of(cell_sums(rows, public, plan, cell_of, cells=cells))
+
+
+def cell_sums(
+    rows: sp.csr_array, public: ReleaseParameters, plan: RecordPlan, cell_of: Callable[[Block], Integers], *, cells: int
+) -> Sums:
+    """Add up the records of some users per cell, exactly: sums, counts and, for ratings, observations."""
     shape = (cells, public.n_items)
     sums, counts = ExactSum(shape), ExactSum(cells)
     observed = ExactSum(shape) if plan.observed_weight else None
@@ -167,11 +184,13 @@ def statistic(
         sums.add(_added(places, block.values, shape), most=most)
         if observed is not None and block.observed is not None:
             observed.add(_added(places, block.observed, shape), most=most)
-    return Statistic(
-        sums=sums.held(LARGEST_NUMBER),
-        counts=counts.held(LARGEST_NUMBER),
-        observed=None if observed is None else observed.held(LARGEST_NUMBER),
-    )
+    return (sums, counts) if observed is None else (sums, counts, observed)
+
+
+def total_of(sums: Sums) -> Statistic:
+    """Cut the sums over all users to what a message can hold."""
+    values, counts, *observed = (one.held(LARGEST_NUMBER) for one in sums)
+    return Statistic(sums=values, counts=counts, observed=observed[0] if observed else None)
 
 
 def _observed(plan: RecordPlan, entries: int, starts: Integers) -> Integers | None:

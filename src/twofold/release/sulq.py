@@ -16,7 +16,7 @@ from twofold.release.buckets import Buckets, bucket_of
 from twofold.release.cells import CellNoise, centres, padded, spec_usefulness
 from twofold.release.combine import stacked
 from twofold.release.content import Floats, Integers, Prototypes, WeightedRows
-from twofold.release.contract import ReleaseParameters, ReleaseSpec, check_rows, check_whole
+from twofold.release.contract import Adding, ReleaseParameters, ReleaseSpec, check_rows, check_whole
 from twofold.release.records import Block, RecordPlan, directions, statistic
 from twofold.release.usefulness import Usefulness, noise_ratio
 
@@ -99,6 +99,11 @@ class SuLQ:
             middle = padded(centres(done[-1].value, public), public, count=public.n_prototypes)
             done.append(noisy_step(matrix, middle, noise, words, name=self.name))
         return Released(value=done[-1].value, event=SequentialEvent.of(*(one.event for one in done)))
+
+    def adding(self, public: ReleaseParameters) -> Adding | None:
+        """Only after a fallback: every Lloyd step looks at all rows again, with noise in between."""
+        fallback = self._fallback(public)
+        return None if fallback is None else fallback.adding(public)
 
     def combine(self, messages: Iterable[Prototypes], public: ReleaseParameters) -> WeightedRows:
         """Stack the rows: every entity has its own clusters. After a fallback, combine as the fallback does."""

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 from scipy import sparse
@@ -48,6 +48,25 @@ MOST: Final = 0.3
 LEAST_USE: Final = 1e-3
 #: How far use by the rows of the matrix is from use by the sums beyond noise, in parts of the average.
 APART: Final = 0.1
+
+
+class Own(Protocol):
+    """Sums over people of the entity itself, as `twofold.entity.models.rungs.Rest` has them."""
+
+    @property
+    def users(self) -> int:
+        """How many people."""
+        ...
+
+    @property
+    def use(self) -> Wide:
+        """Total of each item over their unit rows."""
+        ...
+
+    @property
+    def unit_gram(self) -> Wide | None:
+        """Products of their unit rows; None for a long catalog."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -91,7 +110,7 @@ def unit_rows(rows: sparse.csr_array) -> sparse.csr_array:
     return with_data(values, values.data / np.where(norms > 0, norms, 1.0)[owners])
 
 
-def others_of(shared: ItemFactors, rows: sparse.csr_array) -> Others:
+def others_of(shared: ItemFactors, rows: sparse.csr_array, rest: Own | None = None) -> Others:
     """Take an entity's own part out of what was shared, and denoise the rest.
 
     Parameters
@@ -100,19 +119,24 @@ def others_of(shared: ItemFactors, rows: sparse.csr_array) -> Others:
         What the server sent.
     rows : csr array (users, items)
         Private: the entity's own unit rows (`unit_rows`), as they were when it sent its message.
+    rest : Own, optional
+        Sums over own people whose rows are not in memory.
     """
     if shared.totals is not None and len(shared.totals.sums) <= MAX_ITEMS:
-        return _from_totals(shared.totals, rows)
-    return _from_factors(shared, rows)
+        return _from_totals(shared.totals, rows, rest)
+    return _from_factors(shared, rows, rest)
 
 
-def _from_totals(totals: Moments, rows: sparse.csr_array) -> Others:
-    number, items = rows.shape
+def _from_totals(totals: Moments, rows: sparse.csr_array, rest: Own | None) -> Others:
+    number, items = rows.shape[0] + (0 if rest is None else rest.users), rows.shape[1]
     weight = totals.weight(number)
-    gram = totals.pairs.astype(np.float64) - weight * (rows.T @ rows).toarray()
+    own = (rows.T @ rows).toarray()
+    if rest is not None and rest.unit_gram is not None:
+        own = own + rest.unit_gram
+    gram = totals.pairs.astype(np.float64) - weight * own
     # Every row has norm 1, so the trace counts people; its noise is that of few numbers beside so many.
     users = max(float(totals.users) - weight * number, float(number), 1.0)
-    sums = totals.sums - weight * np.asarray(rows.sum(axis=0)).ravel()
+    sums = totals.sums - weight * (np.asarray(rows.sum(axis=0)).ravel() + (0.0 if rest is None else rest.use))
     noise = float(totals.pairs_noise)
     sums = np.maximum(_use(sums, gram, float(totals.sums_noise), noise), LEAST_USE * users / items)
     found = denoised(gram, sums, noise)
@@ -140,12 +164,12 @@ def _unexplained(explained: Wide, squares: Wide) -> Wide:
     return np.asarray(np.maximum(squares - explained, UNEXPLAINED * squares))
 
 
-def _from_factors(shared: ItemFactors, rows: sparse.csr_array) -> Others:
+def _from_factors(shared: ItemFactors, rows: sparse.csr_array, rest: Own | None) -> Others:
     """Second moments of another mechanism: patterns, or factors of prototypes.
 
     The own part is taken out along the patterns that were sent; out of prototypes it cannot be taken.
     """
-    number, items = rows.shape
+    number, items = rows.shape[0] + (0 if rest is None else rest.users), rows.shape[1]
     users = max(float(shared.users) - number, float(number), 1.0)
     use = np.maximum(shared.means, 0.0)
     total = float(use.sum())
@@ -154,8 +178,11 @@ def _from_factors(shared: ItemFactors, rows: sparse.csr_array) -> Others:
         return Others(users=users, sums=sums, gram=None)
     if shared.patterns is not None and shared.strengths is not None:
         side = shared.patterns.astype(np.float64)
-        own = rows @ side
-        values, turns = np.linalg.eigh(np.diag(shared.strengths * max(shared.users, 1.0)) - own.T @ own)
+        along = rows @ side
+        own = along.T @ along
+        if rest is not None and rest.unit_gram is not None:
+            own = own + side.T @ rest.unit_gram @ side
+        values, turns = np.linalg.eigh(np.diag(shared.strengths * max(shared.users, 1.0)) - own)
         side = (side @ turns) * np.sqrt(np.maximum(values, 0.0))
         gram = side @ side.T
     else:

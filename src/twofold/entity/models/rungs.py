@@ -7,6 +7,7 @@ Scores are only compared within a person, so rows are damped and never brought t
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
@@ -21,7 +22,7 @@ from twofold.entity.models.others import Others, unit_rows
 from twofold.entity.models.ridge import Weights, feature_prior, weights_from_gram, weights_from_rows
 from twofold.features import Features
 
-__all__ = ["Side", "count_taste", "featured_taste", "own_taste", "shared_taste", "unit_taste"]
+__all__ = ["Rest", "Side", "count_taste", "featured_taste", "gram_of", "own_taste", "shared_taste", "unit_taste"]
 
 #: People that public features weigh as much as.
 FEATURE_USERS: Final = 300.0
@@ -32,6 +33,30 @@ _DENSE: Final = 0.03
 _BLOCK: Final = 2_048
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Rest:
+    """Sums over people whose rows are not in memory (`twofold.entity.own`). Private.
+
+    Attributes
+    ----------
+    users, entries : int
+        How many people, and entries of theirs.
+    use : array (items,)
+        Total of each item over their unit rows.
+    unit_gram, damped_gram : arrays (items, items) or None
+        Products of their unit rows, and of their damped rows; None for a long catalog.
+    squares : float
+        Sum of the squares of their damped entries.
+    """
+
+    users: int
+    entries: int
+    use: Wide = field(repr=False)
+    unit_gram: Wide | None = field(repr=False)
+    damped_gram: Wide | None = field(repr=False)
+    squares: float
+
+
 class Side:
     """One entity's rows and their sums, each made when first asked for and once.
 
@@ -39,11 +64,18 @@ class Side:
     ----------
     rows : csr array (users, items)
         Private: bounded counts.
+    rest : Rest, optional
+        Sums over everybody else, if the rows are those of some people only.
     """
 
-    def __init__(self, rows: sparse.csr_array) -> None:
-        self.rows = rows
+    def __init__(self, rows: sparse.csr_array, rest: Rest | None = None) -> None:
+        self.rows, self.rest = rows, rest
         self._kept: dict[object, Wide] = {}
+
+    @property
+    def users(self) -> int:
+        """Number of people."""
+        return int(self.rows.shape[0]) + (0 if self.rest is None else self.rest.users)
 
     @cached_property
     def unit(self) -> sparse.csr_array:
@@ -58,28 +90,38 @@ class Side:
     @cached_property
     def use(self) -> Wide:
         """Total of each item over the unit rows."""
-        return np.asarray(np.bincount(self.unit.indices, self.unit.data, self.rows.shape[1]), np.float64)
+        own = np.asarray(np.bincount(self.unit.indices, self.unit.data, self.rows.shape[1]), np.float64)
+        return own if self.rest is None else own + self.rest.use
 
     @cached_property
     def unit_gram(self) -> Wide:
         """Products of the unit rows."""
-        return _gram(self.unit)
+        own = gram_of(self.unit)
+        return own if self.rest is None or self.rest.unit_gram is None else own + self.rest.unit_gram
 
     @cached_property
     def damped_gram(self) -> Wide:
         """Products of the damped rows."""
-        return _gram(self.damped)
+        own = gram_of(self.damped)
+        return own if self.rest is None or self.rest.damped_gram is None else own + self.rest.damped_gram
+
+    @property
+    def mean_square(self) -> float:
+        """Mean square of the damped entries; 1 if there are none."""
+        if self.rest is not None and self.rest.entries:
+            own = float(np.sum(self.damped.data.astype(np.float64) ** 2))
+            return (own + self.rest.squares) / (self.damped.nnz + self.rest.entries)
+        return float(np.mean(self.damped.data.astype(np.float64) ** 2)) if self.damped.nnz else 1.0
 
     @cached_property
     def gram(self) -> Wide:
-        """Products of the rows as they are."""
-        return _gram(self.rows)
+        """Products of the rows as they are; of these people only."""
+        return gram_of(self.rows)
 
     @property
     def few(self) -> bool:
         """Whether there are so few people that a matrix of all items is not needed."""
-        users, items = self.rows.shape
-        return bool(users < items // 2)
+        return bool(self.users < self.rows.shape[1] // 2)
 
     def public(self, features: Features) -> Wide:
         """What public features say of items, as the sum of `FEATURE_USERS` people."""
@@ -93,13 +135,14 @@ class Side:
         key = ("scaled", people)
         if key not in self._kept:
             assert others.gram is not None
-            own = (self.use + people * others.shares) / (self.rows.shape[0] + people)
+            own = (self.use + people * others.shares) / (self.users + people)
             scale = np.sqrt(own / others.shares)
             self._kept[key] = others.gram * scale[:, None] * scale
         return self._kept[key]
 
 
-def _gram(rows: sparse.csr_array) -> Wide:
+def gram_of(rows: sparse.csr_array) -> Wide:
+    """Products of the columns; exact where all values are whole numbers and the sums below 2^53."""
     users, items = rows.shape
     rows, total = rows.astype(np.float64), np.zeros((items, items))
     if float(np.sum(np.diff(rows.indptr).astype(np.float64) ** 2)) < _DENSE * users * items**2:
@@ -120,8 +163,7 @@ def own_taste(side: Side, ridge: float) -> ItemItemScorer:
     >>> own_taste(side, 10.0).one(np.array([0]), np.array([1.0])).argmax() < 4
     np.True_
     """
-    square = float(np.mean(side.damped.data.astype(np.float64) ** 2)) if side.damped.nnz else 1.0
-    ridge = ridge * max(square, 1e-6)
+    ridge = ridge * max(side.mean_square, 1e-6)
     if side.few:
         return _of_rows(side.damped, ridge)
     return _scorer(_weights(side.damped_gram, ridge))
@@ -172,7 +214,7 @@ def shared_taste(
         Pull to these as well.
     """
     assert others.gram is not None
-    users, items = side.rows.shape
+    users, items = side.users, side.rows.shape[1]
     share = strength / others.users
     gram = side.unit_gram + share * (others.gram if people is None else side.scaled(others, people))
     if features is not None:
@@ -182,8 +224,7 @@ def shared_taste(
 
 
 def _own_ridge(side: Side) -> float:
-    users, items = side.rows.shape
-    return 1.0 + 2.0 * users / items
+    return 1.0 + 2.0 * side.users / side.rows.shape[1]
 
 
 def _of_rows(rows: sparse.csr_array, ridge: float, *, power: float = POWER["counts"]) -> ItemItemScorer:

@@ -24,7 +24,7 @@ from twofold.release.cells import CellNoise, laplace_deviation, prototype_spec, 
 from twofold.release.clamp import held
 from twofold.release.combine import stacked
 from twofold.release.content import Noise, Prototypes, Units, WeightedRows
-from twofold.release.contract import ReleaseParameters, ReleaseSpec, check_rows
+from twofold.release.contract import Adding, ReleaseParameters, ReleaseSpec, check_rows
 from twofold.release.records import centred_rows
 from twofold.release.sulq import noisy_step
 from twofold.release.usefulness import Usefulness
@@ -89,6 +89,11 @@ class Balcan:
         if public.feedback == "counts":
             return Released(value=_message(found.value, config), event=found.event)
         return _rated(matrix, found, public, words)
+
+    def adding(self, public: ReleaseParameters) -> Adding | None:
+        """Only after a fallback: the tree looks at all rows at once."""
+        fallback = self._fallback(public)
+        return None if fallback is None else fallback.adding(_pure(public))
 
     def combine(self, messages: Iterable[Prototypes], public: ReleaseParameters) -> WeightedRows:
         """Stack the rows: every entity has its own clusters. After a fallback, combine as the fallback does."""

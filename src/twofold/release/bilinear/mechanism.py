@@ -26,11 +26,11 @@ from twofold.privacy.mechanisms.laplace import DiscreteLaplace, DiscreteLaplaceS
 from twofold.privacy.rng import Source, source
 from twofold.release.bilinear.combine import FAR, combine_bilinear
 from twofold.release.bilinear.layout import KINDS, BilinearLayout
-from twofold.release.bilinear.records import exact_sums
+from twofold.release.bilinear.records import part_sums, placed
 from twofold.release.cells import laplace_deviation
-from twofold.release.clamp import LARGEST_NUMBER, held, masked_limit
+from twofold.release.clamp import LARGEST_NUMBER, Sums, held, masked_limit
 from twofold.release.content import BilinearSums, Integers, Kind, Moments, Noise, Units
-from twofold.release.contract import ArraySpec, ReleaseParameters, ReleaseSpec, SumSpec, check_rows
+from twofold.release.contract import Adding, ArraySpec, ReleaseParameters, ReleaseSpec, SumSpec, check_rows
 from twofold.release.usefulness import Usefulness, statistic_usefulness
 
 __all__ = [
@@ -151,8 +151,20 @@ class Bilinear:
         self, rows: Any, public: ReleaseParameters, *, rng: int | Source | None = None
     ) -> Released[BilinearSums]:
         """Release the noisy sums of an entity's rows."""
-        matrix, noise, words = check_rows(rows, public), self._noise(public), source(rng)
-        drawn = noise.release(exact_sums(matrix, public, noise.layout, limit=noise.limit), rng=words)
+        parts, words = self.adding(public), source(rng)
+        return parts.draw(parts.part(rows), words)
+
+    def adding(self, public: ReleaseParameters) -> Adding:
+        """Sums of parts of the users, and noise on their total."""
+        layout = self._noise(public).layout
+        return Adding(
+            part=lambda rows: part_sums(check_rows(rows, public), public, layout),
+            draw=lambda sums, words: self._drawn(sums, public, words),
+        )
+
+    def _drawn(self, sums: Sums, public: ReleaseParameters, words: Source) -> Released[BilinearSums]:
+        noise = self._noise(public)
+        drawn = noise.release(placed(sums, noise.layout, limit=noise.limit), rng=words)
         numbers = drawn.value if public.summed else held(drawn.value)  # under masks, numbers wrap around instead
         message = BilinearSums(
             mechanism=self.kind,

@@ -48,11 +48,21 @@ import scipy.sparse as sp
 from twofold.csr import csr_rows
 from twofold.privacy.grid import Grid, cap_l1, cap_l2
 from twofold.release.bilinear.layout import BilinearLayout
-from twofold.release.clamp import LARGEST_NUMBER, ExactSum
+from twofold.release.clamp import LARGEST_NUMBER, ExactSum, Sums
 from twofold.release.content import DIAGONAL, Floats, Integers, upper_triangle
 from twofold.release.contract import ReleaseParameters
 
-__all__ = ["OWN_RATINGS", "RowBlock", "exact_sums", "profiles", "public_map", "random_signs", "row_blocks"]
+__all__ = [
+    "OWN_RATINGS",
+    "RowBlock",
+    "exact_sums",
+    "part_sums",
+    "placed",
+    "profiles",
+    "public_map",
+    "random_signs",
+    "row_blocks",
+]
 
 # Squared share of stored entries from which a dense product is faster than a sparse one; it steers speed alone.
 _DENSE: Final = 0.0015
@@ -87,6 +97,11 @@ def exact_sums(
     >>> (both == one + other).all(), int((one**2).sum()) <= layout.sensitivity
     (np.True_, True)
     """
+    return placed(part_sums(rows, public, layout), layout, limit=limit)
+
+
+def part_sums(rows: sp.csr_array, public: ReleaseParameters, layout: BilinearLayout) -> Sums:
+    """Sum of the records of some users: of single numbers, and of pairs. Those of other users add to it."""
     base, pairs = ExactSum(layout.pairs.start), ExactSum((layout.n_items, layout.columns))
     mapping = None if layout.gram else public_map(public, layout)
     one = max(layout.largest, layout.base_weight * layout.base_limit)
@@ -94,6 +109,12 @@ def exact_sums(
         most = block.n_users * one
         base.add(_base_sums(block, layout), most=most)
         pairs.add(_gram(block, layout) if mapping is None else _products(block, mapping, layout), most=most)
+    return base, pairs
+
+
+def placed(sums: Sums, layout: BilinearLayout, *, limit: int = LARGEST_NUMBER) -> Integers:
+    """Cut the sums over all users to a public limit, and put them in the places of the layout."""
+    base, pairs = sums
     squares = pairs.held(limit)
     upper = upper_triangle(squares) if layout.gram else squares.ravel()
     return np.concatenate([base.held(limit), upper])
