@@ -74,6 +74,18 @@ def test_every_page_fits_every_screen(browser: Browser, url: str, page: str, wid
     picture(tab, f"console-{page.partition('?')[0] or 'recommend'}", width, dark)
 
 
+def test_numbers_of_a_list_stay_on_the_page(browser: Browser, url: str) -> None:
+    """A marker of a list has no box of its own: its text is measured instead."""
+    for phone in (False, True):
+        page = ask_for_a_user(browser, url, width=360 if phone else 1000, phone=phone).page
+        room, needed = page.evaluate(
+            "(() => { const list = document.querySelector('.found'), text = document.createElement('span');"
+            " text.textContent = '10.\\u00a0'; list.firstElementChild.append(text);"
+            " return [parseFloat(getComputedStyle(list).paddingLeft), text.getBoundingClientRect().width]; })()"
+        )
+        assert needed <= room
+
+
 def test_a_users_id_is_in_no_address(browser: Browser, url: str) -> None:
     tab = ask_for_a_user(browser, url)
     assert tab.page.url == f"{url}/"

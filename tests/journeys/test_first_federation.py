@@ -127,6 +127,7 @@ def test_two_operators_and_one_message_of_each_hospital_as_typed(typed: tuple[Pa
     sent = [path.name.split(".")[0] for path in (home / "drop").glob("*.report")]
     assert sorted(sent) == [*HOSPITALS]  # one file of each
     assert "the ledger holds this release, and nothing since" in told
+    assert re.search(r"because of \w+ drug \d", told)
     assert "weigh as much as" in told  # the small hospital takes what the others know
     for name in HOSPITALS:
         state = json.loads(run(f"twofold ledger show {name}.ledger --json", home))

@@ -93,9 +93,9 @@ class Clock:
             self.tell(name, 1, 1)
 
     @contextmanager
-    def within(self, name: str) -> Iterator[None]:
-        """Time one step whose phases have bars of their own, named after it."""
-        with heard(lambda phase, done, total: self.tell(f"{name}: {phase}", done, total)), self.step(name, bar=False):
+    def within(self, name: str, short: str) -> Iterator[None]:
+        """Time one step whose phases have bars of their own, with a short name of the step before them."""
+        with heard(lambda phase, done, total: self.tell(f"{short}: {phase}", done, total)), self.step(name, bar=False):
             yield
 
 
@@ -113,7 +113,7 @@ def run_demo(demo: Demo, tell: Listener) -> FederationRun:
     with clock.step("simulated hospitals"):
         split = demo.data()
         plan = demo.plan(split.train)
-    with clock.within("private federation"):
+    with clock.within("private federation", "private"):
         private = simulate(split.train, plan, ledgers=demo.ledgers / "private", new_ledgers=True)
     with clock.step("popularity, shared privately"):
         popular = simulate(
@@ -124,7 +124,7 @@ def run_demo(demo: Demo, tell: Listener) -> FederationRun:
             local="factors",
             strength="shared",
         )
-    with clock.within("federation without privacy"):
+    with clock.within("federation without privacy", "not private"):
         open_plan = plan.with_(epsilon=OPEN, secure=None, simulation=True)
         without = simulate(split.train, open_plan, rng=demo.seed)
     compared: list[Compared] = [common_here(split.train), common_everywhere(split.train, popular.factors.means)]
