@@ -15,6 +15,7 @@ __all__ = ["COMMANDS", "main"]
 #: Command to the function that runs it, and what it does. Modules are loaded when asked for.
 COMMANDS: Final = {
     "reproduce": ("studies.paper.run:main", "run the paper's experiments again, with a verdict on every claim"),
+    "paper": ("studies.pages.paper_page:main", "write the page of all claims from stored results of reproduce"),
     "compare": (
         "studies.compare:main",
         "compare tuned baselines on every data set; --paper: every system of the paper",

@@ -283,9 +283,15 @@ def _swapped(
 
 def _losses(distances: Floats, chosen: NDArray[np.int64]) -> Floats:
     """Loss after every swap, by nearest and second-nearest distances."""
-    held = distances[:, chosen]
-    near = held.argmin(axis=1)
-    ranked = np.sort(np.column_stack([held, np.full(len(held), np.inf)]), axis=1)
+    # Most of the chosen are copies of few candidates, so nearest and second nearest are looked for among those; in the
+    # order of their first places, so that ties fall as they would over all of the chosen.
+    spots, first, copies = np.unique(chosen, return_index=True, return_counts=True)
+    order = np.argsort(first)
+    held = distances[:, spots[order]]
+    best = held.argmin(axis=1)
+    near = first[order][best]
+    ranked = np.partition(np.column_stack([held, np.full(len(held), np.inf)]), (0, 1), axis=1)
+    ranked[:, 1] = np.where(copies[order][best] > 1, ranked[:, 0], ranked[:, 1])
     kept = np.minimum(distances, ranked[:, :1])
     more = np.minimum(distances, ranked[:, 1:2]) - kept
     member = near[None, :] == np.arange(len(chosen))[:, None]

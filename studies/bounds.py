@@ -31,7 +31,7 @@ __all__ = ["Line", "lines", "main", "markdown", "moments_with", "reconstruction"
 Floats = NDArray[np.float64]
 _DATA: Final[dict[str, dict[str, Any]]] = {
     "hospitals": {"source": "hospitals", "scale": 0.1},
-    "movielens": {"source": "movielens", "watched": True, "most": 1000},
+    "movielens": {"source": "movielens", "watched": True, "most": 300},
 }
 _EPSILONS: Final = ("0.1", "1", "10")
 _RANKS: Final = (1, 10, 50)

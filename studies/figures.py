@@ -189,6 +189,10 @@ FIGURES: Final[Mapping[str, tuple[str, Callable[[str, str], str]]]] = {
             _column(tables(page)[1], "federations", 0), "federations; none ended with a wrong sum", about
         ),
     ),
+    "paper": (
+        "Verdicts on the paper's claims at the quick size, with those on its related work",
+        lambda page, about: bars(_verdicts(page), "claims of the paper", about),
+    ),
     "people": (
         "nDCG@10 of people who send for themselves and through their hospital, over ε",
         lambda page, about: lines(tables(page)[1], "nDCG@10", about, x="ε", chosen="two operators"),
@@ -196,6 +200,12 @@ FIGURES: Final[Mapping[str, tuple[str, Callable[[str, str], str]]]] = {
     "secure_sum_cost": (
         "CPU time of an entity for one sum, by kind and number of entities",
         lambda page, about: bars(_column(tables(page)[0], "entity, CPU ms", 0, 1), "ms of CPU at an entity", about),
+    ),
+    "tensor": (
+        "Mean rank of tensor factorization by iterations beside two messages, simulated hospitals",
+        lambda page, about: lines(
+            tables(page)[0], "mean rank, less is better", about, x="iterations", chosen="tensor|two|private|pooled MF"
+        ),
     ),
 }
 

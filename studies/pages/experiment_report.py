@@ -26,7 +26,7 @@ from twofold.report.page import (
 )
 from twofold.report.plot import Plot, Series
 
-__all__ = ["experiment_index", "experiment_page", "made_with", "number_table"]
+__all__ = ["experiment_index", "experiment_page", "figure_plot", "made_with", "number_table"]
 
 
 def experiment_page(outcome: Outcome) -> Page:
@@ -94,11 +94,12 @@ def experiment_index(outcomes: Sequence[Outcome], *, size: str) -> Page:
 
 
 def _blocks(results: Results, metric: str) -> tuple[Block, ...]:
-    plots = () if metric == results.figure.x_metric else (_plot(results, metric),)
+    plots = () if metric == results.figure.x_metric else (figure_plot(results, metric),)
     return (*plots, number_table(results, metric))
 
 
-def _plot(results: Results, metric: str) -> Plot:
+def figure_plot(results: Results, metric: str) -> Plot:
+    """Plot the drawn lines of a figure for one metric."""
     figure = results.figure
     label, log = (METRICS.get(figure.x_metric, figure.x_metric), True) if figure.x_metric else AXES[figure.across]
     series = [_series(results, name, metric, place) for place, name in enumerate(figure.drawn)]

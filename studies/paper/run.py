@@ -29,7 +29,7 @@ from studies.store import Cell, Found, Store
 from twofold.errors import BadParameter
 from twofold.storage.files import write_whole
 
-__all__ = ["JUDGES", "Outcome", "compare", "judge", "main", "run_figures"]
+__all__ = ["JUDGES", "Outcome", "compare", "judge", "left_to_run", "main", "run_figures"]
 
 #: Who answers each claim.
 JUDGES: Final[Mapping[str, Judge]] = {
@@ -166,6 +166,7 @@ def _parser(name: str, about: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--seeds", type=int, help="number of seeds (default: that of the size)")
     parser.add_argument("--workers", type=int, default=1, help="fits at once, each on one thread (default %(default)s)")
     parser.add_argument("--json", action="store_true", help="print the verdicts as JSON")
+    parser.add_argument("--dry", action="store_true", help="run nothing; print what is left to run, with an estimate")
     return parser
 
 
@@ -174,6 +175,9 @@ def _reproduce(name: str, figures: Sequence[Figure], asked: argparse.Namespace) 
     from studies.pages.experiment_report import experiment_index, experiment_page
 
     size, output = asked.size, asked.output
+    if asked.dry:
+        print(left_to_run(figures, size=size, folder=output, seeds=asked.seeds))
+        return
     with progress() as tell:
         outcomes = run_figures(figures, size=size, folder=output, seeds=asked.seeds, workers=asked.workers, tell=tell)
     for one in outcomes:
@@ -187,6 +191,33 @@ def _reproduce(name: str, figures: Sequence[Figure], asked: argparse.Namespace) 
         print(json.dumps(_record(outcomes, size), indent=2, ensure_ascii=False, allow_nan=False))
     else:
         _print(outcomes, output / ("index.html" if name == "all" else f"{outcomes[0].figure.name}.html"))
+
+
+def left_to_run(figures: Sequence[Figure], *, size: str, folder: Path, seeds: int | None = None) -> str:
+    """Say how many cells of each figure are stored, and how long the rest may take.
+
+    A missing cell is taken to last as long, on the clock, as the stored ones of its system on average. A cell that
+    figures share is counted for the first of them.
+    """
+    store = Store.open(folder, "reproduce", size)
+    lasted: dict[str, list[float]] = {}
+    for one in store.all():
+        lasted.setdefault(str(one["cell"]["system"]), []).append(float(one.get("seconds", 0.0)))
+    lines = ["figure             cells  stored  left, at least  systems without a stored cell"]
+    seen: set[str] = set()
+    whole = 0.0
+    for figure in figures:
+        cells = [cell for cell in figure.cells(size, seeds=seeds) if cell.key not in seen]
+        seen |= {cell.key for cell in cells}
+        missing = [cell for cell in cells if store.get(cell) is None]
+        known = [sum(lasted[cell.system]) / len(lasted[cell.system]) for cell in missing if cell.system in lasted]
+        unknown = sorted({cell.system for cell in missing if cell.system not in lasted})
+        whole += sum(known)
+        lines.append(
+            f"{figure.name:18} {len(cells):5} {len(cells) - len(missing):7}  {sum(known) / 60:10.1f} min  "
+            + ", ".join(unknown)
+        )
+    return "\n".join([*lines, f"in all, one process: at least {whole / 3600:.1f} hours"])
 
 
 def _record(outcomes: list[Outcome], size: str) -> dict[str, Any]:

@@ -129,3 +129,20 @@ def test_missing_data_names_licence_and_folder(tmp_path: Path, monkeypatch: pyte
         run("masked-truth", "-o", str(tmp_path))
     with refused(MissingDataset, "movielens-1m", "MovieLens 1M"):
         run("movielens", "-o", str(tmp_path))
+
+
+def test_a_dry_run_counts_what_is_left_and_runs_nothing(tmp_path, capsys):
+    from studies.paper.figures import figure
+    from studies.paper.run import main
+    from studies.store import Store
+
+    store = Store.open(tmp_path, "reproduce", "paper")
+    cells = figure("exp1").cells("paper", seeds=1)
+    store.put(next(one for one in cells if one.system == "balcan"), {"rows": [], "seconds": 600.0})
+    main(["exp1", "--size", "paper", "--seeds", "1", "--dry", "-o", str(tmp_path)])
+    said = capsys.readouterr().out
+    line = next(one for one in said.splitlines() if one.startswith("exp1"))
+    balcan = sum(one.system == "balcan" for one in cells)
+    assert line.split()[1:4] == [str(len(cells)), "1", f"{10 * (balcan - 1):.1f}"]
+    assert "as-published" in line
+    assert len(list((tmp_path / "cells").iterdir())) == 1
