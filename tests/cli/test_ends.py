@@ -108,11 +108,21 @@ def test_ctrl_c_at_once(after: float, site: Path) -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_ctrl_c_in_the_middle(site: Path) -> None:
+def test_ctrl_c_in_the_middle(site: Path, tmp_path: Path) -> None:
     before = state(site)
     words = [*TWOFOLD, "demo", "--output", "x.html"]
-    started = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=site, text=True)
-    time.sleep(4)
+    started = subprocess.Popen(
+        words,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=site,
+        text=True,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+    )
+    until = time.monotonic() + 120
+    while not list(tmp_path.glob("twofold-demo-*/private/*.ledger")):  # the first hospital has begun
+        assert time.monotonic() < until
+        time.sleep(0.05)
     started.send_signal(signal.SIGINT)
     out, err = started.communicate(timeout=120)
     assert (started.returncode, out) == (130, "")
