@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -127,3 +129,16 @@ def test_what_does_not_fit_is_refused():
         FactorScorer(factors(), feedback="counts", cold_start=np.ones(3))
     with pytest.raises(BadModel):
         FactorScorer.rebuild({"factors": factors()}, {})
+
+
+def test_likeness_and_reasons_copy_no_long_catalog() -> None:
+    rng = np.random.default_rng(0)
+    scorer = FactorScorer(rng.random((60_000, 20)), feedback="counts")
+    columns, values = np.array([3, 700, 59_999]), np.array([1.0, 2.0, 4.0])
+    scorer.similar(0), scorer.reasons(columns, values, 5)  # what is made once
+    for ask, most in ((lambda: scorer.similar(7), 4e6), (lambda: scorer.reasons(columns, values, 5), 1e5)):
+        tracemalloc.start()
+        ask()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < most  # all factors in double precision are 9.6 MB

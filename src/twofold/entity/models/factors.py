@@ -16,6 +16,7 @@ a fold-in is proportional to the row, so they need no norm. Ratings are neither 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, Literal, cast
 
@@ -55,6 +56,10 @@ DAMPING_ENTRIES = 20.0
 #: Observations an item's shared factors need before they count more than those of the usual item. Fewer give slightly
 #: smaller errors, and lists headed by items that one or two people liked.
 FACTOR_RATINGS = 50.0
+
+
+#: Items brought to double precision at once.
+_BLOCK = 8_192
 
 
 class FactorScorer:
@@ -168,21 +173,37 @@ class FactorScorer:
             return np.zeros(0)
         given = damped(values, self.power)
         active = np.flatnonzero(self.ready.one(columns, given) > 0)
-        wide = self.factors[:, active].astype(np.float64)
-        own, absent = wide[columns], self.ready.settings.absent
+        own, absent = self.factors[np.ix_(columns, active)].astype(np.float64), self.ready.settings.absent
         ridge = self.ready.settings.ridge(np.array([len(columns)]), self.n_items)[0]
-        matrix = (1 - absent) * own.T @ own + absent * wide.T @ wide + ridge * np.eye(active.size)
-        pull = np.linalg.lstsq(matrix, wide[item], rcond=None)[0]
+        everything = self._products[np.ix_(active, active)]
+        matrix = (1 - absent) * own.T @ own + absent * everything + ridge * np.eye(active.size)
+        pull = np.linalg.lstsq(matrix, self.factors[item, active].astype(np.float64), rcond=None)[0]
         return np.asarray(own @ pull * given)
 
     def similar(self, item: int) -> NDArray[np.float64]:
         """Cosine of the item factors; 0 for an item without any."""
-        wide = self.factors.astype(np.float64)
-        lengths = np.linalg.norm(wide, axis=1)
-        scale = np.maximum(lengths, np.finfo(np.float32).tiny)
-        likeness = np.minimum(wide @ wide[item] / (scale * scale[item]), 1.0)
+        one = self.factors[item].astype(np.float64)
+        likeness = np.concatenate([part @ one for part in self._wide()] or [np.zeros(0)])
+        likeness /= self._lengths * self._lengths[item]
+        np.minimum(likeness, 1.0, out=likeness)
         likeness[item] = -np.inf
         return np.asarray(likeness)
+
+    @cached_property
+    def _lengths(self) -> NDArray[np.float64]:
+        """Norm of every item; above 0, so that one may divide by it."""
+        lengths = np.concatenate([np.linalg.norm(part, axis=1) for part in self._wide()] or [np.zeros(0)])
+        return np.asarray(np.maximum(lengths, np.finfo(np.float32).tiny))
+
+    @cached_property
+    def _products(self) -> NDArray[np.float64]:
+        """Products of all factors over the items."""
+        return np.asarray(sum((part.T @ part for part in self._wide()), np.zeros((self.rank, self.rank))))
+
+    def _wide(self) -> Iterator[NDArray[np.float64]]:
+        """Factors in double precision, some items at a time: a copy of all would be large."""
+        for start in range(0, self.n_items, _BLOCK):
+            yield self.factors[start : start + _BLOCK].astype(np.float64)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Item factors and cold-start scores; files have always called these ``usual``."""
