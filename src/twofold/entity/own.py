@@ -1,11 +1,11 @@
 """What a local model is fitted to out of core: sums over all people, and the rows of some.
 
 The use of every item and the products of items are added up over *all* people; the rows of `SAMPLE` people are held,
-and by their hidden entries the model is chosen and weighed. Who these are is decided by a hash of their ids and the plan's
-public seed, so neither the order of the rows nor their cut into batches matters. For the same reason sums are of whole
-numbers: rows are rounded to 2^-16, far finer than what so many people can tell. Round 2 is local, so the choice of a
-sample costs no privacy. An entity of no more than `SAMPLE` people is in the sample as a whole, and gets the very model
-that it gets in memory.
+and by their hidden entries the model is chosen and weighed. Who these are is decided by a hash of their ids and the
+plan's public seed, so neither the order of the rows nor their cut into batches matters. For the same reason sums are of
+whole numbers: rows are rounded to 2^-16, far finer than what so many people can tell. Round 2 is local, so the choice
+of a sample costs no privacy. An entity of no more than `SAMPLE` people is in the sample as a whole, and gets the very
+model that it gets in memory.
 """
 
 from __future__ import annotations
