@@ -24,7 +24,7 @@ from twofold.release.bilinear.mechanism import Gram
 from twofold.release.bilinear.records import exact_sums
 from twofold.release.content import BilinearSums
 from twofold.release.contract import ReleaseParameters, check_rows
-from twofold.release.error_bounds import moments_bound, reconstruction_bound
+from twofold.release.usefulness import moments_bound, reconstruction_bound
 
 __all__ = ["Line", "lines", "main", "markdown", "moments_with", "reconstruction"]
 

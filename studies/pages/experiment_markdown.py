@@ -12,7 +12,7 @@ from studies.paper.run import Outcome
 from studies.paper.verdicts import Verdict
 from twofold.report.page import Table
 
-__all__ = ["figures_markdown", "index_markdown"]
+__all__ = ["figures_markdown", "index_markdown", "table_lines"]
 
 
 def index_markdown(outcomes: Sequence[Outcome], *, size: str) -> str:
@@ -116,10 +116,11 @@ def _tables(outcome: Outcome) -> list[str]:
     if results is None:
         return [_first(outcome.missing), ""]
     known = [metric for metric in outcome.figure.metrics if metric in results.frame["metric"]]
-    return [line for metric in known for line in _table(number_table(results, metric))]
+    return [line for metric in known for line in table_lines(number_table(results, metric))]
 
 
-def _table(table: Table) -> list[str]:
+def table_lines(table: Table) -> list[str]:
+    """Give a table as Markdown, its caption first and an empty line last."""
     head = "| " + " | ".join(column.name for column in table.columns) + " |"
     rule = "|" + "|".join("---:" if column.numeric else "---" for column in table.columns) + "|"
     rows = ["| " + " | ".join(_safe(text) for text in row) + " |" for row in table.rows]

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from studies.figures import tables
-from studies.pages.experiment_report import figure_plot
+from studies.pages.experiment_markdown import table_lines
+from studies.pages.experiment_report import figure_plot, number_table
 from studies.paper.claims import CLAIMS, Claim
 from studies.paper.figures import FIGURES, SIZES, Figure
 from studies.paper.results import Results, tidy
@@ -209,8 +210,12 @@ def _drawings(found: Mapping[tuple[str, str], Stored], drawn: Mapping[str, tuple
             lines += [f"Not stored. `python -m studies reproduce {panels[0]} -o DIR` runs the first panel.", ""]
             continue
         size, file = drawn[name]
-        seeds = [one.outcome.results.seeds for p in panels if (one := found.get((size, p))) and one.outcome.results]
-        lines += [f"![{title}]({file})", "", f"Size: {size}; {min(seeds)} seed{'s' * (min(seeds) > 1)}.", ""]
+        kept = [found[size, panel].outcome.results for panel in panels if (size, panel) in found]
+        shown = [results for results in kept if results is not None]
+        seeds = min(results.seeds for results in shown)
+        lines += [f"![{title}]({file})", "", f"Size: {size}; {seeds} seed{'s' * (seeds > 1)}.", ""]
+        for results in shown:
+            lines += [f"`{results.figure.name}`:", "", *table_lines(number_table(results, results.figure.metrics[0]))]
     return lines
 
 

@@ -10,7 +10,7 @@ import pytest
 from studies.bounds import reconstruction
 from twofold.release.bilinear.mechanism import Gram
 from twofold.release.contract import ReleaseParameters
-from twofold.release.error_bounds import moments_bound, reconstruction_bound
+from twofold.release.usefulness import moments_bound, reconstruction_bound
 
 
 def noise(rng: np.random.Generator, items: int) -> np.ndarray:

@@ -29,8 +29,7 @@ from twofold.privacy.printed import brief, percent, rounded_up
 from twofold.privacy.trust import Operated, needed, trust_paragraph
 from twofold.release.cells import cells_usefulness
 from twofold.release.contract import ReleaseParameters
-from twofold.release.error_bounds import reconstruction_bound
-from twofold.release.usefulness import Range, Usefulness
+from twofold.release.usefulness import Range, Usefulness, reconstruction_bound
 
 __all__ = [
     "EPSILONS",

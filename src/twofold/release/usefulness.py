@@ -32,6 +32,13 @@ without pairs of others and the best pooled one that was closed followed :math:`
 An entity with many people of its own tells the strongest directions itself, so c grows with its size:
 `HALF_CLOSED` for `FEW_USERS` people or fewer, and from there with the power `GROWTH`. ``python -m studies prediction
 --size full`` found all constants on the seed of development of the frontier's data sets, and finds them again.
+
+Bounds
+------
+Where n people have rows of norm at most 1 and E is the noise in their pairs, ‖E‖/n exceeds the edge :math:`2\sigma
+\sqrt m/n` by a factor of :math:`1 + \sqrt{\ln(2/\beta)/m}` with a chance of at most β, and r directions from noisy
+pairs leave at most :math:`2r\|E\|/n` more of the squared length of rows than the best r directions do
+(docs/explanation/error_bounds.md has the proofs, and what is measured beside them).
 """
 
 from __future__ import annotations
@@ -58,9 +65,11 @@ __all__ = [
     "closed",
     "directions",
     "fallback_note",
+    "moments_bound",
     "noise_ratio",
     "predict",
     "prototype_usefulness",
+    "reconstruction_bound",
     "statistic_usefulness",
 ]
 
@@ -78,6 +87,8 @@ SPREAD: Final = 0.3
 Word = Literal["nothing", "a little", "half", "most"]
 #: Shares of the gap from which on a word is used. "nothing" is for noise that hides even use.
 WORDS: Final[tuple[tuple[float, Word], ...]] = ((0.65, "most"), (0.35, "half"), (0.0, "a little"))
+#: Chance that a stated bound is exceeded.
+FAILURE: Final = 0.05
 # Directions beyond this many add nothing that a list of ten would show.
 _MOST_DIRECTIONS: Final = 1_000
 
@@ -302,6 +313,37 @@ def statistic_usefulness(public: ReleaseParameters, *, share: float, limit: floa
         users_needed=math.ceil(public.n_users * share / limit),
         verdict=verdict,
     )
+
+
+def moments_bound(edge: float, *, n_items: int, failure: float = FAILURE) -> float:
+    """Spectral norm that the error of second moments, per person, exceeds with a small chance only.
+
+    Parameters
+    ----------
+    edge : float
+        2σ√m/n: the share of a gram.
+    n_items : int
+        Length of the catalog.
+    failure : float
+        The chance.
+
+    Examples
+    --------
+    >>> round(moments_bound(0.01, n_items=457), 5)
+    0.0109
+    """
+    return edge * (1 + math.sqrt(math.log(2 / failure) / n_items))
+
+
+def reconstruction_bound(edge: float, rank: int, *, n_items: int, failure: float = FAILURE) -> float:
+    """Part of the squared length of rows that noise costs shared directions at most; from 1 on it says nothing.
+
+    Examples
+    --------
+    >>> [round(reconstruction_bound(0.0007, rank, n_items=457), 4) for rank in (1, 10, 50)]
+    [0.0015, 0.0153, 0.0763]
+    """
+    return 2 * rank * moments_bound(edge, n_items=n_items, failure=failure)
 
 
 def _verdict(number: Range, patterns: Range, profile: Range, *, alone: bool) -> tuple[str, str]:

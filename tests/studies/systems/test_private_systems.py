@@ -57,7 +57,7 @@ def test_what_is_called_private_is_exactly_what_has_a_price() -> None:
         for kind in ("prototypes", "adapted")
         for name in ("auto", "balcan", "sulq", "buckets", "popularity")
     }
-    assert private == made | {"popularity-private", "mcsherry-mironov", "ladder-secure"}
+    assert private == made | {"popularity-private", "mcsherry-mironov", "ladder-secure", "synthetic-rows"}
     assert not system("mcsherry-mironov", curator=True).private
 
 
