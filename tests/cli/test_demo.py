@@ -59,7 +59,7 @@ def test_every_system_is_measured_everywhere(done: tuple[dict[str, Any], Path]) 
 
 @pytest.mark.slow
 def test_the_first_impression_is_a_true_gain(tmp_path: Path) -> None:
-    """With settings as they come; set on other seeds, where the gain was 4 to 6 of its standard errors."""
+    """With settings as they come. On two seeds that nothing was set on, the gain was 5.3 and 5.7 of its errors."""
     result = CliRunner().invoke(app, ["demo", "--output", str(tmp_path), "--json"], catch_exceptions=False)
     found = json.loads(result.stdout)
     means = {key: system["ndcg"]["all"]["mean"] for key, system in by_key(found).items()}
