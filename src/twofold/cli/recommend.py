@@ -144,7 +144,7 @@ def _write(frame: pl.DataFrame, output: Path, titles: dict[Any, str]) -> None:
 
 def _titles(loaded: Model, model: Path, given: Path | None) -> dict[Any, str]:
     """Titles of the items by their ids, from the item list; empty if there is none."""
-    beside = model.with_name("items.csv")
+    beside = model.parent / "items.csv"
     if given is None and not beside.is_file():
         return {}
     try:

@@ -52,7 +52,7 @@ class Current:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.path, self._clock, self._named = Path(path), clock, catalog is not None
-        self.catalog = self.path.with_name("items.csv") if catalog is None else Path(catalog)
+        self.catalog = self.path.parent / "items.csv" if catalog is None else Path(catalog)
         self._stamp = self._look()
         self.answers = self._load(1)
         self.loaded_at, self.failures = clock(), 0
