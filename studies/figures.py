@@ -161,6 +161,10 @@ FIGURES: Final[Mapping[str, tuple[str, Callable[[str, str], str]]]] = {
             tables(page)[2], "RMSE, held out", about, x="latent factors", chosen="central|indiv|private"
         ),
     ),
+    "growth": (
+        "Peak memory of release, personalize and recommend at 1, 10 and 100 million interactions",
+        lambda page, about: bars(_column(tables(page)[0], "peak MB", 1, 0), "MB at the peak", about),
+    ),
     "hostile": (
         "What became of 50,000 hostile files: accepted, refused, foreign exceptions, hangs",
         lambda page, about: bars(_sums(tables(page)[0], "accepted", "refused", "foreign", "hangs"), "files", about),
