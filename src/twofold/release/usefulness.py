@@ -29,9 +29,10 @@ development data, and whose k-th was about :math:`a k^{-b} n` (`SPECTRUM`). A di
 edge 2h is found again with the squared cosine :math:`1 - (h/\lambda)^2`, and not at all from :math:`\lambda \le h` on.
 These cosines added up are the directions D that rise above the noise. The share of the gap between the best model
 without pairs of others and the best pooled one that was closed followed :math:`D / (D + c)`, with a spread (`SPREAD`).
-An entity with many people of its own tells the strongest directions itself, so c grows with its size:
-`HALF_CLOSED` for `FEW_USERS` people or fewer, and from there with the power `GROWTH`. ``python -m studies prediction
---size full`` found all constants on the seed of development of the frontier's data sets, and finds them again.
+An entity with many people of its own tells the strongest directions itself, so c may grow with its size: it is
+`HALF_CLOSED` for `FEW_USERS` people or fewer, and from there grows with the power `GROWTH`, which is 0 so far. The
+constants are a first reading of eight development sets, one seed each; ``python -m studies prediction`` fits all of
+them anew on what it is given.
 
 Bounds
 ------
