@@ -1,4 +1,4 @@
-"""How far a long computation has come: whoever computes tells, whoever shows it listens, and nobody has to.
+"""How far a long computation has come: the computation reports, a display listens, and neither needs the other.
 
 The listener belongs to the context it was set in. Threads that entities of a simulation run on have none, so what is
 inside one of many entities is not told.
@@ -49,7 +49,7 @@ def tell(phase: str, done: int, total: int) -> None:
 
 
 def listening() -> Listener:
-    """Give whoever listens here, to be told from another thread."""
+    """Return the current listener, so that another thread can report to it."""
     return _listener.get() or _nobody
 
 
