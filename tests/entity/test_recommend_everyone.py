@@ -110,8 +110,10 @@ def test_a_failure_on_the_way_leaves_the_old_file(make_model: MakeModel, tmp_pat
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt), heard(stop):
-        make_model().recommend_all(path, block=10)
+    model = make_model()
+    for _ in range(20):  # threads that still write when the failure arrives are not there every time
+        with pytest.raises(KeyboardInterrupt), heard(stop):
+            model.recommend_all(path, block=10)
     assert path.read_text() == "an older file"
     assert [one.name for one in tmp_path.iterdir()] == ["lists.parquet"]
 

@@ -253,9 +253,11 @@ def write_parquet(frames: Iterator[pl.DataFrame], schema: dict[str, Any], path: 
     """
     temporary = path.with_name(f".{path.name[:80]}.{secrets.token_hex(6)}.part")
     try:
-        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         lazy = register_io_source(lambda *_: frames, schema=schema)
-        lazy.sink_parquet(temporary, sync_on_close="all", engine="streaming")
+        # An open file, not its name: threads of polars outlive a failure, and would create the file again.
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as output:
+            lazy.sink_parquet(output, engine="streaming")
+            os.fsync(output.fileno())
         temporary.replace(path)
     except (OSError, pl.exceptions.ComputeError) as error:
         raise TransportError(
