@@ -10,7 +10,7 @@ SYNTH  := .venv-synth
 SPARK  := .venv-spark
 
 .DEFAULT_GOAL := help
-.PHONY: help demo federation test test-studies test-slow test-install fuzz coverage check shape format bench bundle flower test-flower synth spark test-spark docs screenshots lock clean
+.PHONY: help demo federation test test-long test-studies test-slow test-install fuzz coverage check shape format bench bundle flower test-flower synth spark test-spark docs screenshots lock clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -21,8 +21,11 @@ demo: $(VENV)/.runtime  ## run a simulated federation, both rounds, with a table
 federation: $(VENV)/.dev  ## run a federation over TLS between network namespaces (root), one party killed; then with two operators
 	$(BIN)/python -m studies federation
 
-test: $(VENV)/.dev  ## run the tests and doctests of the package, except the slow ones
-	$(PYTEST) -n auto -m "not slow" tests src deploy --ignore=tests/studies
+test: $(VENV)/.dev  ## run the tests and doctests of the package, except the long and the slow ones
+	$(PYTEST) -n auto -m "not slow and not long" tests src deploy --ignore=tests/studies
+
+test-long: $(VENV)/.dev  ## run pages typed as written, browsers, killed federations, hostile files
+	$(PYTEST) -n auto -m "long and not slow" tests --ignore=tests/studies
 
 test-studies: $(VENV)/.dev  ## run the tests and doctests of the laboratory, except the slow ones
 	$(PYTEST) -n auto -m "not slow" tests/studies studies
@@ -36,7 +39,7 @@ test-install: $(VENV)/.dev  ## install wheel and sdist in clean environments, ol
 fuzz: $(FUZZ)/.ready  ## send requests made from the services' own OpenAPI documents
 	$(FUZZ)/bin/python -m pytest tests/studies/network/test_openapi.py tests/serve/test_openapi.py
 
-coverage: $(VENV)/.dev  ## run the same tests and print which lines they reach
+coverage: $(VENV)/.dev  ## run all but the slow tests and print which lines they reach
 	$(PYTEST) -n auto -m "not slow" --cov --cov-report=term
 
 shape: $(VENV)/.dev  ## print files, lines, longest and smallest modules

@@ -24,6 +24,8 @@ from twofold.serve.api import LIMITS, Api, build_app
 from twofold.serve.current import Current
 from twofold.server.service.run import Running, server_for
 
+pytestmark = pytest.mark.long
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 #: A script to words of what it prints.
 SCRIPTS = {

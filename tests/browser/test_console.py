@@ -22,7 +22,10 @@ from twofold.serve.console import console_routes
 from twofold.serve.current import Current
 from twofold.server.service.run import Running, server_for
 
-pytestmark = pytest.mark.skipif(found() is None, reason="needs Chromium (Debian: apt install chromium)")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(found() is None, reason="needs Chromium (Debian: apt install chromium)"),
+]
 
 PAGES = ("", "similar?item=item-4", "quality", "privacy", "cost?epsilon=0.5")
 AXE = "axe-core@4.14.0"

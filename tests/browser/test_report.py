@@ -16,7 +16,10 @@ from tests.browser.test_status import COLOURS, WIDTHS, contrast, picture
 from tests.reported import reported
 from twofold.cli import app
 
-pytestmark = pytest.mark.skipif(found() is None, reason="needs Chromium (Debian: apt install chromium)")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(found() is None, reason="needs Chromium (Debian: apt install chromium)"),
+]
 
 AGAINST = "alone,popularity,item-item,shared-popularity,random"
 

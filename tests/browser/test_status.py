@@ -19,7 +19,10 @@ from twofold.report.status_site import PASSWORD_FILE, status_routes
 from twofold.server.service.app import Service, build_app
 from twofold.server.service.run import Running, server_of
 
-pytestmark = pytest.mark.skipif(found() is None, reason="needs Chromium (Debian: apt install chromium)")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(found() is None, reason="needs Chromium (Debian: apt install chromium)"),
+]
 
 NAMES = ("charite", "inselspital", "karolinska", "st-anna", "ucl-hospital")
 #: Where pictures are kept, for people to look at; `python -m studies screenshots` makes those of the documentation.

@@ -12,6 +12,8 @@ import pytest
 
 from twofold import Catalog, Ratings, TwofoldError, read_ratings
 
+pytestmark = pytest.mark.long
+
 #: Damaged files of each format: some always, the whole 10,500 of all seven among the slow tests.
 SOME, ALL = 300, 1_500
 ROWS = 60

@@ -17,6 +17,8 @@ from twofold.data.features import read_features
 from twofold.data.sizes import MOST_BYTES, MOST_CELLS, MOST_COLUMNS, check_cells, check_parquet
 from twofold.errors import BadValue, DataError, UnreadableSource
 
+pytestmark = pytest.mark.long
+
 CATALOG = Catalog(["a", "b"])
 MEGABYTE = 1 << 20
 READ = """

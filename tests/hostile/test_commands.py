@@ -27,6 +27,8 @@ from twofold.identity.policy import Policy
 from twofold.privacy.ledger import Ledger
 from twofold.storage.container import receipt
 
+pytestmark = pytest.mark.long
+
 NAMES = ("anna", "bern", "clara")
 ITEMS = "abcdefgh"
 NUMBERS = "--catalog items.csv --mechanism gram --n-users 2000 --rank 1 --max-items 4"

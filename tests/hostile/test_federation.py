@@ -31,6 +31,8 @@ from twofold.server.state import FolderState
 from twofold.storage.container import open_container, pack_sealed, receipt, unpack
 from twofold.storage.signing import SigningKey
 
+pytestmark = pytest.mark.long
+
 HONEST = NAMES[:4]
 
 

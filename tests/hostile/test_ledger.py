@@ -14,6 +14,8 @@ from tests.hostile import ledger as hostile
 from tests.hostile.ledger import NAME, cases, explore, template
 from twofold.privacy.ledger import Ledger
 
+pytestmark = pytest.mark.long
+
 #: More with `HOSTILE_CASES=10000`.
 COUNT = int(os.environ.get("HOSTILE_CASES", "2000"))
 #: Seconds that one case may take on a busy machine; usually milliseconds.

@@ -14,6 +14,8 @@ import pytest
 from studies.federation_demo.network import why_no_namespaces
 from studies.federation_demo.run import HOSPITALS, SERVICES, Demonstration, Kind, demonstrate
 
+pytestmark = pytest.mark.long
+
 SMALLEST = {"patients": 80, "items": 20}
 ROOT = Path(__file__).parents[2]
 

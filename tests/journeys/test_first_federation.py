@@ -16,6 +16,8 @@ import pytest
 
 from tests.agreed import OPERATOR, agree, make_keys
 
+pytestmark = pytest.mark.long
+
 TUTORIAL = (Path(__file__).parents[2] / "docs" / "tutorial" / "first_federation.md").read_text()
 HOSPITALS = ("st-anna", "st-bern", "st-clara")
 COLUMNS = "--user patient --item code --value count"

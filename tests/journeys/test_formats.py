@@ -11,6 +11,8 @@ import pytest
 from tests.journeys.test_how_to_pages import blocks, python, shell
 from tests.test_docs import prelude
 
+pytestmark = pytest.mark.long
+
 OMOP = blocks("how-to/omop.md", "bash")
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks._kill_points import SINGLE
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")]
 
 ROOT = Path(__file__).parents[2]
 MUST_BE_ZERO = (

@@ -29,6 +29,8 @@ from twofold.privacy.ledger import Ledger
 from twofold.server.operate import operate
 from twofold.server.operator import Operator
 
+pytestmark = pytest.mark.long
+
 OPERATORS = ("city-clinic", "university")
 README = (Path(__file__).parents[2] / "README.md").read_text()
 

@@ -30,6 +30,8 @@ from twofold.server.factorize import Server
 from twofold.storage.container import open_container, pack_sealed, receipt, unpack
 from twofold.storage.signing import SigningKey
 
+pytestmark = pytest.mark.long
+
 NAMES = ("anna", "bern", "clara")
 EVERYBODY = (*NAMES, "coordinator")
 ITEMS = [f"item-{number}" for number in range(8)]
