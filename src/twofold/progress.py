@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-__all__ = ["Listener", "counting", "heard", "listening", "step", "tell"]
+__all__ = ["Listener", "counting", "heard", "listening", "nobody", "step", "tell"]
 
 #: Called with a phase, how much of it is done, and how much there is.
 Listener = Callable[[str, int, int], None]
@@ -50,11 +50,11 @@ def tell(phase: str, done: int, total: int) -> None:
 
 def listening() -> Listener:
     """Return the current listener, so that another thread can report to it."""
-    return _listener.get() or _nobody
+    return _listener.get() or nobody
 
 
-def _nobody(*_: object) -> None:
-    """Hear nothing."""
+def nobody(*_: object) -> None:
+    """Hear nothing: for what is inside a step that is told as a whole."""
 
 
 @contextmanager

@@ -433,7 +433,7 @@ def prediction_lines(plan: Plan) -> list[str]:
     number = f"{found.directions:,.0f}" if found.directions >= 9.95 else f"{found.directions:.1f}"
     return [
         f"Prediction: {found.word}. About {number} directions of taste rise above the noise.",
-        f"  On data of this size that closed {shares} of the gap to pooled data.",
+        f"  On data we measured, so many closed {shares} of the gap to pooled data.",
     ]
 
 

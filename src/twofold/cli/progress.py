@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 
 from rich.console import Console
 from rich.progress import (
@@ -73,13 +75,46 @@ def bars(what: str = "", *, keep: bool = True) -> Iterator[Listener]:
 
 @contextmanager
 def waiting() -> Iterator[Callable[[str], None]]:
-    """Show one line while something is waited for; call the result with the text."""
+    """Show one line while something is waited for; call the result with the text. Phases that are told show there, too.
+
+    A phase shows how much of it is done, how much in a second, and the time left.
+    """
     console = _terminal()
     if not console.is_terminal:
         yield lambda _: None
         return
+    text = ""
+    begun: dict[str, tuple[float, int]] = {}  # when a phase was first told, and how far it was then
     with console.status("") as status:
-        yield status.update
+
+        def show(words: str) -> None:
+            nonlocal text
+            text = words
+            status.update(words)
+
+        def told(phase: str, done: int, total: int) -> None:
+            now = time.monotonic()
+            start, first = begun.setdefault(phase, (now, done))
+            status.update(text if done >= total else _sentence(phase, done, total, done - first, now - start))
+            if done >= total:
+                del begun[phase]
+
+        with heard(told):
+            yield show
+
+
+def _sentence(phase: str, done: int, total: int, more: int, seconds: float) -> str:
+    """How far a phase has come; `more` of it in the last seconds.
+
+    >>> _sentence("noise", 250_000, 1_000_000, 200_000, 4.0)
+    'noise: 250,000 of 1,000,000, 50,000.0/s, 0:00:15 left'
+    >>> _sentence("people", 0, 10, 0, 0.0)
+    'people: 0 of 10'
+    """
+    if not more or seconds <= 0:
+        return f"{phase}: {done:,} of {total:,}"
+    left = timedelta(seconds=round((total - done) * seconds / more))
+    return f"{phase}: {done:,} of {total:,}, {more / seconds:,.1f}/s, {left} left"
 
 
 def _terminal() -> Console:

@@ -30,6 +30,7 @@ from twofold.data.files import file_format
 from twofold.data.ratings import Feedback, Ratings
 from twofold.data.read import DuplicateRule, Reading, UnknownRule
 from twofold.errors import BadIdentifier, DataError, MissingExtra, Set, TwofoldError, UnknownUser, UnreadableSource
+from twofold.progress import Listener, heard, listening, nobody
 
 __all__ = ["Engine", "PartFunction", "Scan", "coalesced", "scan", "whole_users"]
 
@@ -309,6 +310,13 @@ class _File:
         about = path.stat()
         return cls(path=path, size=about.st_size, changed=about.st_mtime_ns)
 
+    def rows(self) -> int:
+        """Count the rows, from the footer alone; 0 where that fails: it is for a bar of progress only."""
+        try:
+            return int(pl.scan_parquet(self.path, glob=False).select(pl.len()).collect().item())
+        except (OSError, pl.exceptions.PolarsError):
+            return 0
+
     def check(self) -> None:
         """Refuse a file that has changed: a pass over old and new rows would be of no data set at all."""
         try:
@@ -339,17 +347,23 @@ class Files:
 
     def run(self, reading: Reading, function: PartFunction[Result]) -> Iterator[Result]:
         """All users are one part."""
-        yield function(self.batches(reading))
+        listener = listening()
+        with heard(nobody):
+            result = function(self.batches(reading, listener))
+        yield result
 
-    def batches(self, reading: Reading) -> Iterator[Ratings]:
-        """Whole users in the order of their ids."""
+    def batches(self, reading: Reading, listener: Listener = nobody) -> Iterator[Ratings]:
+        """Whole users in the order of their ids; the listener hears how many rows were read."""
+        done = 0
         with self._reader(reading) as frames, ThreadPoolExecutor(max_workers=1) as pool:
+            rows = 0 if listener is nobody else sum(file.rows() for file in self.files)
             cut = whole_users(frames, reading.user)
             ahead = pool.submit(next, cut, None)  # the next batch is fetched while this one is worked on
             empty = True
             while (frame := ahead.result()) is not None:
                 ahead = pool.submit(next, cut, None)
                 empty = False
+                listener("rows", done := done + frame.height, rows)
                 yield reading.ratings({name: frame[name] for name in reading.columns})
             if empty:
                 yield reading.nobody()

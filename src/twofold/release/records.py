@@ -35,6 +35,7 @@ import scipy.sparse as sp
 from twofold.csr import csr_rows, with_data
 from twofold.privacy.budget import exact
 from twofold.privacy.grid import Grid, cap_l1, cap_l2
+from twofold.progress import tell
 from twofold.release.clamp import LARGEST_NUMBER, ExactSum, Sums
 from twofold.release.content import Floats, Integers, Units
 from twofold.release.contract import ReleaseParameters
@@ -158,6 +159,7 @@ def blocks(rows: sp.csr_array, public: ReleaseParameters, plan: RecordPlan) -> I
             starts=starts,
             n_items=public.n_items,
         )
+        tell("people", min(start + _BLOCK_ROWS, rows.shape[0]), rows.shape[0])
 
 
 def statistic(

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from twofold.algorithms._jit import Workers
 from twofold.errors import BadParameter, TwofoldError
-from twofold.progress import heard
+from twofold.progress import heard, nobody
 
 __all__ = ["WorkerPool", "run_each"]
 
@@ -120,7 +120,7 @@ def _outcomes(
 
 def _unheard(task: Callable[..., Result], given: tuple[Any, ...]) -> Result:
     """Call a task as another thread would: what is inside one of many entities is not told."""
-    with heard(lambda *_: None):
+    with heard(nobody):
         return task(*given)
 
 

@@ -53,6 +53,7 @@ from twofold.errors import BadPrivacyParameter
 from twofold.privacy.events import Event, Released
 from twofold.privacy.grid import Integers, whole
 from twofold.privacy.rng import Source, Words, source
+from twofold.progress import tell
 
 __all__ = [
     "BAND",
@@ -377,6 +378,8 @@ class SymmetricNoise:
             kept = self._attempt(min(missing + missing // 32 + 8, _CHUNK), source)[:missing]
             drawn[filled : filled + kept.size] = kept
             filled += kept.size
+            if count > _CHUNK:
+                tell("noise", filled, count)
         return drawn
 
     def exponent(self, magnitude: int) -> Fraction:

@@ -47,6 +47,7 @@ import scipy.sparse as sp
 
 from twofold.csr import csr_rows
 from twofold.privacy.grid import Grid, cap_l1, cap_l2
+from twofold.progress import tell
 from twofold.release.bilinear.layout import BilinearLayout
 from twofold.release.clamp import LARGEST_NUMBER, ExactSum, Sums
 from twofold.release.content import DIAGONAL, Floats, Integers, upper_triangle
@@ -211,6 +212,7 @@ def row_blocks(rows: sp.csr_array, public: ReleaseParameters, layout: BilinearLa
             yield _unit_block(entries, columns, starts, layout)
         else:
             yield _block(_whole(_x(entries, starts, public), layout), columns, starts, layout)
+        tell("people", min(start + users, rows.shape[0]), rows.shape[0])
 
 
 def _unit_block(entries: Floats, columns: Integers, starts: Integers, layout: BilinearLayout) -> RowBlock:
