@@ -162,7 +162,7 @@ FIGURES: Final[Mapping[str, tuple[str, Callable[[str, str], str]]]] = {
         ),
     ),
     "growth": (
-        "Peak memory of release, personalize and recommend at 1, 10 and 100 million interactions",
+        "Peak memory of release, personalize and recommend at 1, 10, 100 and 1,000 million interactions",
         lambda page, about: bars(_column(tables(page)[0], "peak MB", 1, 0), "MB at the peak", about),
     ),
     "hostile": (
