@@ -163,7 +163,7 @@ def cells(plan: Plan, data: DataSet, seeds: int | None = None) -> list[Cell]:
     --------
     >>> plan = read_plan("tiny")
     >>> [(one.system, one.seed) for one in cells(plan, plan.data[0])][:3]
-    [('own popularity', 8000), ('own popularity', 8001), ('EASE alone', 8000)]
+    [('own popularity', 8100), ('own popularity', 8101), ('EASE alone', 8100)]
     """
     numbers = range(plan.first_seed, plan.first_seed + (seeds or data.seeds))
     named = baselines(data.feedback, features=data.features, federated=data.federated)

@@ -23,7 +23,7 @@ from studies.case import Case, load_case
 from studies.frontier.settings import SIZES, DataSetting, quarters, read_frontier, sampled
 from twofold.algorithms._jit import one_blas_thread
 from twofold.entity.adapt import adapt
-from twofold.entity.models.others import unit_rows
+from twofold.entity.models.side import unit_rows
 from twofold.errors import MissingDataset
 from twofold.evaluation.measure import user_ndcg
 from twofold.federation.factors import ItemFactors
@@ -45,7 +45,7 @@ _RIDGES: Final = (10.0, 100.0, 1_000.0)
 _LEAST_GAP: Final = 0.008
 _LONGEST: Final = 2_000
 #: Powers of an entity's size that are tried.
-_GROWTHS: Final = (0.0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75)
+_GROWTHS: Final = (0.0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0)
 #: Half of the entities, the smaller one.
 _HALF: Final = 2
 Wide = NDArray[np.float64]
@@ -79,7 +79,8 @@ class Constants:
     def share(self, point: Point) -> float:
         """Predict the share of a point."""
         found = point.directions(self.spectrum)
-        return closed(found, users=point.users, half_closed=self.half_closed, growth=self.growth)
+        held = {"half_closed": self.half_closed, "growth": self.growth}
+        return closed(found, users=point.users, n_items=point.n_items, **held)
 
 
 HELD: Final = Constants(spectrum=SPECTRUM, half_closed=HALF_CLOSED, growth=GROWTH, spread=SPREAD)

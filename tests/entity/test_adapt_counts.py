@@ -16,8 +16,8 @@ from twofold.entity.candidates import SECOND_LADDER
 from twofold.entity.models.blend import Scorer
 from twofold.entity.models.factors import FactorScorer, damped_rows, damping_of_items, drawn_factors
 from twofold.entity.models.item_item import ItemItemScorer
-from twofold.entity.models.others import unit_rows
 from twofold.entity.models.ridge import pattern_prior, weights_from_gram
+from twofold.entity.models.side import unit_rows
 from twofold.errors import BadParameter, BadShape
 from twofold.evaluation.measure import user_ndcg
 from twofold.features import Features

@@ -16,7 +16,8 @@ from twofold.data.ratings import Ratings
 from twofold.data.read import read_ratings
 from twofold.data.split import Split, leave_n_out
 from twofold.entity.held_out import factors_of, held_out_entries, later_entries
-from twofold.entity.models.others import others_of, unit_rows
+from twofold.entity.models.others import others_of
+from twofold.entity.models.side import Side
 from twofold.entity.personalize import fit_alone
 from twofold.errors import BadParameter, DataError, EmptyTable, PlanMismatch
 
@@ -27,7 +28,7 @@ def test_a_fit_to_the_rest_takes_all_of_the_entitys_own_part_out() -> None:
     split = leave_n_out(model.history, n=1, rng=0)
     judged = held_out_entries(model, split, made.factors, seed=0, climbs=True)
     assert judged.shared is not None
-    whole, rest = (unit_rows(one.matrix.astype(np.float32)) for one in (model.history, split.train))
+    whole, rest = (Side(one.matrix.astype(np.float32)) for one in (model.history, split.train))
     true, clean, naive = (
         others_of(shared, rows) for shared, rows in ((made.factors, whole), (judged.shared, rest), (made.factors, rest))
     )

@@ -16,11 +16,11 @@ from twofold.data.catalog import Catalog, Identifiers
 from twofold.data.ratings import Ratings
 from twofold.entity import ladder
 from twofold.entity.adapt import Adapted
-from twofold.entity.candidates import FitSettings, Losses
-from twofold.entity.ladder import CAUTION, climb
+from twofold.entity.candidates import FitSettings
+from twofold.entity.judged import CAUTION
+from twofold.entity.ladder import climb
 from twofold.entity.models.ials import IalsFit
-from twofold.entity.models.others import unit_rows
-from twofold.entity.models.stack import Weighed
+from twofold.entity.models.side import unit_rows
 from twofold.entity.personalize import fit_alone
 from twofold.errors import BadNumber
 from twofold.features import Features
@@ -207,20 +207,14 @@ def test_few_people_are_asked_several_times_about_other_entries_and_many_once():
     assert len(folds(ladder.FACTOR_USERS)) == 1
 
 
-def tried(kind: str, worth: float, losses: np.ndarray) -> ladder._Tried:
-    return ladder._Tried(
-        rung=ladder.Rung(kind=kind, step=1),
-        weighed=Weighed(weights=np.ones(2), likelihood=worth, worth=worth),
-        losses=Losses(values=losses, owners=np.arange(losses.size)),
-    )
-
-
-@pytest.mark.parametrize(("nats", "worse", "kept"), [(3.0, 0.0, True), (1.0, 0.0, False), (3.0, 0.5, False)])
-def test_factors_by_confidence_need_nats_and_lists_that_are_not_worse(nats, worse, kept):
-    losses = np.random.default_rng(0).random(50)
-    rival, sure = tried("item-item", -100.0, losses), tried(ladder.CONFIDENT, -100.0 + nats, losses + worse)
-    assert ladder._trusted([rival, sure]) == ([rival, sure] if kept else [rival])
-    assert ladder._trusted([sure]) == [sure]
+def test_a_way_that_is_far_behind_is_told_but_not_tuned(monkeypatch):
+    made = {}
+    for hopeless in (-math.inf, math.inf):
+        monkeypatch.setattr(ladder, "HOPELESS", hopeless)
+        made[hopeless] = run(people(60, 1), None).table
+    none, every = made.values()
+    assert {one["kind"] for one in none} == {one["kind"] for one in every}
+    assert len(none) < len(every)
 
 
 # People and catalogs of every sort

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from twofold.entity.models.others import MAX_ITEMS, denoised, others_of, unit_rows
+from twofold.entity.models.others import MAX_ITEMS, denoised, others_of
+from twofold.entity.models.side import Side, unit_rows
 from twofold.federation.factors import ItemFactors
 from twofold.release.content import Moments
 
@@ -67,7 +68,7 @@ def off_diagonal(matrix: np.ndarray) -> np.ndarray:
 
 def test_without_noise_what_is_left_is_what_the_others_sent():
     own, rest = people(60, 1), people(300, 2)
-    found = others_of(shared(totals(own, rest)), unit_rows(own))
+    found = others_of(shared(totals(own, rest)), Side(own))
     truth = unit_rows(rest)
     assert found.users == pytest.approx(300)
     np.testing.assert_allclose(found.sums, np.asarray(truth.sum(axis=0)).ravel(), atol=1e-4)
@@ -77,7 +78,7 @@ def test_without_noise_what_is_left_is_what_the_others_sent():
 
 def test_whatever_the_own_people_did_does_not_come_back():
     rest = people(300, 2)
-    first, second = (others_of(shared(totals(own, rest)), unit_rows(own)) for own in (people(60, 1), people(60, 9)))
+    first, second = (others_of(shared(totals(own, rest)), Side(own)) for own in (people(60, 1), people(60, 9)))
     np.testing.assert_allclose(first.gram, second.gram, atol=1e-3)
     np.testing.assert_allclose(first.sums, second.sums, atol=1e-4)
 
@@ -85,7 +86,7 @@ def test_whatever_the_own_people_did_does_not_come_back():
 def test_a_message_with_a_weight_is_taken_out_with_that_weight():
     own, rest = people(60, 1), people(300, 2)
     moments = totals(own, rest, weights=(0.01 * 60, 0.01 * 300), weight_per_user=0.01)
-    found = others_of(shared(moments), unit_rows(own))
+    found = others_of(shared(moments), Side(own))
     truth = 3.0 * (unit_rows(rest).T @ unit_rows(rest)).toarray()
     assert found.users == pytest.approx(900)
     np.testing.assert_allclose(off_diagonal(found.gram), off_diagonal(truth), atol=1e-2)
@@ -93,7 +94,7 @@ def test_a_message_with_a_weight_is_taken_out_with_that_weight():
 
 def test_use_stays_above_0_and_more_than_the_own_people():
     own = people(60, 1)
-    found = others_of(shared(totals(own, sums=np.full(ITEMS, -5.0), users=-3.0)), unit_rows(own))
+    found = others_of(shared(totals(own, sums=np.full(ITEMS, -5.0), users=-3.0)), Side(own))
     assert found.users >= 60
     assert (found.sums > 0).all()
     assert np.isfinite(found.gram).all()
@@ -174,7 +175,7 @@ def second_moments(rows: sparse.csr_array) -> dict[str, Any]:
 def test_the_own_part_is_taken_out_of_patterns():
     own, rest = people(60, 1), people(300, 2)
     both = sparse.csr_array(sparse.vstack([own, rest]))
-    found = others_of(shared(None, **second_moments(both)), unit_rows(own))
+    found = others_of(shared(None, **second_moments(both)), Side(own))
     truth = (unit_rows(rest).T @ unit_rows(rest)).toarray()
     assert found.users == pytest.approx(300)
     np.testing.assert_allclose(off_diagonal(found.gram), off_diagonal(truth), atol=0.01)
@@ -182,20 +183,20 @@ def test_the_own_part_is_taken_out_of_patterns():
 
 def test_prototypes_give_second_moments_of_their_factors():
     factors = np.random.default_rng(0).gamma(0.5, 1.0, (ITEMS, 3)).astype(np.float32)
-    found = others_of(shared(None, factors=factors, moments=np.eye(3)), unit_rows(people(60, 1)))
+    found = others_of(shared(None, factors=factors, moments=np.eye(3)), Side(people(60, 1)))
     wanted = off_diagonal(factors.astype(float) @ factors.T)
     assert np.corrcoef(off_diagonal(found.gram), wanted)[0, 1] > 0.999
     assert found.users == 240
 
 
 def test_nothing_but_sums_is_known_without_factors_and_in_a_long_catalog():
-    assert others_of(shared(None), unit_rows(people(60, 1))).gram is None
+    assert others_of(shared(None), Side(people(60, 1))).gram is None
     items = MAX_ITEMS + 1
     long = ItemFactors(
         plan="0" * 64, catalog="0" * 64, factors=np.ones((items, 1), np.float32), moments=np.eye(1),
         means=np.ones(items), support=np.ones(items), users=300.0, entities=3, private=False,
     )  # fmt: skip
-    found = others_of(long, unit_rows(sparse.csr_array((5, items), dtype=np.float32)))
+    found = others_of(long, Side(sparse.csr_array((5, items), dtype=np.float32)))
     assert found.gram is None
     assert found.sums.shape == (items,)
 
@@ -204,6 +205,6 @@ def test_the_factors_stay_as_they_were():
     own = people(60, 1)
     given = shared(totals(own, people(300, 2)))
     before = given.hash
-    others_of(given, unit_rows(own))
+    others_of(given, Side(own))
     assert given.hash == before
     assert replace(given).hash == before

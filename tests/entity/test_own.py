@@ -91,7 +91,7 @@ def test_the_sample_is_chosen_by_ids_alone(tmp_path: Path) -> None:
 
 
 def test_the_rest_is_everybody_but_the_sample(tmp_path: Path) -> None:
-    from twofold.entity.models.rungs import Side
+    from twofold.entity.models.side import Side
 
     frame, agreed = table(), plan()
     held = tw.Bounds(bound=5).apply(tw.read_ratings(frame, CATALOG))[0]

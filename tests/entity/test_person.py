@@ -15,7 +15,7 @@ from twofold.data.catalog import Catalog, Identifiers
 from twofold.data.ratings import Ratings
 from twofold.entity.agent import Entity
 from twofold.entity.candidates import Candidate, FitSettings, fitted
-from twofold.entity.models.others import unit_rows
+from twofold.entity.models.side import unit_rows
 from twofold.entity.person import Person, fold_person_in, person_keys, read_request, read_voucher, vouch, voucher_file
 from twofold.errors import BadMessage, BadPlan, BudgetExceeded, DataError, NotReady, PlanMismatch
 from twofold.evaluation.measure import user_ndcg

@@ -1,4 +1,4 @@
-"""Item-item weights of an entity: sums of products by either way, and weights from rows or from their sums."""
+"""Item-item weights of an entity: from rows, or from their sums."""
 
 from __future__ import annotations
 
@@ -6,36 +6,15 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from twofold.algorithms._jit import without_numba
-from twofold.entity.models import rungs
-from twofold.entity.models.rungs import Side, own_taste, unit_taste
+from twofold.entity.models.ridge import weights_from_gram
+from twofold.entity.models.rungs import own_taste, unit_taste
+from twofold.entity.models.side import Side
 
 
 def side(users: int, items: int, density: float) -> Side:
     rng = np.random.default_rng(4)
     held = rng.random((users, items)) < density
     return Side(sparse.csr_array(np.where(held, rng.integers(1, 6, held.shape), 0).astype(np.float32)))
-
-
-@pytest.mark.parametrize("density", [0.0, 0.02, 0.1, 0.6, 1.0])
-@pytest.mark.parametrize("users", [1, 90, 2_100])
-def test_products_are_those_of_the_whole_matrix(users, density):
-    given = side(users, 40, density)
-    for rows, gram in ((given.unit, given.unit_gram), (given.damped, given.damped_gram)):
-        whole = rows.toarray().astype(np.float64)
-        np.testing.assert_allclose(gram, whole.T @ whole, rtol=1e-12, atol=1e-12)
-        np.testing.assert_array_equal(gram, gram.T)
-
-
-def test_products_are_the_same_by_either_way(monkeypatch):
-    found = []
-    for share in (0.0, 1.1):
-        monkeypatch.setattr(rungs, "_DENSE", share)
-        found.append(side(300, 40, 0.2).unit_gram)
-        with without_numba():
-            found.append(side(300, 40, 0.2).unit_gram)
-    for other in found[1:]:
-        np.testing.assert_allclose(found[0], other, rtol=1e-12)
 
 
 @pytest.mark.parametrize("fit", [unit_taste, own_taste])
@@ -45,3 +24,14 @@ def test_few_people_get_the_weights_that_many_would(fit, monkeypatch):
     few = fit(given, 1.0).scores(given.rows)
     monkeypatch.setattr(Side, "few", False)
     np.testing.assert_allclose(few, fit(given, 1.0).scores(given.rows), rtol=1e-3, atol=1e-5)
+
+
+def test_rough_weights_are_those_of_double_precision_and_fall_back_to_it():
+    given = side(90, 40, 0.4)
+    gram, ridge = given.unit_gram, np.full(40, 0.5)
+    exact, rough = (weights_from_gram(gram, ridge, rough=one).matrix for one in (False, True))
+    assert not np.array_equal(exact, rough)
+    np.testing.assert_allclose(exact, rough, atol=1e-5)
+    ones, little = np.ones((40, 40)), np.full(40, 1e-10)  # with so small a ridge singular in single precision
+    again, double = (weights_from_gram(ones, little, rough=one).matrix for one in (True, False))
+    np.testing.assert_array_equal(again, double)

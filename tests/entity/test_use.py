@@ -6,7 +6,7 @@ import numpy as np
 
 from tests.entity.test_adapt_counts import ITEMS, people
 from twofold.entity.models import use
-from twofold.entity.models.others import unit_rows
+from twofold.entity.models.side import unit_rows
 
 
 def test_one_person_takes_the_most_of_the_others_use():

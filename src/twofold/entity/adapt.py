@@ -30,7 +30,7 @@ from twofold.entity.candidates import (
 from twofold.entity.ladder import FACTOR_USERS, climb
 from twofold.entity.models.blend import Scorer
 from twofold.entity.models.item_item import MAX_ITEMS
-from twofold.entity.models.rungs import Rest
+from twofold.entity.models.side import Rest
 from twofold.errors import BadNumber, BadParameter, BadShape
 from twofold.features import Features
 from twofold.federation.factors import ItemFactors

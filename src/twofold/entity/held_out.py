@@ -15,7 +15,7 @@ from twofold.csr import summed, with_data
 from twofold.data.ratings import Ratings
 from twofold.data.split import Split, recorded_holdout
 from twofold.entity.model import Model
-from twofold.entity.models.others import unit_rows
+from twofold.entity.models.side import unit_rows
 from twofold.entity.personalize import read_factors
 from twofold.errors import BadParameter, DataError, EmptyTable, PlanMismatch, Set
 from twofold.evaluation.measure import Measured, Scorer, measure

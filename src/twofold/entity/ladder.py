@@ -30,24 +30,24 @@ from scipy import sparse
 from twofold.algorithms.implicit_als import EPOCHS
 from twofold.csr import keep_entries
 from twofold.entity.candidates import UNUSABLE, Adapted, FitSettings, Losses, left_out, paired, sound
+from twofold.entity.judged import CAUTION, CONFIDENT, Rung, Tried, failed, least_use, path
 from twofold.entity.models.blend import Scorer, Wide
 from twofold.entity.models.confidence import confident_factors
 from twofold.entity.models.ials import IalsFit
 from twofold.entity.models.item_item import MAX_ITEMS
 from twofold.entity.models.others import Others, others_of
-from twofold.entity.models.rungs import Rest, Side, count_taste, featured_taste, own_taste, shared_taste, unit_taste
+from twofold.entity.models.rungs import count_taste, featured_taste, own_taste, shared_taste, unit_taste
+from twofold.entity.models.side import Rest, Side
 from twofold.entity.models.sparse_items import SparseItemFit
-from twofold.entity.models.stack import Hidden, StackScorer, Weighed, taste, weigh
+from twofold.entity.models.stack import Hidden, StackScorer, taste, weigh
 from twofold.entity.models.use import NOBODY, amount_of_use
 from twofold.errors import BadNumber
 from twofold.evaluation.measure import user_ndcg
 from twofold.features import Features
 from twofold.federation.factors import ItemFactors
 
-__all__ = ["CAUTION", "climb"]
+__all__ = ["climb"]
 
-#: Nats by which a bolder rung has to tell hidden entries better.
-CAUTION: Final = 2.0
 #: Share of each person's entries that is hidden: enough for so many in all, between these limits; and how many people
 #: are asked at most. The less is hidden, the more the histories are like those that lists are made for.
 ENOUGH_HIDDEN: Final = 400.0
@@ -55,11 +55,10 @@ LEAST_HIDDEN: Final = 0.1
 MOST_HIDDEN: Final = 0.2
 MOST_ASKED: Final = 300
 #: Other entries are hidden, again and again, until there are so many hidden ones in all; at most so often, and only
-#: while the tables of items by items that each time costs have no more cells than this together.
+#: while the tables that each time costs, of items by items or few people, have no more cells than this together.
 WELL_HIDDEN: Final = 2_000.0
 MOST_TIMES: Final = 5
 MOST_CELLS: Final = 400_000
-ENOUGH_ASKED: Final = 200
 #: Prior of the weights of use and taste.
 CENTRE: Final = (0.5, 1.0)
 #: Ridges that are tried, in multiples of the default; only the last two in a catalog of more than `SHORT` items.
@@ -79,9 +78,11 @@ MORE: Final = 10.0
 STRONGER: Final = 2.0
 #: People from whom on implicit ALS is tried, with counts as what is to be told.
 FACTOR_USERS: Final = 1_000
-#: Implicit ALS with counts as how sure an entry is, for tables of people by items up to this size: above, it cost as
-#: much as all others together. Its lists must not be worse: on the eICU demo it told more and gave worse ones.
-CONFIDENT: Final = "implicit ALS, counts as confidence"
+#: Nats by which a way to fit may be behind another one of its step before its ridges are no longer searched, for up to
+#: `WELL_HIDDEN` hidden entries; in proportion for more.
+HOPELESS: Final = 100.0
+#: Tables of people by items up to this size get implicit ALS with counts as confidence: above, it cost as much as all
+#: others together.
 SMALL_TABLE: Final = 50_000
 #: Multiples of the weight of use that are tried at the end.
 LESS_USE: Final = (1.0, 0.5, 0.2, 0.0)
@@ -91,28 +92,6 @@ TOP: Final = 10
 #: People scored at once, at least, and numbers at once.
 _BLOCK: Final = 16
 _AT_ONCE: Final = 4_000_000
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rung:
-    """One candidate.
-
-    Attributes
-    ----------
-    kind : str
-        How tables name it.
-    step : int
-        0 use, 1 own taste, 2 public features, 3 shared taste.
-    strength : float
-        How many own people the others' taste weighs as much as.
-    fit : function of a side
-        Fits it to an entity's rows.
-    """
-
-    kind: str
-    step: int
-    strength: float = 0.0
-    fit: Callable[[Side], Scorer] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,14 +122,6 @@ class _Fold:
     def __init__(self, side: Side, held: sparse.csr_array, asked: NDArray[np.intp]) -> None:
         self.side, self.held, self.asked = side, held, asked
         self.history = side.rows[asked]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Tried:
-    rung: Rung
-    weighed: Weighed
-    losses: Losses
-    taste: Wide | None = field(default=None, repr=False)
 
 
 def climb(
@@ -188,10 +159,10 @@ class _Climb:
         self.whole = Side(rows, rest)
         self.others: Others | None = None
         self.failed = self.stopped = ""
-        self.tried: list[_Tried] = []
+        self.tried: list[Tried] = []
         if shared is not None:
             try:
-                self.others = sound(lambda: others_of(shared, self.whole.unit, rest))
+                self.others = sound(lambda: others_of(shared, self.whole))
             except BadNumber:
                 self.failed = "; what was shared was left out: its numbers overflow"
         self.amount = amount_of_use(self.whole.unit, self.others, caution=CAUTION)
@@ -210,7 +181,7 @@ class _Climb:
         share = min(max(ENOUGH_HIDDEN / max(owners.size, 1), LEAST_HIDDEN), MOST_HIDDEN)
         number = np.where(lengths > 1, np.maximum(np.rint(share * lengths), 1), 0)
         times = min(math.ceil(WELL_HIDDEN / max(share * owners.size, 1.0)), MOST_TIMES)
-        times = max(min(times, MOST_CELLS // max(self.rows.shape[1], 1) ** 2), 1)
+        times = max(min(times, MOST_CELLS // max(self._cells, 1)), 1)
         if lengths.size >= FACTOR_USERS:  # implicit ALS may be stopped on the way, so it is fitted once
             times = 1
         folds = []
@@ -220,9 +191,16 @@ class _Climb:
             if asked.size > MOST_ASKED:
                 asked = np.sort(rng.choice(asked, MOST_ASKED, replace=False))
             if asked.size:
-                side = Side(keep_entries(self.rows, ~held), self.whole.rest)
+                side = Side(keep_entries(self.rows, ~held), self.whole.rest, rough=True)
                 folds.append(_Fold(side, keep_entries(self.rows, held)[asked], asked))
         return folds
+
+    @property
+    def _cells(self) -> int:
+        """Size of the largest table that a rung makes: of all pairs of items, unless only few own people count."""
+        items = int(self.rows.shape[1])
+        pulled = self.settings.features is not None or (self.others is not None and self.others.gram is not None)
+        return items * (self.whole.users if self.whole.few and not pulled else items)
 
     @cached_property
     def _columns(self) -> NDArray[np.intp]:
@@ -344,15 +322,15 @@ class _Climb:
             return self._unasked()
         tried = self._all_judged()
         while True:
-            path = _path(tried)
+            way = path(tried)
             try:
-                scorer, weights = self._final(path[-1])
+                scorer, weights = self._final(way[-1])
                 break
             except BadNumber:
-                tried = [_never(one.rung) if one is path[-1] else one for one in tried]
-        best = path[-1]
-        alone = next(one for one in reversed(path) if one.rung.step <= 1)
-        failed = sum(not math.isfinite(one.weighed.worth) for one in tried)
+                tried = [failed(one.rung) if one is way[-1] else one for one in tried]
+        best = way[-1]
+        alone = next(one for one in reversed(way) if one.rung.step <= 1)
+        unusable = sum(not math.isfinite(one.weighed.worth) for one in tried)
         gain, error = paired(alone.losses, best.losses)
         return Adapted(
             scorer=scorer,
@@ -361,10 +339,10 @@ class _Climb:
             gain=gain,
             gain_error=error,
             table=tuple(self._line(one, taken=one is best) for one in tried),
-            note=self._note(path, weights) + left_out(failed, len(tried)) + self.failed + self.stopped,
+            note=self._note(way, weights) + left_out(unusable, len(tried)) + self.failed + self.stopped,
         )
 
-    def _all_judged(self) -> list[_Tried]:
+    def _all_judged(self) -> list[Tried]:
         """Every rung; only the best of each step keeps what it said, which takes much memory."""
         tried = self.tried
         for one in self._judged():
@@ -379,7 +357,7 @@ class _Climb:
             tried.append(one)
         return tried
 
-    def _judged(self) -> Iterator[_Tried]:
+    def _judged(self) -> Iterator[Tried]:
         """Use; then of every group of families the best at the usual ridge, tuned: more of the others, then ridges."""
         yield self._tried(Rung(kind="use", step=0))
         start = np.asarray(CENTRE)
@@ -394,7 +372,10 @@ class _Climb:
                 if found.weighed.worth <= here.weighed.worth + STRONGER:
                     break
                 family, here = more, found
-            middle = here
+            middle, rivals = here, [one.weighed.worth for one in self.tried if one.rung.step == family.step]
+            behind = max(rivals, default=-math.inf) - here.weighed.worth
+            if math.isfinite(behind) and behind > HOPELESS * max(1.0, self._hidden.held.nnz / WELL_HIDDEN):
+                continue
             for way in (-1, 1):
                 at, found = family.usual, here
                 while 0 <= (at := at + way) < len(family.ridges):
@@ -407,14 +388,14 @@ class _Climb:
                     break
             start = here.weighed.weights if math.isfinite(here.weighed.worth) else np.asarray(CENTRE)
 
-    def _tried(self, rung: Rung, start: Wide | None = None) -> _Tried:
+    def _tried(self, rung: Rung, start: Wide | None = None) -> Tried:
         if rung.fit is None:
             return self._weighed(rung, [self._known], centre=CENTRE[1:])
         try:
             told = sound(lambda: self._tastes(rung))
             return self._weighed(rung, [self._known, told], centre=CENTRE, start=start)
         except BadNumber:
-            return _never(rung)
+            return failed(rung)
 
     @cached_property
     def _known(self) -> Wide:
@@ -443,13 +424,11 @@ class _Climb:
             raise BadNumber("a score is NaN or infinite.")
         return found
 
-    def _weighed(
-        self, rung: Rung, parts: list[Wide], *, centre: tuple[float, ...], start: Wide | None = None
-    ) -> _Tried:
+    def _weighed(self, rung: Rung, parts: list[Wide], *, centre: tuple[float, ...], start: Wide | None = None) -> Tried:
         weighed = weigh(parts, self._hidden, centre=centre, start=start)
         scores = sum(weight * part for weight, part in zip(weighed.weights, parts, strict=True))
         told = parts[1] if len(parts) > 1 else None
-        return _Tried(rung=rung, weighed=weighed, losses=self._losses(np.asarray(scores)), taste=told)
+        return Tried(rung=rung, weighed=weighed, losses=self._losses(np.asarray(scores)), taste=told)
 
     def _losses(self, scores: Wide) -> Losses:
         hidden = self._hidden
@@ -457,8 +436,8 @@ class _Climb:
         values = 1.0 - user_ndcg(wide, hidden.held, seen=hidden.history, n=TOP)
         return Losses(values=values, owners=np.arange(values.size))
 
-    def _final(self, best: _Tried) -> tuple[StackScorer, tuple[float, float]]:
-        """Fit to everything; less weight of use where that gives better lists."""
+    def _final(self, best: Tried) -> tuple[StackScorer, tuple[float, float]]:
+        """Fit to everything; less weight of use where lists allow it (`least_use`)."""
         use = np.log(self._use(self.whole))
         fit = best.rung.fit
         if fit is None:
@@ -466,7 +445,7 @@ class _Climb:
         told = sound(lambda: self._tastes(best.rung)) if best.taste is None else best.taste
         first, second = (float(one) for one in best.weighed.weights)
         lists = [self._losses(part * first * self._known + second * told) for part in LESS_USE]
-        weights = (LESS_USE[int(np.argmin([one.mean for one in lists]))] * first, second)
+        weights = (LESS_USE[least_use(lists, self._hidden.held.nnz)] * first, second)
         inner = sound(lambda: fit(self.whole))
         scorer = StackScorer(use, inner=inner, weights=weights)
         if not np.isfinite(scorer.scores(self.rows[:_BLOCK])).all():
@@ -500,12 +479,12 @@ class _Climb:
 
     # What is told
 
-    def _pull(self, best: _Tried) -> float:
+    def _pull(self, best: Tried) -> float:
         if best.rung.step == 3:
             return best.rung.strength
         return self.amount.people if self.amount.shared else 0.0
 
-    def _line(self, one: _Tried, *, taken: bool) -> dict[str, Any]:
+    def _line(self, one: Tried, *, taken: bool) -> dict[str, Any]:
         line: dict[str, Any] = {
             "kind": one.rung.kind,
             "strength": one.rung.strength,
@@ -517,63 +496,21 @@ class _Climb:
             line |= {"nats": -math.inf, "remark": UNUSABLE}
         return line | ({"taken": True} if taken else {})
 
-    def _note(self, path: list[_Tried], weights: tuple[float, float]) -> str:
+    def _note(self, way: list[Tried], weights: tuple[float, float]) -> str:
         use = (
             f"use of {self.amount.people:g} people of the others counts with the own"
             if self.amount.shared
             else "use is the own" + ("" if self.others is None else ": the others' does not tell it better")
         )
-        best = path[-1]
-        if len(path) == 1:
+        best = way[-1]
+        if len(way) == 1:
             return f"the most used items first; {use}; nothing bolder told hidden entries better by {CAUTION:g} nats"
-        gained = best.weighed.worth - path[-2].weighed.worth
+        gained = best.weighed.worth - way[-2].weighed.worth
         people = f", worth {best.rung.strength:g} own people" if best.rung.step == 3 else ""
         return (
             f"{best.rung.kind}{people}, weight {weights[1]:.2f}, with use, weight {weights[0]:.2f}; {use}; "
-            f"hidden entries are told better than by {path[-2].rung.kind} by {gained:.1f} nats"
+            f"hidden entries are told better than by {way[-2].rung.kind} by {gained:.1f} nats"
         )
-
-
-def _path(tried: list[_Tried]) -> list[_Tried]:
-    """The rungs that are climbed, the last of which is taken."""
-    path = [tried[0]]
-    for step in (1, 2, 3):
-        here = _trusted([one for one in tried if one.rung.step == step])
-        best = max(here, key=lambda one: one.weighed.worth, default=None)
-        if best is not None and best.weighed.worth > path[-1].weighed.worth + CAUTION:
-            path.append(_better_lists(best, here))
-    return path
-
-
-def _trusted(here: list[_Tried]) -> list[_Tried]:
-    """Leave out confident factors unless they tell more by `CAUTION` and their lists are not worse by an error."""
-    rivals = [one for one in here if one.rung.kind != CONFIDENT and math.isfinite(one.weighed.worth)]
-    sure = next((one for one in here if one.rung.kind == CONFIDENT and math.isfinite(one.weighed.worth)), None)
-    if not rivals or sure is None:
-        return here
-    told = sure.weighed.worth - max(one.weighed.worth for one in rivals)
-    gain, error = paired(min(rivals, key=lambda one: one.losses.mean).losses, sure.losses)
-    return here if told > CAUTION and gain >= -error else [one for one in here if one is not sure]
-
-
-def _better_lists(best: _Tried, others: list[_Tried]) -> _Tried:
-    """Among many people, prefer lists that are better by a standard error: nats also judge what no list shows."""
-    if best.losses.values.size < ENOUGH_ASKED:
-        return best
-    gains = [paired(best.losses, one.losses) if one.losses.values.size else (-math.inf, 0.0) for one in others]
-    clear = [gain - error for gain, error in gains]
-    at = int(np.argmax(clear))
-    return others[at] if clear[at] > 0 else best
-
-
-def _never(rung: Rung) -> _Tried:
-    """A rung whose numbers failed: shared factors may hold anything a server wrote."""
-    nothing = Losses(values=np.zeros(0), owners=np.zeros(0, np.intp))
-    return _Tried(
-        rung=rung,
-        losses=nothing,
-        weighed=Weighed(weights=np.zeros(2), likelihood=-math.inf, worth=-math.inf),
-    )
 
 
 def _picked(rows: sparse.csr_array, columns: NDArray[np.intp]) -> sparse.csr_array:

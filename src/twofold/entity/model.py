@@ -335,8 +335,9 @@ class Model:
         """
         n, column = _number(n), item_column(item, self._inside.items)
         history = self._inside.entries(user_or_history)
-        score = float(self._inside.scores(history)[column])
-        spoke = self._inside.speaking(history)
+        scores = self._inside.scores(history)
+        score = float(scores[column])
+        spoke = EMPTY if scores is self._inside.cold_start else history  # without a word of theirs, no entry made it
         told = self.scorer.reasons(spoke.columns, spoke.values, column)
         return make_explanation(column, score, spoke, told, self._inside.items, n)
 
@@ -477,10 +478,6 @@ class UserHistories:
             return self.cold_start
         scores = self.scorer.one(*history)
         return scores if scores.any() else self.cold_start
-
-    def speaking(self, history: History) -> History:
-        """Give the history if its entries made the scores, or an empty one if the cold-start scores were used."""
-        return EMPTY if self.scores(history) is self.cold_start else history
 
     def position(self, user: Any) -> int:
         """Row of a user; raises UnknownUser, without the id, if there is none."""

@@ -29,8 +29,7 @@ from twofold.data.ratings import Ratings
 from twofold.data.scan import Scan
 from twofold.entity.models.factors import POWER, damped_rows
 from twofold.entity.models.item_item import MAX_ITEMS
-from twofold.entity.models.others import unit_rows
-from twofold.entity.models.rungs import Rest, gram_of
+from twofold.entity.models.side import Rest, gram_of, unit_rows
 from twofold.federation.plan import Plan
 from twofold.release.clamp import ExactSum, Sums, joined
 

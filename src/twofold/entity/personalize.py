@@ -14,7 +14,7 @@ from twofold.data.scan import Scan
 from twofold.entity.adapt import Adapted, Local, Strength, adapted
 from twofold.entity.candidates import FitSettings
 from twofold.entity.model import Model
-from twofold.entity.models.rungs import Rest
+from twofold.entity.models.side import Rest
 from twofold.entity.own import own_people
 from twofold.errors import NotForRealUse, PlanMismatch, ProtocolError
 from twofold.features import Features

@@ -29,10 +29,11 @@ development data, and whose k-th was about :math:`a k^{-b} n` (`SPECTRUM`). A di
 edge 2h is found again with the squared cosine :math:`1 - (h/\lambda)^2`, and not at all from :math:`\lambda \le h` on.
 These cosines added up are the directions D that rise above the noise. The share of the gap between the best model
 without pairs of others and the best pooled one that was closed followed :math:`D / (D + c)`, with a spread (`SPREAD`).
-An entity with many people of its own tells the strongest directions itself, so c may grow with its size: it is
-`HALF_CLOSED` for `FEW_USERS` people or fewer, and from there grows with the power `GROWTH`, which is 0 so far. The
-constants are a first reading of eight development sets, one seed each; ``python -m studies prediction`` fits all of
-them anew on what it is given.
+An entity with many people of its own tells the strongest directions itself, so c grows with its size: it is
+`HALF_CLOSED` for `FEW_USERS` people or fewer, from there grows with the power `GROWTH`, and stays from `MANY_USERS` on,
+the largest that was measured. It is at most a quarter of the catalog, so that a short one, all of whose directions are
+found, is not told that most of the gap stays. ``python -m studies prediction --size full`` found the constants on six
+development sets, one seed each, and fits `SPECTRUM`, `HALF_CLOSED` and `GROWTH` anew on what it is given.
 
 Bounds
 ------
@@ -56,6 +57,7 @@ __all__ = [
     "GROWTH",
     "HALF_CLOSED",
     "LEAST_USE",
+    "MANY_USERS",
     "SPECTRUM",
     "SPREAD",
     "WORDS",
@@ -74,17 +76,19 @@ __all__ = [
     "statistic_usefulness",
 ]
 
-#: Constants a and b of eigenvalues after the first, per person: fitted to unit rows of nine development sets: Complete
-#: Journey (categories, types), ASSISTments, MovieLens (by ZIP, by occupation), Jester, eICU, two simulated hospitals.
-SPECTRUM: Final = (0.062, 0.86)
+#: Constants a and b of eigenvalues after the first, per person: fitted to unit rows of the development sets.
+SPECTRUM: Final = (0.066, 0.84)
 #: Smallest first eigenvalue of these sets, per person: where half the edge is above it, not even use is seen.
 LEAST_USE: Final = 0.19
 #: Directions at which half of the gap was closed at entities of so few people, and how they grow with more people.
-HALF_CLOSED: Final = 19.0
+HALF_CLOSED: Final = 8.8
 FEW_USERS: Final = 25.0
-GROWTH: Final = 0.0
-#: Read off the residuals by eye, where a direction was above the noise; eICU was further off.
-SPREAD: Final = 0.3
+MANY_USERS: Final = 420.0
+GROWTH: Final = 0.75
+#: Four in five residuals were below .095 on the data they were fitted to; a data set not seen gets twice that.
+SPREAD: Final = 0.2
+# At most this part of the catalog is the number of directions at which half of the gap is closed.
+_MOST_HALF: Final = 0.25
 Word = Literal["nothing", "a little", "half", "most"]
 #: Shares of the gap from which on a word is used. "nothing" is for noise that hides even use.
 WORDS: Final[tuple[tuple[float, Word], ...]] = ((0.65, "most"), (0.35, "half"), (0.0, "a little"))
@@ -162,7 +166,7 @@ class Prediction:
     directions : float, optional
         Directions of taste that rise above the noise. None where nothing was measured: other mechanisms, ratings.
     share, low, high : float, optional
-        Share of the gap, and the range of four in five of what was measured.
+        Share of the gap, and a range twice as wide as four in five of what was measured.
     """
 
     word: Word | None
@@ -187,23 +191,28 @@ def directions(edge: float, *, n_items: int, spectrum: tuple[float, float] = SPE
     Examples
     --------
     >>> [round(directions(edge, n_items=500), 1) for edge in (0.1, 0.02, 0.002)]
-    [0.0, 3.8, 75.3]
+    [0.0, 4.5, 90.4]
     """
     first, power = spectrum
     sizes = (first * place**-power for place in range(2, min(n_items, _MOST_DIRECTIONS) + 1))
     return math.fsum(1 - (edge / 2 / size) ** 2 for size in sizes if size > edge / 2)
 
 
-def closed(found: float, *, users: float, half_closed: float = HALF_CLOSED, growth: float = GROWTH) -> float:
+def closed(
+    found: float, *, users: float, n_items: int, half_closed: float = HALF_CLOSED, growth: float = GROWTH
+) -> float:
     """Share of the gap that some directions close at an entity of so many people.
 
     Examples
     --------
-    >>> closed(10.0, users=20, half_closed=10.0, growth=0.5), closed(10.0, users=225, half_closed=10.0, growth=0.5)
-    (0.5, 0.25)
+    >>> [closed(10.0, users=users, n_items=500, half_closed=10.0, growth=0.5) for users in (20, 225)]
+    [0.5, 0.25]
+    >>> closed(40.0, users=10**6, n_items=41)
+    0.8
     """
-    half = half_closed * math.pow(max(users / FEW_USERS, 1.0), growth)
-    return found / (found + half)
+    size = min(max(users, FEW_USERS), MANY_USERS) / FEW_USERS
+    half = min(half_closed * math.pow(size, growth), _MOST_HALF * (n_items - 1))
+    return found / (found + half) if found else 0.0
 
 
 def predict(public: ReleaseParameters, judged: Usefulness, *, pairs: bool) -> Prediction:
@@ -229,12 +238,12 @@ def predict(public: ReleaseParameters, judged: Usefulness, *, pairs: bool) -> Pr
     ...     print(predict(asked, Gram().usefulness(asked), pairs=True).word)
     nothing
     a little
-    most
+    half
     """
     if not pairs or public.feedback != "counts":
         return Prediction(word="nothing" if judged.verdict == "no" else None)
     found = directions(judged.share, n_items=public.n_items)
-    share = closed(found, users=public.n_users)
+    share = closed(found, users=public.n_users, n_items=public.n_items)
     hidden = judged.share / 2 >= LEAST_USE
     return Prediction(
         word="nothing" if hidden else next(word for least, word in WORDS if share >= least),

@@ -26,20 +26,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
-from scipy import sparse
 
-from twofold.csr import with_data
 from twofold.entity.models.blend import Wide
-from twofold.entity.models.factors import POWER, damped_rows
 from twofold.entity.models.item_item import MAX_ITEMS
 from twofold.entity.models.ridge import UNEXPLAINED
+from twofold.entity.models.side import Side
 from twofold.federation.factors import ItemFactors
 from twofold.release.content import Moments
 
-__all__ = ["Others", "denoised", "others_of", "unit_rows"]
+__all__ = ["Others", "denoised", "others_of"]
 
 #: Use below which an item is mostly noise starts at this part of the average use, and ends at most here.
 START: Final = 0.1
@@ -48,25 +46,6 @@ MOST: Final = 0.3
 LEAST_USE: Final = 1e-3
 #: How far use by the rows of the matrix is from use by the sums beyond noise, in parts of the average.
 APART: Final = 0.1
-
-
-class Own(Protocol):
-    """Sums over people of the entity itself, as `twofold.entity.models.rungs.Rest` has them."""
-
-    @property
-    def users(self) -> int:
-        """How many people."""
-        ...
-
-    @property
-    def use(self) -> Wide:
-        """Total of each item over their unit rows."""
-        ...
-
-    @property
-    def unit_gram(self) -> Wide | None:
-        """Products of their unit rows; None for a long catalog."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -96,47 +75,28 @@ class Others:
         return np.asarray(self.sums / self.users)
 
 
-def unit_rows(rows: sparse.csr_array) -> sparse.csr_array:
-    """Damp counts and bring every history to norm 1; an empty one stays empty.
-
-    Examples
-    --------
-    >>> unit_rows(sparse.csr_array(np.array([[9.0, 16.0], [0.0, 0.0]]))).toarray().round(2).tolist()
-    [[0.6, 0.8], [0.0, 0.0]]
-    """
-    values = damped_rows(rows, POWER["counts"]).astype(np.float64)
-    owners = np.repeat(np.arange(values.shape[0]), np.diff(values.indptr))
-    norms = np.sqrt(np.bincount(owners, values.data**2, values.shape[0]))
-    return with_data(values, values.data / np.where(norms > 0, norms, 1.0)[owners])
-
-
-def others_of(shared: ItemFactors, rows: sparse.csr_array, rest: Own | None = None) -> Others:
+def others_of(shared: ItemFactors, own: Side) -> Others:
     """Take an entity's own part out of what was shared, and denoise the rest.
 
     Parameters
     ----------
     shared : ItemFactors
         What the server sent.
-    rows : csr array (users, items)
-        Private: the entity's own unit rows (`unit_rows`), as they were when it sent its message.
-    rest : Own, optional
-        Sums over own people whose rows are not in memory.
+    own : Side
+        Private: the entity's own people as they were when it sent its message.
     """
     if shared.totals is not None and len(shared.totals.sums) <= MAX_ITEMS:
-        return _from_totals(shared.totals, rows, rest)
-    return _from_factors(shared, rows, rest)
+        return _from_totals(shared.totals, own)
+    return _from_factors(shared, own)
 
 
-def _from_totals(totals: Moments, rows: sparse.csr_array, rest: Own | None) -> Others:
-    number, items = rows.shape[0] + (0 if rest is None else rest.users), rows.shape[1]
+def _from_totals(totals: Moments, own: Side) -> Others:
+    number, items = own.users, own.rows.shape[1]
     weight = totals.weight(number)
-    own = (rows.T @ rows).toarray()
-    if rest is not None and rest.unit_gram is not None:
-        own = own + rest.unit_gram
-    gram = totals.pairs.astype(np.float64) - weight * own
+    gram = totals.pairs.astype(np.float64) - weight * own.unit_gram
     # Every row has norm 1, so the trace counts people; its noise is that of few numbers beside so many.
     users = max(float(totals.users) - weight * number, float(number), 1.0)
-    sums = totals.sums - weight * (np.asarray(rows.sum(axis=0)).ravel() + (0.0 if rest is None else rest.use))
+    sums = totals.sums - weight * own.use
     noise = float(totals.pairs_noise)
     sums = np.maximum(_use(sums, gram, float(totals.sums_noise), noise), LEAST_USE * users / items)
     found = denoised(gram, sums, noise)
@@ -164,12 +124,12 @@ def _unexplained(explained: Wide, squares: Wide) -> Wide:
     return np.asarray(np.maximum(squares - explained, UNEXPLAINED * squares))
 
 
-def _from_factors(shared: ItemFactors, rows: sparse.csr_array, rest: Own | None) -> Others:
+def _from_factors(shared: ItemFactors, own: Side) -> Others:
     """Second moments of another mechanism: patterns, or factors of prototypes.
 
     The own part is taken out along the patterns that were sent; out of prototypes it cannot be taken.
     """
-    number, items = rows.shape[0] + (0 if rest is None else rest.users), rows.shape[1]
+    number, items = own.users, own.rows.shape[1]
     users = max(float(shared.users) - number, float(number), 1.0)
     use = np.maximum(shared.means, 0.0)
     total = float(use.sum())
@@ -178,11 +138,11 @@ def _from_factors(shared: ItemFactors, rows: sparse.csr_array, rest: Own | None)
         return Others(users=users, sums=sums, gram=None)
     if shared.patterns is not None and shared.strengths is not None:
         side = shared.patterns.astype(np.float64)
-        along = rows @ side
-        own = along.T @ along
-        if rest is not None and rest.unit_gram is not None:
-            own = own + side.T @ rest.unit_gram @ side
-        values, turns = np.linalg.eigh(np.diag(shared.strengths * max(shared.users, 1.0)) - own)
+        along = own.unit @ side
+        part = along.T @ along
+        if own.rest is not None and own.rest.unit_gram is not None:
+            part = part + side.T @ own.rest.unit_gram @ side
+        values, turns = np.linalg.eigh(np.diag(shared.strengths * max(shared.users, 1.0)) - part)
         side = (side @ turns) * np.sqrt(np.maximum(values, 0.0))
         gram = side @ side.T
     else:

@@ -13,7 +13,7 @@ item is a compromise of the entity's own and the shared one.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,8 +112,17 @@ class LowRankWeights:
 Weights = DenseWeights | LowRankWeights
 
 
-def weights_from_gram(gram: Floats, ridge: Floats) -> DenseWeights:
+def weights_from_gram(gram: Floats, ridge: Floats, *, rough: bool = False) -> DenseWeights:
     """Invert the Gram matrix plus the ridge of each item.
+
+    Parameters
+    ----------
+    gram : array (items, items)
+        Symmetric.
+    ridge : array (items,)
+        Of each item.
+    rough : bool
+        In single precision if that has an inverse: a third faster, and good enough to compare models.
 
     Raises
     ------
@@ -125,15 +134,12 @@ def weights_from_gram(gram: Floats, ridge: Floats) -> DenseWeights:
     >>> weights_from_gram(np.array([[2.0, 1.0], [1.0, 2.0]]), np.zeros(2)).matrix.round(3).tolist()
     [[0.0, 0.5], [0.5, 0.0]]
     """
-    # A symmetric matrix is its own transpose, which is in LAPACK's order: no copy beside this one is made.
-    matrix = np.array(gram, dtype=np.float64, order="C")
-    matrix[np.diag_indices_from(matrix)] += ridge
-    factor = _cholesky(matrix.T)
-    lower, failed = linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)
-    own = np.diag(lower)
-    if failed or not (own > 0).all():
+    lower = _inverse(gram, ridge, "single") if rough else None
+    if lower is None:
+        lower = _inverse(gram, ridge, "double")
+    if lower is None:
         raise _no_inverse()
-    scale, result = (-1.0 / own).astype(np.float32), np.empty(lower.shape, np.float32)
+    scale, result = (-1.0 / np.diag(lower)).astype(np.float32), np.empty(lower.shape, np.float32)
     for start in range(0, len(result), _BLOCK):  # a block and its image stay in the cache
         span = slice(start, start + _BLOCK)
         part = lower[start:, span].astype(np.float32)
@@ -143,6 +149,20 @@ def weights_from_gram(gram: Floats, ridge: Floats) -> DenseWeights:
         result[span, start:] = part.T * scale[start:]
     np.fill_diagonal(result, 0.0)
     return DenseWeights(matrix=result)
+
+
+def _inverse(gram: Floats, ridge: Floats, kind: Literal["single", "double"]) -> Floats | None:
+    """Lower half of the inverse; None if there is none in this precision."""
+    # A symmetric matrix is its own transpose, which is in LAPACK's order: no copy beside this one is made.
+    matrix = np.array(gram, dtype=kind, order="C")
+    matrix.ravel()[:: len(matrix) + 1] += ridge.astype(kind)
+    lapack = linalg.lapack
+    factored, inverted = (lapack.spotrf, lapack.spotri) if kind == "single" else (lapack.dpotrf, lapack.dpotri)
+    factor, failed = factored(matrix.T, lower=1, overwrite_a=1)
+    if failed or not (np.diag(factor) > 0).all():  # LAPACK overlooks NaN
+        return None
+    lower, failed = inverted(factor, lower=1, overwrite_c=1)
+    return None if failed or not (np.diag(lower) > 0).all() else np.asarray(lower)
 
 
 def weights_from_rows(rows: Floats, ridge: Floats) -> LowRankWeights:

@@ -1,0 +1,127 @@
+"""Rungs that were tried on hidden entries, and which of them is taken: caution, and lists beside nats."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from twofold.entity.candidates import Losses, paired
+from twofold.entity.models.blend import Scorer, Wide
+from twofold.entity.models.side import Side
+from twofold.entity.models.stack import Weighed
+
+__all__ = ["CAUTION", "CONFIDENT", "Rung", "Tried", "failed", "least_use", "path"]
+
+#: Nats by which a bolder rung has to tell hidden entries better.
+CAUTION: Final = 2.0
+#: Implicit ALS with counts as how sure an entry is: its lists must not be worse. On the eICU demo it told more and gave
+#: worse ones.
+CONFIDENT: Final = "implicit ALS, counts as confidence"
+#: Number of lists (a person asked several times has several) from which on lists count beside nats.
+ENOUGH_ASKED: Final = 200
+#: Use weighs the least that gives lists which are not worse than the best ones by so many standard errors, from so many
+#: lists and so many hidden entries on; before, what gives the best. Lists of one person are taken as independent.
+CLEARLY: Final = 2.0
+MANY_ASKED: Final = 100
+MANY_HIDDEN: Final = 400
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rung:
+    """One candidate.
+
+    Attributes
+    ----------
+    kind : str
+        How tables name it.
+    step : int
+        0 use, 1 own taste, 2 public features, 3 shared taste.
+    strength : float
+        How many own people the others' taste weighs as much as.
+    fit : function of a side
+        Fits it to an entity's rows.
+    """
+
+    kind: str
+    step: int
+    strength: float = 0.0
+    fit: Callable[[Side], Scorer] | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Tried:
+    """A rung, its weights and what they are worth, its lists and what it said."""
+
+    rung: Rung
+    weighed: Weighed
+    losses: Losses
+    taste: Wide | None = field(default=None, repr=False)
+
+
+def path(tried: list[Tried]) -> list[Tried]:
+    """The rungs that are climbed, the last of which is taken."""
+    found = [tried[0]]
+    for step in (1, 2, 3):
+        here = _trusted([one for one in tried if one.rung.step == step])
+        best = max(here, key=lambda one: one.weighed.worth, default=None)
+        if best is not None and best.weighed.worth > found[-1].weighed.worth + CAUTION:
+            found.append(_better_lists(best, here))
+    return found
+
+
+def _trusted(here: list[Tried]) -> list[Tried]:
+    """Leave out confident factors unless they tell more by `CAUTION` and their lists are not worse by an error."""
+    rivals = [one for one in here if one.rung.kind != CONFIDENT and math.isfinite(one.weighed.worth)]
+    sure = next((one for one in here if one.rung.kind == CONFIDENT and math.isfinite(one.weighed.worth)), None)
+    if not rivals or sure is None:
+        return here
+    told = sure.weighed.worth - max(one.weighed.worth for one in rivals)
+    gain, error = paired(min(rivals, key=lambda one: one.losses.mean).losses, sure.losses)
+    return here if told > CAUTION and gain >= -error else [one for one in here if one is not sure]
+
+
+def _better_lists(best: Tried, others: list[Tried]) -> Tried:
+    """Among many people, prefer lists that are better by a standard error: nats also judge what no list shows."""
+    if best.losses.values.size < ENOUGH_ASKED:
+        return best
+    gains = [paired(best.losses, one.losses) if one.losses.values.size else (-math.inf, 0.0) for one in others]
+    clear = [gain - error for gain, error in gains]
+    at = int(np.argmax(clear))
+    return others[at] if clear[at] > 0 else best
+
+
+def failed(rung: Rung) -> Tried:
+    """A rung whose numbers failed: shared factors may hold anything a server wrote."""
+    nothing = Losses(values=np.zeros(0), owners=np.zeros(0, np.intp))
+    return Tried(
+        rung=rung,
+        losses=nothing,
+        weighed=Weighed(weights=np.zeros(2), likelihood=-math.inf, worth=-math.inf),
+    )
+
+
+def least_use(lists: Sequence[Losses], hidden: int) -> int:
+    """Choose among weights of use, from the largest to 0, by the lists they give.
+
+    Parameters
+    ----------
+    lists : sequence of Losses
+        Of each weight.
+    hidden : int
+        Number of hidden entries.
+
+    Examples
+    --------
+    >>> worse, better = (Losses(values=np.tile([loss, 0.5], 50), owners=np.arange(100)) for loss in (0.6, 0.4))
+    >>> least_use([better, worse], 1_000), least_use([worse, better], 1_000), least_use([better, better], 1_000)
+    (0, 1, 1)
+    """
+    best = min(range(len(lists)), key=lambda at: lists[at].mean)
+    if lists[best].values.size < MANY_ASKED or hidden < MANY_HIDDEN:
+        return best
+    worse = [paired(one, lists[best]) for one in lists]
+    return max(at for at, (by, error) in enumerate(worse) if by <= CLEARLY * error)

@@ -1,0 +1,46 @@
+"""Which of the rungs that were tried is taken."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from twofold.entity import judged
+from twofold.entity.candidates import Losses
+from twofold.entity.judged import Rung, Tried, least_use, path
+from twofold.entity.models.stack import Weighed
+
+
+def tried(kind: str, worth: float, losses: np.ndarray, step: int = 1) -> Tried:
+    return Tried(
+        rung=Rung(kind=kind, step=step),
+        weighed=Weighed(weights=np.ones(2), likelihood=worth, worth=worth),
+        losses=Losses(values=losses, owners=np.arange(losses.size)),
+    )
+
+
+@pytest.mark.parametrize(("nats", "worse", "kept"), [(3.0, 0.0, True), (1.0, 0.0, False), (3.0, 0.5, False)])
+def test_factors_by_confidence_need_nats_and_lists_that_are_not_worse(nats, worse, kept):
+    losses = np.random.default_rng(0).random(50)
+    rival, sure = tried("item-item", -100.0, losses), tried(judged.CONFIDENT, -100.0 + nats, losses + worse)
+    assert judged._trusted([rival, sure]) == ([rival, sure] if kept else [rival])
+    assert judged._trusted([sure]) == [sure]
+
+
+def test_a_bolder_rung_needs_its_nats():
+    losses = np.zeros(20)
+    safe, bold = tried("use", -100.0, losses, step=0), tried("item-item", -98.5, losses)
+    assert path([safe, bold]) == [safe]
+    bolder = tried("item-item", -97.5, losses)
+    assert path([safe, bolder]) == [safe, bolder]
+
+
+@pytest.mark.parametrize(("people", "hidden", "taken"), [(120, 500, 1), (120, 300, 0), (80, 500, 0)])
+def test_use_weighs_less_where_lists_are_hardly_worse_and_many_tell(people, hidden, taken):
+    rng = np.random.default_rng(0)
+    best = rng.random(people)
+    hardly = best + rng.normal(size=people)
+    hardly += best.mean() - hardly.mean() + 0.01
+    clearly = best + 0.5
+    lists = [Losses(values=one, owners=np.arange(people)) for one in (best, hardly, clearly)]
+    assert least_use(lists, hidden) == taken
