@@ -62,8 +62,8 @@ class DataSet:
         Entities of each of the two smaller quarters that are fitted and measured; 0: all.
     users : int
         Users of an entity that are measured at most.
-    seeds : int
-        Reported splits.
+    seeds, first_seed : int
+        Reported splits: how many, and the first of them.
     """
 
     name: str
@@ -76,6 +76,7 @@ class DataSet:
     sample: tuple[int, ...]
     users: int
     seeds: int
+    first_seed: int
     options: tuple[tuple[str, Any], ...] = ()
     lower: float = 0.0
     features: bool = False
@@ -97,7 +98,6 @@ class Plan:
     """All of one size."""
 
     size: str
-    first_seed: int
     development: int
     epsilon: float
     data: tuple[DataSet, ...]
@@ -136,17 +136,18 @@ def read_plan(size: str) -> Plan:
     names = chosen.get("data", record["order"])
     return Plan(
         size=size,
-        first_seed=record["first_seed"],
         development=record["development"],
         epsilon=float(record["epsilon"]),
-        data=tuple(_data(record["data"], name, chosen, full=size == "full") for name in names),
+        data=tuple(_data(record, name, chosen, full=size == "full") for name in names),
     )
 
 
-def _data(tables: dict[str, Any], name: str, chosen: dict[str, Any], *, full: bool) -> DataSet:
+def _data(record: dict[str, Any], name: str, chosen: dict[str, Any], *, full: bool) -> DataSet:
+    tables = record["data"]
     own = dict(tables[name])
     while "like" in own:
         own = tables[own.pop("like")] | own
+    own = {"first_seed": record["first_seed"]} | own
     of_size = {key: chosen[key] for key in ("sample", "users", "seeds")}
     merged = of_size | own if full else own | of_size
     if merged["source"] == "hospitals":
@@ -165,7 +166,7 @@ def cells(plan: Plan, data: DataSet, seeds: int | None = None) -> list[Cell]:
     >>> [(one.system, one.seed) for one in cells(plan, plan.data[0])][:3]
     [('own popularity', 8100), ('own popularity', 8101), ('EASE alone', 8100)]
     """
-    numbers = range(plan.first_seed, plan.first_seed + (seeds or data.seeds))
+    numbers = range(data.first_seed, data.first_seed + (seeds or data.seeds))
     named = baselines(data.feedback, features=data.features, federated=data.federated)
     return [_cell(plan, data, one, seed) for one in named for seed in numbers]
 
@@ -183,7 +184,7 @@ def _cell(plan: Plan, data: DataSet, baseline: Baseline, seed: int) -> Cell:
 
 def _numbers(plan: Plan, data: DataSet) -> dict[str, Any]:
     """What figures depend on; the number of seeds and words do not count."""
-    record = {key: value for key, value in asdict(data).items() if key not in ("title", "seeds")}
+    record = {key: value for key, value in asdict(data).items() if key not in ("title", "seeds", "first_seed")}
     found: dict[str, Any] = json.loads(json.dumps({**record, "epsilon": plan.epsilon, "development": plan.development}))
     return found
 
@@ -349,7 +350,7 @@ _Known = dict[str, dict[str, tuple[str, dict[str, Any]]]]
 def _cells_of(plan: Plan, data: DataSet) -> dict[str, tuple[str, dict[str, Any]]]:
     """Scope and options of the cells of one data set, by baseline."""
     named = baselines(data.feedback, features=data.features, federated=data.federated)
-    found = {one.name: (one.scope, _cell(plan, data, one, plan.first_seed).options) for one in named}
+    found = {one.name: (one.scope, _cell(plan, data, one, data.first_seed).options) for one in named}
     return {name: (scope, json.loads(json.dumps(options))) for name, (scope, options) in found.items()}
 
 

@@ -28,7 +28,7 @@ from studies.store import Cell, Found
 from twofold.algorithms.kmeans import kmeans
 from twofold.release import NOT_PRIVATE, PRIVATE, Prototypes, ReleaseParameters, mechanism
 from twofold.release.cells import centres
-from twofold.release.choose import resolve
+from twofold.release.choose import BILINEAR, resolve
 
 __all__ = [
     "DELTA",
@@ -48,6 +48,7 @@ __all__ = [
     "recorded",
     "run",
     "run_once",
+    "without_centres",
 ]
 
 Floats = NDArray[np.float64]
@@ -263,6 +264,21 @@ def run_once(entrant: Entrant, case: Mixture, epsilon: str) -> Measured:
     return Measured(ratio=ratio, seconds=seconds, fell_back=bool(message.note) and entrant.private)
 
 
+def without_centres(entrant: Entrant, case: Mixture, epsilon: str) -> str:
+    """Name of the sum that `auto` takes at this ε, which has no centres to judge; empty where there are centres.
+
+    Examples
+    --------
+    >>> case = make_mixture(200, 20, 3, 0)
+    >>> [without_centres(Entrant(name=name, delta=DELTA), case, "1000") for name in ("auto", "sulq")]
+    ['gram', '']
+    """
+    if entrant.name != "auto":
+        return ""
+    name = resolve("auto", case.public(epsilon, entrant.delta)).mechanism.name
+    return name if name in BILINEAR else ""
+
+
 def memory_of(entrant: Entrant, case: Mixture, epsilon: str) -> float:
     """Largest memory of a release, in MB; also the warm-up of compiled kernels."""
     _release(entrant, case, epsilon)
@@ -291,7 +307,7 @@ def _release(entrant: Entrant, case: Mixture, epsilon: str) -> tuple[Prototypes,
 EPSILONS = ("0.1", "1", "3", "10", "1000000")
 #: Shapes (users, items) and number of seeds.
 SIZES: dict[str, tuple[tuple[tuple[int, int], ...], int]] = {
-    "tiny": (((400, 12),), 2),
+    "tiny": (((400, 20),), 2),
     "quick": (((2_000, 50),), 2),
     "full": (((2_000, 50), (2_000, 500), (20_000, 50), (20_000, 500)), 3),
 }
@@ -344,20 +360,22 @@ def _run(cells: Sequence[Cell]) -> Iterator[Found]:
 
 
 def _row(entrant: Entrant, cases: Sequence[Mixture]) -> Row:
-    memory = memory_of(entrant, cases[0], EPSILONS[1])
-    measured = {epsilon: [run_once(entrant, case, epsilon) for case in cases] for epsilon in EPSILONS}
+    named = {epsilon: without_centres(entrant, cases[0], epsilon) for epsilon in EPSILONS}
+    judged = [epsilon for epsilon in EPSILONS if not named[epsilon]]
+    memory = [memory_of(entrant, cases[0], epsilon) for epsilon in judged[:2][-1:]]
+    measured = {epsilon: [run_once(entrant, case, epsilon) for case in cases] for epsilon in judged}
     if not entrant.private:  # ε means nothing to it
         cells = ("",) * (len(EPSILONS) - 1) + (_ratios(measured[EPSILONS[-1]]),)
     else:
-        cells = tuple(_ratios(measured[epsilon]) for epsilon in EPSILONS)
-    seconds = np.mean([one.seconds for some in measured.values() for one in some])
+        cells = tuple(named[epsilon] or _ratios(measured[epsilon]) for epsilon in EPSILONS)
+    seconds = [one.seconds for some in measured.values() for one in some]
     return Row(
         data=cases[0].name,
         who=entrant.who,
         promise=entrant.promise,
         cells=cells,
-        seconds=f"{seconds:.2f}",
-        megabytes=f"{memory:.0f}",
+        seconds=f"{np.mean(seconds):.2f}" if seconds else "",
+        megabytes=f"{memory[0]:.0f}" if memory else "",
     )
 
 
@@ -416,4 +434,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
 _NOTE = """\
 Figures: k-means loss over that of the judge, mean ± standard deviation over seeds. *: fell back by public numbers to
 public buckets or to one prototype (the message says why). ε=∞ is ε = 10^6. CPU s: one release with its centres, mean
-over ε and seeds. MB: largest traced memory of a release. Noise is seeded here, so that the table can be repeated."""
+over ε and seeds. MB: largest traced memory of a release. Noise is seeded here, so that the table can be repeated.
+gram: there "auto" takes the sum of all pairs, which has no centres to judge."""

@@ -27,6 +27,13 @@ def test_every_error_has_a_page_and_names_it(kind: type[errors.TwofoldError]) ->
     assert str(kind("so.")).splitlines()[-1] == f"  More: twofold errors {kind.anchor()}"
 
 
+def test_an_extra_of_a_checkout_is_installed_from_the_checkout(tmp_path: Path) -> None:
+    package = tmp_path / "src" / "twofold"
+    assert errors.install("plot", package) == "pip install 'twofold[plot]'"
+    (tmp_path / "pyproject.toml").touch()
+    assert "'.[plot]'" in errors.install("plot", package)
+
+
 def test_the_docs_show_the_pages_of_the_package() -> None:
     assert (ROOT / "docs" / "errors.md").read_text(encoding="utf-8") == PAGES
 
@@ -68,6 +75,6 @@ def test_every_error_survives_a_process_border(kind: type[errors.TwofoldError]) 
 
 
 def test_every_error_is_public_and_in_the_tree() -> None:
-    assert {kind.__name__ for kind in ALL} == set(errors.__all__) - {"Run", "Set", "Surface"}
+    assert {kind.__name__ for kind in ALL} == set(errors.__all__) - {"Run", "Set", "Surface", "install"}
     assert errors.__doc__ is not None
     assert all(kind.__name__ in errors.__doc__ for kind in ALL)

@@ -63,8 +63,9 @@ def test_the_house_stays_as_large_as_agreed(measured: Shape) -> None:
     # and connections that give way.
     # Formats (decision 0023): MEDS, OMOP over any database, RecBole, item lists from public vocabularies.
     # Out of core (decision 0024): scans, sums over all people, engines.
-    # For people: a served model with its console, evaluation, a report, init, doctor, completion.
-    assert package.lines <= 76_000
+    # For people: a served model with its console, evaluation, a report, init, doctor, completion; what new
+    # users stumbled over: incomplete rows, headers of any script, statements that a card is checked against.
+    assert package.lines <= 76_500
 
 
 def test_the_laboratory_is_not_in_the_wheel() -> None:

@@ -22,7 +22,9 @@ numbers; it never holds a value, an id or a count that came from private data.
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 __all__ = [
@@ -77,6 +79,7 @@ __all__ = [
     "UnreadableSource",
     "UnsupportedEvent",
     "UntrustedServer",
+    "install",
 ]
 
 
@@ -294,6 +297,29 @@ class MissingDataset(DataError):
 
 class MissingExtra(TwofoldError, ImportError):
     """An optional package is needed for this source and is not installed."""
+
+
+def install(extra: str, source: Path | None = None) -> str:
+    """Say how to install the optional packages of an extra; a checkout's are installed from its own folder.
+
+    Parameters
+    ----------
+    extra : str
+        A name under ``[project.optional-dependencies]``.
+    source : Path, optional
+        Where the package lies; this very file's folder by default.
+
+    Examples
+    --------
+    >>> install("network", Path("/usr/lib/python3/site-packages/twofold"))
+    "pip install 'twofold[network]'"
+    """
+    checkout = (source or Path(__file__).resolve().parent).parents[1]
+    if not (checkout / "pyproject.toml").is_file():
+        return f"pip install 'twofold[{extra}]'"
+    within = Path(sys.prefix).is_relative_to(checkout) and Path(sys.prefix) != checkout
+    pip = (Path(sys.prefix).relative_to(checkout) / "bin" / "pip").as_posix() if within else "pip"
+    return f"{pip} install '.[{extra}]' in the folder of the checkout"
 
 
 class PrivacyError(TwofoldError):

@@ -202,7 +202,7 @@ READING = (
 
 
 #: The first figure and its file; predicted against measured and its file.
-FIGURE = "Share of the gap from the best way without others to pooled data, secure sum, smaller half of the entities"
+FIGURE = "Share of the gap from the best control to pooled data, secure sum, smaller half of the entities"
 HEADLINE = "frontier.svg"
 PROMISED = "Share of the gap closed: predicted from public numbers, and measured"
 PROMISES = "frontier-promises.svg"
@@ -249,7 +249,8 @@ def markdown(frame: pl.DataFrame, grid: Grid, pictures: Collection[str] = ()) ->
         f"![{FIGURE}]({HEADLINE})" if HEADLINE in pictures else "",
         _points(advice(results)),
         f"Printed by\n\n```\npython -m studies frontier --size {grid.size.name} -o DIR\n```\n",
-        "as `frontier.md` in DIR. `frontier.html` beside it has more plots, `frontier.parquet` has every number.",
+        "as `frontier.md` in DIR, with a page of more plots and a table of every number (`frontier.html` and "
+        "`frontier.parquet` there).",
         "## Targets",
         target_sheet(grid.targets, {one.setting.name: one for one in results}).markdown() if grid.targets else "None.",
         "## Every data set in one row",

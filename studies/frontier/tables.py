@@ -74,6 +74,10 @@ def overview_sheet(results: Sequence[Results], group: str = "smaller half") -> S
         )
     heads = ("data", "without others", "pooled", *(f"ε = {one:g}" for one in epsilons))
     caption = f"Share of the gap closed, secure sum, {_group(group)}; nDCG@10, RMSE for ratings"
+    caption += (
+        ". Without others: the best way that needs nobody else; the share is taken from the best control, which may "
+        "also be popularity shared under the same ε"
+    )
     return Sheet(caption=caption, heads=heads, rows=tuple(rows))
 
 

@@ -166,7 +166,11 @@ def _parser(name: str, about: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--seeds", type=int, help="number of seeds (default: that of the size)")
     parser.add_argument("--workers", type=int, default=1, help="fits at once, each on one thread (default %(default)s)")
     parser.add_argument("--json", action="store_true", help="print the verdicts as JSON")
-    parser.add_argument("--dry", action="store_true", help="run nothing; print what is left to run, with an estimate")
+    parser.add_argument(
+        "--dry",
+        action="store_true",
+        help="run nothing; print what is stored, the time it took, and an estimate of what is left",
+    )
     return parser
 
 
@@ -194,30 +198,58 @@ def _reproduce(name: str, figures: Sequence[Figure], asked: argparse.Namespace) 
 
 
 def left_to_run(figures: Sequence[Figure], *, size: str, folder: Path, seeds: int | None = None) -> str:
-    """Say how many cells of each figure are stored, and how long the rest may take.
+    """Say how many cells of each figure are stored and what they took, and how long the rest may take.
 
-    A missing cell is taken to last as long, on the clock, as the stored ones of its system on average. A cell that
-    figures share is counted for the first of them.
+    A missing cell is taken to last as long, on the clock, as the stored ones of its system on average: those on its
+    own data, or else on any. A cell that figures share is counted for the first of them. The page of
+    `python -m studies paper` has the same times with shared cells counted for each.
     """
     store = Store.open(folder, "reproduce", size)
-    lasted: dict[str, list[float]] = {}
+    lasted: dict[tuple[str, ...], list[float]] = {}
     for one in store.all():
-        lasted.setdefault(str(one["cell"]["system"]), []).append(float(one.get("seconds", 0.0)))
-    lines = ["figure             cells  stored  left, at least  systems without a stored cell"]
+        for kind in _kinds(one["cell"]["system"], one["cell"]["data"]):
+            lasted.setdefault(kind, []).append(float(one.get("seconds", 0.0)))
+    lines = ["figure             cells  stored  wall, min  CPU, min  left, at least  systems without a stored cell"]
     seen: set[str] = set()
-    whole = 0.0
+    totals = [0.0, 0.0, 0.0]
     for figure in figures:
         cells = [cell for cell in figure.cells(size, seeds=seeds) if cell.key not in seen]
         seen |= {cell.key for cell in cells}
-        missing = [cell for cell in cells if store.get(cell) is None]
-        known = [sum(lasted[cell.system]) / len(lasted[cell.system]) for cell in missing if cell.system in lasted]
-        unknown = sorted({cell.system for cell in missing if cell.system not in lasted})
-        whole += sum(known)
+        results = [store.get(cell) for cell in cells]
+        missing = [cell for cell, one in zip(cells, results, strict=True) if one is None]
+        guessed = [_guess(cell, lasted) for cell in missing]
+        unknown = sorted({cell.system for cell, guess in zip(missing, guessed, strict=True) if guess is None})
+        took = [
+            sum(float(one.get(name, 0.0)) for one in results if one is not None) for name in ("seconds", "cpu_seconds")
+        ]
+        took.append(sum(guess for guess in guessed if guess is not None))
+        totals = [whole + part for whole, part in zip(totals, took, strict=True)]
+        wall, cpu, left = (part / 60 for part in took)
+        stored = len(cells) - len(missing)
         lines.append(
-            f"{figure.name:18} {len(cells):5} {len(cells) - len(missing):7}  {sum(known) / 60:10.1f} min  "
+            f"{figure.name:18} {len(cells):5} {stored:7}  {wall:9.1f}  {cpu:8.1f}  {left:10.1f} min  "
             + ", ".join(unknown)
         )
-    return "\n".join([*lines, f"in all, one process: at least {whole / 3600:.1f} hours"])
+    wall, cpu, left = (part / 3600 for part in totals)
+    return "\n".join(
+        [
+            *lines,
+            f"stored, one process: {wall:.1f} hours, {cpu:.1f} of the processor",
+            f"in all, one process: at least {left:.1f} hours",
+        ]
+    )
+
+
+def _kinds(system: str, data: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
+    """What a cell is like, the closest first."""
+    return (system, str(data.get("source", ""))), (system,)
+
+
+def _guess(cell: Cell, lasted: Mapping[tuple[str, ...], Sequence[float]]) -> float | None:
+    for kind in _kinds(cell.system, cell.data):
+        if kind in lasted:
+            return sum(lasted[kind]) / len(lasted[kind])
+    return None
 
 
 def _record(outcomes: list[Outcome], size: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from scipy.optimize import nnls
 
 from tests.matrices import random_rows
 from tests.refused import refused
-from twofold.algorithms import FoldIn, fold_in
+from twofold.algorithms import FoldIn, _nmf_sides, fold_in
 from twofold.algorithms._jit import without_numba
 from twofold.errors import BadNumber, BadParameter, BadShape
 
@@ -310,3 +310,15 @@ def test_a_row_that_does_not_settle_is_mended(ratings, monkeypatch):
     expected = fold_in(X, V)
     monkeypatch.setattr("twofold.algorithms._nmf_sides._numbers", lambda _dtype, _rank: (1, 1e-14, 1e-15))
     np.testing.assert_allclose(fold_in(X, V), expected, atol=1e-8)
+
+
+@pytest.mark.parametrize("density", [0.05, 0.6])
+def test_observed_zeros_give_the_same_however_the_rows_are_multiplied(density, monkeypatch):
+    rng = np.random.default_rng(8)
+    X, V = random_rows((90, 40), density, rng), rng.random((40, 12))
+    options = {"regularization": 0.1, "count_scaling": 0.0}
+    whole = fold_in(X.toarray(), V, **options)
+    for size in (_nmf_sides.CELLS_PER_BLOCK, 40 * 16):
+        monkeypatch.setattr(_nmf_sides, "CELLS_PER_BLOCK", size)
+        found = fold_in(X, V, feedback="counts", zero_weight=1.0, **options)
+        np.testing.assert_allclose(found, whole, atol=1e-10)

@@ -79,7 +79,8 @@ def test_no_input_is_written_over() -> None:
 
 def test_all_and_only_agreements_to_this_very_plan() -> None:
     parts = sign("plan", *NAMES)
-    assert ask(f"plan agreed plan.toml {parts} -o plan.agreed").exit_code == 0
+    assert ask(f"plan agreed plan.toml {parts}").exit_code == 0  # beside the plan, where all look for it
+    assert Path("plan.agreed").is_file()
     Agreements.read("plan.agreed").check(Plan.read("plan.toml"))
     some = parts.replace("bern.plan", "")
     check_refusal(ask(f"plan agreed plan.toml {some} -o b.agreed").exception, NotReady, "agreements", found="bern")

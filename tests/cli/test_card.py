@@ -73,7 +73,7 @@ def card(ledger: Path, request: pytest.FixtureRequest) -> Path:
 
 def test_show_prints_a_draft(ledger):
     shown = run("show", ledger).output
-    assert "not signed: a draft" in shown
+    assert "not signed by the entity: a draft" in shown
     assert "not stated" in shown
     assert (
         run("show", ledger, "--json").output
@@ -111,6 +111,33 @@ def test_verify(card, ledger):
     shown = run("verify", card).output
     assert "signer not checked" in shown
     assert "ledger not checked" in shown
+
+
+def test_a_statement_in_the_place_of_the_ledger_says_what_it_can_prove(card, ledger):
+    keys, statement = ledger.with_name("st-anna.keys"), ledger.with_name("x.statement")
+    statement.write_bytes(Ledger(ledger).statement())
+    assert json.loads(run("verify", card, "--ledger", statement, "--json").output)["statement"] == "unsigned"
+    assert "proves nothing by itself" in run("verify", card, "--ledger", statement).output
+    Ledger(ledger).change_signer(KEY, reason="from now on")
+    export = ["ledger", "export", str(ledger), "-o", str(statement), "--force", "--keys"]
+    done = CliRunner().invoke(app, [*export, str(keys)])
+    assert done.exit_code == 0, done.output
+    assert json.loads(run("verify", card, "--ledger", statement, "--json").output)["statement"] == "signed"
+    assert "signed both" in run("verify", card, "--ledger", statement).output
+    assert json.loads(run("verify", card, "--ledger", ledger, "--json").output)["statement"] is None
+    other = ledger.with_name("st-bern.keys")
+    done = CliRunner().invoke(app, [*export, str(other)])
+    check_refusal(done.exception, DataError, "keys")
+
+
+def test_what_is_not_a_ledger_is_named(card, ledger, tmp_path):
+    model = tmp_path / "x.model"
+    model.write_bytes(b"\x10\0\0\0\0\0\0\0" + b'{"__metadata__":{}}')
+    for path in (card, model):
+        done = CliRunner().invoke(app, ["ledger", "verify", str(path)])
+        check_refusal(done.exception, DataError, "ledger")
+        fails(DataError, "ledger", "show", path)
+        fails(DataError, "ledger", "verify", card, "--ledger", path)
 
 
 def test_verify_as_json(card, ledger):

@@ -63,3 +63,25 @@ def test_our_errors_are_one_message_and_exit_code_2(folder: Path) -> None:
     assert result.stderr.endswith("More: twofold errors missing-column\n")
     assert "Traceback" not in result.stderr
     assert result.stdout == ""
+
+
+def test_an_entity_with_fewer_people_than_promised_is_told_here_and_not_refused(folder: Path) -> None:
+    for users, told in ((2, False), (60, True)):
+        line = ["plan", "new", str(folder / "plan.toml"), "--catalog", str(folder / "items.csv"), "--rank", "1"]
+        made = CliRunner().invoke(app, [*line, "--n-users", str(users), "--simulation", "--force"])
+        assert made.exit_code == 0, made.output
+        asked = arguments(folder, "--plan", str(folder / "plan.toml"))
+        result = CliRunner().invoke(app, asked)
+        assert result.exit_code == 0
+        assert ("NOTE" in result.stderr) is told
+        quiet = CliRunner().invoke(app, [*asked, "--json"])  # read by programs, whose logs are not the person's screen
+        assert (quiet.exit_code, quiet.stderr) == (0, "")
+
+
+def test_rows_with_something_missing_are_dropped_and_counted(folder: Path) -> None:
+    visits = {"patient": ["p1", None, "p2"], "code": ["creatinine", "heparin", "heparin"], "n": [9, 1, None]}
+    pl.DataFrame(visits).write_parquet(folder / "visits.parquet")
+    assert CliRunner().invoke(app, arguments(folder)).exit_code != 0
+    result = CliRunner().invoke(app, arguments(folder, "--missing", "drop", "--json"))
+    assert json.loads(result.stdout)["notes"]["missing_dropped"] == 2
+    assert "2 rows" in CliRunner().invoke(app, arguments(folder, "--missing", "drop")).stdout

@@ -117,6 +117,17 @@ def test_data_of_ones_own_and_both_splitters(folder: Path) -> None:
     assert again["how"] == one["how"]  # the model holds as many histories of the same lengths
 
 
+def test_rows_without_a_value_are_dropped_on_request(folder: Path) -> None:
+    rows = pl.read_csv("visits.csv")
+    gap = pl.DataFrame({name: [None] for name in rows.columns}, schema=rows.schema)
+    pl.concat([rows, gap]).write_csv("gaps.csv")
+    line = "evaluate anna.model --factors items.round2 --leave-n-out 2 --json --data"
+    assert ask(f"{line} gaps.csv").exit_code != 0
+    assert (
+        json.loads(call(f"{line} gaps.csv --missing drop"))["table"] == json.loads(call(f"{line} visits.csv"))["table"]
+    )
+
+
 def test_metrics_are_chosen_and_the_first_decides(folder: Path) -> None:
     record = json.loads(call("evaluate anna.model --factors items.round2 --metrics recall,ndcg --json"))
     assert record["metric"] == "recall"

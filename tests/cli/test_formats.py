@@ -59,6 +59,21 @@ def test_every_verb_that_reads_data_takes_the_formats(verb: str, folder: Path) -
     assert told.code == (3 if verb.startswith("join") else 0), told
 
 
+def test_evaluate_names_the_tables_and_warns_where_the_model_had_others(folder: Path) -> None:
+    tables = "--table drug_exposure= --table measurement"
+    assert typed(f"catalog omop cdm.sqlite {tables} --public -o every.csv").code == 0
+    made = "plan new every.toml --catalog every.csv --n-users 30 --max-items 5 --bound 5 --rank 1 --simulation"
+    assert typed(made).code == 0
+    told = typed(f"personalize --plan every.toml --omop cdm.sqlite {tables} -o every.model")
+    assert told.code == 0, told
+    judge = "evaluate every.model --omop cdm.sqlite --leave-n-out 1 --resamples 2 --json"
+    same = json.loads(typed(f"{judge} {tables}").out)["caveats"]
+    assert "drug_exposure, measurement" in same[0]
+    assert not any("WARNING" in one for one in same)
+    fewer = json.loads(typed(f"{judge} --table drug_exposure=").out)["caveats"]
+    assert any("WARNING" in one for one in fewer)
+
+
 def test_a_table_and_a_format_give_the_same_message(folder: Path) -> None:
     """All formats end in the same Ratings."""
     events = pl.read_parquet("meds/data/0.parquet")

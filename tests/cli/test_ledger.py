@@ -12,7 +12,7 @@ from tests.refused import check_refusal, refused
 from twofold.cli.ledger import app
 from twofold.errors import BadPrivacyParameter, DataError, LedgerBroken
 from twofold.identity.keys import Secrets
-from twofold.privacy.budget import PureDP
+from twofold.privacy.budget import ApproxDP, PureDP
 from twofold.privacy.events import DiscreteLaplaceEvent
 from twofold.privacy.ledger import Ledger, digest
 from twofold.privacy.mechanisms import DiscreteLaplace
@@ -50,6 +50,35 @@ def test_show_prints_the_account(path):
     assert digest(b"noisy")[:16] in shown
     assert "released" in shown
     assert "version 1" in shown
+
+
+def test_show_lists_raises_with_date_and_reason(path):
+    run("raise", path, "--epsilon", "5", "--reason", "ethics board [2027-01-31]")
+    shown = run("show", path).output
+    state = Ledger(path).state()
+    [raised] = state.raises
+    assert raised.number == state.length - 1
+    for text in (raised.at[:10], "ethics board [2027-01-31]", f"{raised.number}  {raised.at[:10]}", "to ε=5, δ=1e-06"):
+        assert text in shown
+    assert f"record {state.entries[0].ended}" in shown
+    [told] = json.loads(run("show", path, "--json").output)["raises"]
+    assert told == {
+        "record": raised.number,
+        "at": raised.at,
+        "epsilon": "5",
+        "delta": "1/1000000",
+        "reason": "ethics board [2027-01-31]",
+    }
+    statement = path.with_name("x.statement")
+    run("export", path, "-o", statement)
+    assert "ethics board" in run("show", statement).output
+
+
+def test_a_raise_is_shown_before_anything_was_released(tmp_path):
+    book = tmp_path / "new.ledger"
+    run("new", book, "--dataset", "visits", "--epsilon", "1")
+    run("raise", book, "--epsilon", "2", "--reason", "agreed")
+    assert "agreed" in run("show", book).output
 
 
 def test_show_as_json_is_exact_and_holds_no_data_digest(path):
@@ -92,6 +121,16 @@ def test_raise_keeps_delta_and_records_the_reason(path):
     assert "agreed in May" in path.read_text()
     run("raise", path, "--epsilon", "1", "--reason", "less", fails=BadPrivacyParameter)
     run("raise", path, "--epsilon", "9", "--reason", " ", fails=BadPrivacyParameter)
+
+
+def test_a_raise_of_epsilon_alone_says_that_delta_is_spent(path):
+    assert "--delta" not in run("raise", path, "--epsilon", "2", "--reason", "agreed").stderr
+    event = DiscreteLaplaceEvent(unit=Unit.person(), sensitivity=1, scale=9, coordinates=5)
+    cost = ApproxDP(epsilon="1/2", delta="1e-6")
+    asked = {"plan": digest(b"q"), "data": DATA, "events": [event], "unit": Unit.person(), "cost": cost}
+    Ledger(path).release(**asked, draw=lambda: b"again")
+    assert "--delta" in run("raise", path, "--epsilon", "9", "--reason", "agreed").stderr
+    assert "--delta" not in run("raise", path, "--epsilon", "9", "--delta", "2e-6", "--reason", "agreed").stderr
 
 
 def test_new_refuses_what_exists_and_what_is_no_ceiling(path, tmp_path):

@@ -21,6 +21,8 @@ from twofold.errors import (
 )
 from twofold.federation.plan import Plan
 from twofold.federation.plan_file import catalog_path
+from twofold.identity.keys import Role
+from twofold.identity.keystore import new_keys
 
 NUMBERS = "n_items = 457\nn_users = 900\nbound = 1\nmax_items = 66\nn_prototypes = 10\n"
 
@@ -280,6 +282,23 @@ def test_bad_files_of_numbers(numbers, text, kind, parameter, words):
 def test_a_file_that_is_not_there(tmp_path):
     for verb in ("show", "explain"):
         refuse(UnreadableSource, None, "twofold plan new", verb, tmp_path / "none.toml")
+
+
+def test_show_prints_words_and_no_tables_of_python(tmp_path, catalog):
+    names = ("st-anna", "st-bern", "st-clara", "clinic", "uni")
+    for name in names:
+        role = Role.OPERATOR if name in ("clinic", "uni") else Role.ENTITY
+        new_keys(tmp_path / f"{name}.keys", name, role).write(tmp_path / f"{name}.pub")
+    keys = [word for name in names for word in ("--public-key", tmp_path / f"{name}.pub")]
+    asked = ["--catalog", catalog, "--secure", "operators", "--mechanism", "gram", "--writer", "st-anna", *keys]
+    run("new", tmp_path / "p.toml", *asked)
+    shown = run("show", tmp_path / "p.toml")
+    assert not set("{}") & set(shown)
+    lines = {line.split(" ")[0]: line for line in shown.splitlines() if line}
+    for text in ("3 entities", "2 operators", Plan.read(tmp_path / "p.toml").roster.hash[:12]):
+        assert text in lines["roster"]
+    for text in ("1 message", "needs 3", "floor"):
+        assert text in lines["quorum"]
 
 
 @pytest.mark.parametrize(("floor", "noted"), [(2, True), (3, False)])

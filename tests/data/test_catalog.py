@@ -113,3 +113,21 @@ def test_a_list_without_a_header_does_not_lose_its_first_item(tmp_path: Path) ->
 def test_an_empty_place_is_nobodys_item() -> None:
     with pytest.raises(IndexError):
         Catalog(["a", "b"]).items[-1]
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t", "|"])
+def test_the_separator_of_an_item_list_is_found(mark: str, tmp_path: Path) -> None:
+    """Of a catalog with semicolons, `check` said that its column was called something else."""
+    rows = [["item", "Bezeichnung"], ["a", "Aspirin; 100 mg, or more"], ["b", "x"]]
+    text = "\ufeff" + "".join(mark.join(f'"{one}"' for one in row) + "\n" for row in rows)
+    (tmp_path / "items.csv").write_text(text, encoding="utf-8")
+    found = Catalog.read(tmp_path / "items.csv")
+    assert list(found.items) == ["a", "b"]
+    assert found.features is not None
+    assert found.features.columns == ["Bezeichnung"]
+
+
+def test_a_notebook_shows_size_and_columns() -> None:
+    shown = Catalog(["a", "b"], pl.DataFrame({"title": ["x", "<y>"]}))._repr_html_()
+    for words in ("2 of type text", "title"):
+        assert words in shown

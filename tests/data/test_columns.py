@@ -121,6 +121,27 @@ def test_what_helps_is_said() -> None:
     require_columns([], None)
 
 
+def test_headers_of_other_languages_are_shown_and_a_typing_mistake_is_named() -> None:
+    header = ["Patienten-Nr.", "Prüfung", "Häufigkeit (Ø)"]
+    with refused(MissingColumn, "Prufung", found="columns Patienten-Nr., Prüfung", expected="'Prüfung'"):
+        require_columns(header, ["Patienten-Nr.", "Prufung", "Häufigkeit (Ø)"])
+    with refused(MissingColumn, "Untersuchug", expected="'Untersuchung'"):
+        require_columns(["Fall", "Untersuchung"], ["Fall", "Untersuchug"])
+
+
+def test_two_columns_that_are_there_make_the_first_line_one_of_names() -> None:
+    wanted = ["номер", "анализ", "количество"]
+    with refused(MissingColumn, "анализ", found="анализы", expected="'анализы'"):
+        require_columns(["номер", "анализы", "количество"], wanted)
+    with refused(MissingColumn, "анализ", found="the others are not shown") as caught:  # one alone is not enough
+        require_columns(["номер", "Иван Петров", "Анна"], wanted)
+    assert "Иван" not in str(caught.value)
+    for value in ("3.5 mg", "1950-02-03", "jane@doe.org", "x" * 80):  # what no column is called
+        with refused(MissingColumn, "item") as caught:
+            require_columns(["user", "value", value], ["user", "item", "value"])
+        assert value not in str(caught.value)
+
+
 def test_listings() -> None:
     assert listing(["user", "item"]) == "columns user, item"
     assert "30 columns" in listing([f"c{k}" for k in range(30)])

@@ -88,6 +88,9 @@ def test_text_and_integers_never_match() -> None:
     assert ids.get("1") is None
     assert ids.get(True) is None
     assert ids.get(np.int32(2)) == 1
+    assert ids.get(np.float64(2)) is None
+    assert ids.get([2]) is None
+    assert Identifiers([]).get(None) is None
 
 
 def test_categories_are_text() -> None:

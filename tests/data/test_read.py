@@ -441,3 +441,21 @@ def test_a_catalog_in_another_encoding(tmp_path: Path) -> None:
     assert Catalog.read(tmp_path / "items.csv", encoding="latin-1") == Catalog(["Käse"])
     (tmp_path / "items.csv").write_text("item\nKäse\n")
     assert Catalog.read(tmp_path / "items.csv", encoding="latin-1") == Catalog(["Käse"])
+
+
+@pytest.mark.parametrize("missing", [None, float("nan")])
+def test_rows_with_something_missing_are_dropped_on_request(missing: object, tmp_path: Path) -> None:
+    rows = {"user": [1, 2, missing, 4, 5], "item": [10, missing, 10, 20, 20], "value": [1.0, 2.0, 3.0, missing, 5.0]}
+    catalog, table = Catalog([10, 20]), pd.DataFrame(rows)
+    pl.DataFrame(rows, strict=False).write_parquet(tmp_path / "rows.parquet")
+    pl.DataFrame(rows, strict=False).fill_nan(None).cast({"user": int, "item": int}).write_csv(tmp_path / "rows.csv")
+    for source in (table, tmp_path / "rows.parquet", tmp_path / "rows.csv"):
+        with refused(BadValue, "value", "missing='drop'"):
+            read_ratings(source, catalog)
+        ratings = read_ratings(source, catalog, missing="drop")
+        assert (ratings.notes.rows, ratings.notes.missing_dropped) == (5, 3)
+        assert (ratings.of(1), ratings.of(5), ratings.n_users) == ({10: 1.0}, {20: 5.0}, 2)
+    nobody = read_ratings(table.iloc[1:4], catalog, missing="drop")
+    assert (nobody.n_users, nobody.notes.rows, nobody.notes.missing_dropped) == (0, 3, 3)
+    with refused(DataError, "missing"):
+        read_ratings(table, catalog, missing="mean")  # type: ignore[arg-type]

@@ -25,6 +25,7 @@ pytest.importorskip("duckdb", reason="a scan needs DuckDB: pip install 'twofold[
 
 ITEMS = [f"item {at}" for at in range(30)]
 CATALOG = tw.Catalog(ITEMS)
+NAMES = ("user", "item", "value")
 
 
 def rows(n: int = 900, *, text: bool = False, seed: int = 0) -> pl.DataFrame:
@@ -225,3 +226,12 @@ def test_a_reader_that_stops_early_leaves_nothing(tmp_path: Path) -> None:
     next(batches)
     batches.close()
     assert list(spill.iterdir()) == []
+
+
+def test_rows_with_something_missing_are_dropped_as_in_memory(tmp_path: Path) -> None:
+    frame = rows(200).unique(["user", "item"], maintain_order=True)
+    holes = [pl.when(pl.int_range(pl.len()) % 7 != at).then(pl.col(name)).alias(name) for at, name in enumerate(NAMES)]
+    frame = frame.with_columns(holes)
+    scanned = tw.scan(written(tmp_path, frame), CATALOG, missing="drop", batch_rows=20)
+    inside = tw.read_ratings(frame, CATALOG, missing="drop")
+    assert together(scanned.engine.batches(scanned.reading)) == together([inside])

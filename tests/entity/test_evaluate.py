@@ -20,7 +20,9 @@ from twofold.data.ratings import Ratings
 from twofold.data.split import Split, leave_n_out, recorded_holdout
 from twofold.entity.baselines import Fits, system_of
 from twofold.entity.evaluate import METRICS, Evaluation, _history_groups, evaluate
+from twofold.entity.explain import chosen_kind
 from twofold.entity.held_out import held_out_entries
+from twofold.entity.model import Model
 from twofold.entity.personalize import fit_alone, fitted_model
 from twofold.errors import BadParameter, DataError
 from twofold.evaluation.measure import measure
@@ -159,12 +161,43 @@ def test_a_harmful_model_is_called_so() -> None:
         def one(self, columns: np.ndarray, values: np.ndarray) -> np.ndarray:
             return -good.scorer.one(columns, values)
 
-    bad = replace(good, scorer=Upside())  # type: ignore[arg-type]
+    bad = replace(good, scorer=Upside(), strength=30.0)  # type: ignore[arg-type]
     found = evaluate(bad, test=split.test)
     assert found.joining == "harmed"
     assert "HARM" in found.verdict
     same = evaluate(good, test=split.test)
     assert same.joining == "changed nothing"
+
+
+def test_a_model_that_took_nothing_cannot_have_paid(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its validation may have hidden other entries than that of the model alone: clearly better is still luck."""
+    made = federation(60, 300)
+    fit = Fits.model
+
+    def luckier(fits: Fits) -> Model:
+        taken = ({"kind": "item-item", "strength": 0.0, "taken": True},)
+        return replace(fit(fits), strength=0.0, validation=taken)  # the lists of a model that did take something
+
+    monkeypatch.setattr(Fits, "model", luckier)
+    found = evaluate(made.models["e0"], factors=made.factors, against=["alone"], local="factors", strength="shared")
+    assert found.of("model", "ndcg")["value"] != found.of("alone", "ndcg")["value"]
+    assert found.joining == "changed nothing"
+
+
+def test_a_model_in_use_of_another_kind_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = federation(60, 300)
+    model = made.models["e0"]
+    rest = recorded_holdout(model.history, users=1.0, probability=0.2, rng=0)
+    same = fitted_model("e0", rest.train, made.plan, made.factors)
+    other = replace(same, strength=0.0, validation=({"kind": "item-item", "strength": 0.0, "taken": True},))
+    monkeypatch.setattr(Fits, "model", lambda _: other)
+    found = evaluate(model, factors=made.factors, split=rest, resamples=20)
+    assert chosen_kind(model) in found.another
+    assert "item-item (own data only)" in found.another
+    assert found.first == (found.verdict, found.how, found.another)
+    assert found.as_dict()["another"] == found.another
+    monkeypatch.setattr(Fits, "model", lambda _: model)
+    assert not evaluate(model, factors=made.factors, split=rest, resamples=20).another
 
 
 def test_a_model_alone_is_the_bar() -> None:

@@ -64,6 +64,27 @@ def test_reasons_add_up_to_the_score(settings):
             assert reasons.sum() == pytest.approx(float(scorer.one(columns, values)[item]), rel=1e-3, abs=1e-4)
 
 
+@pytest.mark.parametrize("settings", CASES)
+def test_explained_is_one_and_reasons_with_one_folding_in(settings, monkeypatch):
+    rows, scorer = histories(), FactorScorer(factors(), cold_start=np.arange(ITEMS), **settings)
+    wanted = [(scorer.one(*entries(rows, user)), scorer.reasons(*entries(rows, user), 7)) for user in range(12)]
+    folded, fold = [], scorer.ready.one
+    monkeypatch.setattr(scorer.ready, "one", lambda *given: folded.append(1) or fold(*given))
+    for user, (scores, reasons) in enumerate(wanted):
+        told = scorer.explained(*entries(rows, user), 7)
+        np.testing.assert_array_equal(told[0], scores)
+        np.testing.assert_array_equal(told[1], reasons)
+    assert len(folded) == 11  # one has no history
+
+
+def test_reasons_add_up_without_a_penalty_and_with_factors_that_say_the_same():
+    twice = np.repeat(factors()[:, :2], 2, axis=1)
+    scorer = FactorScorer(twice, feedback="ratings", regularization=0.0)
+    columns, values = np.array([1, 4, 9]), np.array([2.0, 3.0, 1.0])
+    score = float(scorer.one(columns, values)[6])
+    assert scorer.reasons(columns, values, 6).sum() == pytest.approx(score, rel=1e-3)
+
+
 def test_a_reason_is_what_the_value_adds_while_the_active_factors_stay():
     scorer = FactorScorer(factors() + 0.5, feedback="counts", zero_weight=0.1, regularization=2.0)
     columns, values = np.array([1, 4, 9]), np.array([2.0, 3.0, 1.0])

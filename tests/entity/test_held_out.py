@@ -104,6 +104,15 @@ def test_nothing_to_judge_by_is_refused_without_a_number() -> None:
         held_out_entries(nobody, None, None, seed=0, climbs=True)
 
 
+def test_where_chance_took_nothing_the_refusal_names_the_way_out() -> None:
+    """One person with two entries was told to have two entries."""
+    one = people(60, 1).take([0])
+    nothing = one.replace(sparse.csr_array(one.matrix.shape, dtype=np.float32))
+    with refused(EmptyTable, "split", expected="enough people") as caught:
+        held_out_entries(fit_alone(one), Split(train=one, test=nothing), None, seed=0, climbs=True)
+    assert caught.value.found is None
+
+
 def test_other_lists_other_factors_and_other_things_are_refused() -> None:
     made = federation(60, 90)
     model, alone = made.models["e0"], fit_alone(people(30, 1))

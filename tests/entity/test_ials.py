@@ -66,6 +66,9 @@ def test_one_equals_its_row_and_reasons_add_up():
             assert made.reasons(columns, values, 7).sum() == pytest.approx(scores[user, 7], rel=1e-3, abs=1e-4)
         else:
             assert made.reasons(columns, values, 7).size == 0
+        told = made.explained(columns, values, 7)
+        np.testing.assert_array_equal(told[0], made.one(columns, values))
+        np.testing.assert_array_equal(told[1], made.reasons(columns, values, 7))
 
 
 def test_it_comes_back_from_its_parts():

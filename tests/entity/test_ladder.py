@@ -16,11 +16,12 @@ from twofold.data.catalog import Catalog, Identifiers
 from twofold.data.ratings import Ratings
 from twofold.entity import ladder
 from twofold.entity.adapt import Adapted
-from twofold.entity.candidates import FitSettings
-from twofold.entity.judged import CAUTION
+from twofold.entity.candidates import FitSettings, Losses
+from twofold.entity.judged import CAUTION, Rung, Tried
 from twofold.entity.ladder import climb
 from twofold.entity.models.ials import IalsFit
 from twofold.entity.models.side import unit_rows
+from twofold.entity.models.stack import Weighed
 from twofold.entity.personalize import fit_alone
 from twofold.errors import BadNumber
 from twofold.features import Features
@@ -205,6 +206,45 @@ def test_few_people_are_asked_several_times_about_other_entries_and_many_once():
         assert (one.history.multiply(one.held)).nnz == 0
         assert one.side.rows.nnz == people(20, 3).nnz - one.held.nnz
     assert len(folds(ladder.FACTOR_USERS)) == 1
+
+
+def asked_of(users: int, items: int, entries: int) -> tuple[int, int]:
+    """How many people are asked, and the most entries that are hidden of one of them."""
+    columns = np.tile(np.arange(entries), users)
+    starts = np.arange(0, users * entries + 1, entries)
+    rows = sparse.csr_array((np.ones(columns.size, np.float32), columns, starts), shape=(users, items))
+    settings = FitSettings(feedback="counts", lower=0, bound=1, rank=4, threads=1)
+    (fold, *_) = ladder._Climb(rows, None, settings)._folds
+    return fold.asked.size, int(np.diff(fold.held.indptr).max())
+
+
+@pytest.mark.parametrize(
+    ("users", "items", "asked"),
+    [(1_500, 100, ladder.LEAST_ASKED), (1_500, 2_000, 1_000), (2_500, 6_000, ladder.MOST_ASKED)],
+    ids=["short catalog", "longer", "longest"],
+)
+def test_longer_catalogs_ask_more_people(users, items, asked):
+    assert asked_of(users, items, 20)[0] == asked
+
+
+def test_among_many_people_no_history_counts_for_many():
+    assert asked_of(ladder.FACTOR_USERS, 100, 90)[1] == ladder.MOST_OF_ONE
+    assert asked_of(ladder.FACTOR_USERS - 1, 100, 90)[1] == 9
+
+
+@pytest.mark.parametrize("better_lists", [False, True])
+def test_a_way_with_better_lists_stays_in_the_race(better_lists):
+    settings = FitSettings(feedback="counts", lower=0, bound=5, rank=4, threads=1)
+    climb = ladder._Climb(people(60, 1), None, settings)
+
+    def tried(worth: float, loss: float) -> Tried:
+        losses = Losses(values=np.full(60, loss), owners=np.arange(60))
+        weighed = Weighed(weights=np.ones(2), likelihood=worth, worth=worth)
+        return Tried(rung=Rung(kind="x", step=1), losses=losses, weighed=weighed)
+
+    behind = tried(-10 * ladder.HOPELESS, 0.4 if better_lists else 0.6)
+    climb.tried = [tried(0.0, 0.5), behind]
+    assert climb._hopeless(behind) is not better_lists
 
 
 def test_a_way_that_is_far_behind_is_told_but_not_tuned(monkeypatch):

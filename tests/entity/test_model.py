@@ -164,6 +164,13 @@ def test_reasons_and_rest_add_up_to_the_score(kind: str, feedback: str, make_mod
         assert all(history[one.item] == one.value for one in told.reasons)
 
 
+@pytest.mark.parametrize("kind", ["factors", "item-item"])
+def test_an_explained_score_is_that_of_the_list(kind: str, make_model: MakeModel) -> None:
+    model = make_model(kind)
+    for item, score in model.recommend("user-1", 3):
+        assert model.explain("user-1", item).score == score
+
+
 def test_an_explanation_of_everything_leaves_what_an_empty_history_gets(make_model: MakeModel) -> None:
     model = make_model("item-item")
     told = model.explain("user-0", "item-5", n=30)

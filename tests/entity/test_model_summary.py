@@ -76,7 +76,7 @@ def test_the_star_of_a_real_adaptation_is_at_what_was_taken(adapted: tuple[Adapt
     assert {row["kind"] for row in made.table} >= {"use", "item-item", "features", "shared taste"}
     assert chosen_kind(model) == made.kind
     (line,) = starred(model.summary())
-    assert line.lstrip(" *").startswith(f"{made.kind} ")
+    assert line.lstrip(" *").startswith(f"{made.kind}, ridge ")
     (row,) = [row for row in made.table if row.get("taken")]
     assert f"loss {row['loss']:.4g} ± {row['error']:.4g}, nats {row['nats']:.4g}" in line
 
@@ -173,3 +173,14 @@ def test_no_row_says_that_its_own_kind_is_not_used(make_model: MakeModel) -> Non
         "item-item", strength=0.0, note=NOTES["features", 0.0], validation=rows_of(("features", 0.0))
     ).summary()
     assert "not used, own data and public features." in alone
+
+
+def test_no_two_lines_read_the_same_and_users_are_whole(make_model: MakeModel) -> None:
+    line = {"kind": "item-item, unit rows", "strength": 0.0, "loss": 0.5, "error": 0.1, "nats": -9.0}
+    more = {"kind": "shared taste", "strength": 87.3197, "loss": 0.5, "error": 0.1, "nats": -5.0, "taken": True}
+    text = make_model("stack", strength=87.3197, validation=(line, line | {"nats": -8.0}, more)).summary()
+    assert text.count("unit rows") == 1
+    assert "nats -8" in text
+    assert "87 own users" in text
+    both = (line | {"ridge": 0.5}, line | {"ridge": 2.0}, more)
+    assert make_model("stack", strength=87.3197, validation=both).summary().count("unit rows, ridge") == 2

@@ -223,3 +223,18 @@ def test_rows_of_strangers_are_refused(fitted: FederatedRecommender) -> None:
             with pytest.raises(error):
                 ask(pd.DataFrame(row | change))
     assert fitted.predict(pa.table(row)).shape == (1,)
+
+
+def test_entities_that_were_not_in_the_fit_do_not_count_in_a_score(fitted: FederatedRecommender) -> None:
+    """A table sorted by hospital gave folds of whole hospitals, and scores of NaN alone."""
+    both = visits(seed=1)
+    stranger = both.filter(pl.col("hospital") == "south").with_columns(hospital=pl.lit("west"))
+    assert fitted.score(pl.concat([both, stranger])) == fitted.score(both)
+    with refused(DataError, "entity"):
+        fitted.score(stranger)
+    rated = both.with_columns(value=pl.col("value").clip(1, 5).cast(pl.Float64))
+    known = FederatedRecommender(make_plan(feedback="ratings", lower=1), rng=0).fit(rated, entity="hospital")
+    more = stranger.with_columns(value=pl.lit(5.0))
+    assert known.score(pl.concat([more, rated])) == pytest.approx(known.score(rated))
+    with refused(DataError, "entity"):
+        known.score(more)

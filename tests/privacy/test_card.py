@@ -278,6 +278,23 @@ def test_the_version_of_the_data_is_stated(tmp_path):
     assert "&lt;May&gt;" in to_html(card_from_ledger(ledger))
 
 
+def test_reasons_of_raises_stand_on_the_card_and_cannot_make_it_too_long(tmp_path):
+    ledger = make(tmp_path)
+    ledger.raise_ceiling(ApproxDP(epsilon=11, delta=1e-3), reason="minutes of\n3 May")
+    card = card_from_ledger(ledger)
+    said = f"{ledger.state().raises[0].at[:10]} to ε = 11, δ = 0.001"
+    for told in (card.renews, to_markdown(card).replace("\\", ""), to_html(card)):
+        assert "1 so far" in told
+        assert "minutes of?3 May" in told
+    assert said in card.renews
+    for number in range(12, 40):
+        ledger.raise_ceiling(ApproxDP(epsilon=number, delta=1e-3), reason="x" * 900)
+    many = card_from_ledger(ledger)
+    assert many.is_sane
+    assert "before that, in the ledger" in many.renews
+    assert "ε = 39" in many.renews
+
+
 def test_a_card_of_nothing_is_refused(tmp_path):
     ledger = make(tmp_path)
     with pytest.raises(PrivacyError, match="one of the records 1"):
@@ -601,6 +618,12 @@ def test_a_card_of_two_operators_prices_one_noise_and_has_a_row_for_every_coalit
     (readers,) = (one for meaning, one in found.items() if "against readers of the sum" in meaning)
     assert readers.epsilon == pytest.approx(0.689, abs=1e-3)
     assert not readers.headline
+    assert made.readers == readers
+    assert (
+        percent(made.guess) in headline(made).partition("Readers")[0]
+    )  # of one operator, who knows more than a reader
+    assert "One operator alone" in headline(made)
+    assert percent(readers.guess) in headline(made)
     assert made.alone is not None
     assert made.alone.epsilon == math.inf
     assert "both operators work together" in made.alone.meaning

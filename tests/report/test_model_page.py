@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -40,6 +41,12 @@ def test_the_verdict_is_read_first_and_all_figures_are_there(evaluation: Evaluat
     assert "12.3 kB of factors" in text
     assert "the messages of 2 entities" in text
     assert text == page.html()
+
+
+def test_a_model_in_use_of_another_kind_is_said_at_the_top(evaluation: Evaluation) -> None:
+    page = model_page(federation(60, 300).models["e0"], evaluation=replace(evaluation, another="in use; judged"))
+    assert page.notice is not None
+    assert "in use; judged" in page.notice.more
 
 
 def test_systems_are_told_apart_by_marker_dash_place_and_name(evaluation: Evaluation) -> None:

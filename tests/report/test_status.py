@@ -203,3 +203,15 @@ def test_the_door_tells_nothing() -> None:
 def test_a_view_is_that_of_the_last_step_when_all_are_published() -> None:
     one = view(NAMES, published=True)
     assert replace(one, status=None).present is StepId.ROUNDS
+
+
+def test_a_message_that_another_operator_forwarded_is_here_in_the_table_too() -> None:
+    """The bar counted 2 of 3 and the table said of one of them: not yet."""
+    status = CoordinationStatus(step=StepId.ROUNDS, arrived=2, expected=3, quorum=2, missing=("st-clara",))
+    [table, *_] = status_page(view(("st-anna",), status=status), now=NOW).sections[1].blocks
+    assert isinstance(table, Table)
+    assert {row[0]: row[-1] for row in table.rows} == {
+        "st-clara": "not yet",
+        "st-anna": "31 Jan, 09:30",
+        "st-bern": "here",
+    }

@@ -16,6 +16,7 @@ from tests.serve.conftest import SECRET, TITLES, Serving, make_model
 from twofold.serve.answers import Answers
 from twofold.serve.api import MOST_BYTES, Api, build_app
 from twofold.serve.current import Current
+from twofold.server.service.limits import Limits
 
 TOKEN = b"correct-horse-battery-staple"
 
@@ -107,6 +108,16 @@ def test_ids_of_every_type_are_found(serving: Serving, users: list[Any], path: s
     make_model(users=users).save(serving.folder / "st-anna.model")
     assert serving.api.current.refresh()
     assert items_of(serving.get(f"/recommendations/{path}")) == [one.item for one in serving.model.recommend(users[17])]
+
+
+def test_a_query_is_read_as_browsers_write_it(serving: Serving) -> None:
+    make_model(users=["a+b", "a b", *(f"ü{at}" for at in range(18))]).save(serving.folder / "st-anna.model")
+    assert serving.api.current.refresh()
+    for text, user in (("a%2Bb", "a+b"), ("a+b", "a b"), ("%C3%BC3", "ü3")):
+        told = serving.get(f"/why?user={text}&item=item-4").json()
+        assert told["score"] == pytest.approx(serving.model.explain(user, "item-4").score)
+    assert serving.get("/why?user=&item=item-4").status_code == 404  # an empty id is an id
+    assert serving.get("/why?user=a+b&user=a+b&item=item-4").status_code == 422
 
 
 def test_whole_number_items_stay_numbers() -> None:
@@ -205,11 +216,57 @@ def test_a_body_is_judged_by_its_headers_first(serving: Serving, headers: dict[s
     assert answer.headers["connection"] == "close"
 
 
+def _asked(serving: Serving, came: list[dict[str, Any]], length: int) -> list[dict[str, Any]]:
+    """What the application sends to a request whose body comes in these parts; then nothing more comes."""
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        if not came:
+            await asyncio.Event().wait()
+        return came.pop(0)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    headers = {"host": "localhost", "content-type": "application/json", "content-length": str(length)}
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/recommendations",
+        "query_string": b"",
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+    }
+    asyncio.run(build_app(serving.api)(scope, receive, send))
+    return sent
+
+
+BODY = b'{"basket": {"item-1": 2}}'
+
+
+def test_a_body_may_come_in_parts(serving: Serving) -> None:
+    parts = [BODY[at : at + 10] for at in range(0, len(BODY), 10)]
+    came = [{"type": "http.request", "body": one, "more_body": one != parts[-1]} for one in parts]
+    start, body = _asked(serving, came, len(BODY))
+    assert start["status"] == 200
+    assert body["body"] == serving.post("/recommendations", json={"basket": {"item-1": 2}}).content
+
+
+def test_a_sender_who_goes_away_or_is_too_slow_is_told_so(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = {"type": "http.request", "body": BODY[:10], "more_body": True}
+    gone = _asked(serving, [begun, {"type": "http.disconnect"}], len(BODY))
+    assert (gone[0]["status"], json.loads(gone[1]["body"])["summary"]) == (400, "the sender went away.")
+    monkeypatch.setattr("twofold.serve.api.LIMITS", Limits(pause_seconds=0.01))
+    slow = _asked(serving, [begun], len(BODY))
+    assert (slow[0]["status"], json.loads(slow[1]["body"])["parameter"]) == (408, "time")
+
+
 def test_wrong_methods_are_told_from_wrong_paths(serving: Serving) -> None:
     with serving.client() as client:
         assert client.delete(f"/recommendations/{SECRET}").status_code == 405
         assert client.get("/recommendations").status_code == 405
         assert client.put("/why").status_code == 405
+        assert client.head("/recommendations").status_code == 405
+        assert client.head(f"/why?user={SECRET}&item=item-1").status_code == 200
         assert client.head(f"/recommendations/{SECRET}").status_code == 200
 
 

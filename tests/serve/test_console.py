@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from tests.refused import refused
 from tests.serve.conftest import SECRET, TITLES, Records, Serving, make_model
-from twofold.errors import BadValue
+from twofold.errors import BadValue, CatalogError
 from twofold.federation.plan import CatalogKey, Plan
 from twofold.serve.answers import Answers
 from twofold.serve.api import build_app
@@ -119,7 +120,7 @@ def test_quality_is_that_of_the_saved_figures(serving: Serving) -> None:
 @pytest.mark.parametrize(
     ("chosen", "said"),
     [
-        ({"strength": 0.0, "loss": 0.5}, "nothing of the others helped"),
+        ({"strength": 0.0, "loss": 0.5}, "the own data"),
         ({"strength": 30.0, "loss": 0.545}, "less than one standard error"),
         ({"strength": 30.0, "loss": 0.7}, "larger than"),
     ],
@@ -222,3 +223,24 @@ def test_the_same_title_twice_names_no_item(serving: Serving) -> None:
     again = Answers(serving.model, titles=titles.set(titles == TITLES["item-2"], TITLES["item-1"]))
     assert again.item_named(TITLES["item-1"]) == TITLES["item-1"]
     assert again.item_named(TITLES["item-3"]) == "item-3"
+
+
+def test_an_unknown_line_of_a_basket_is_named_by_its_number() -> None:
+    answers = Answers(make_model())
+    known = str(answers.items[0])
+    with refused(CatalogError, "basket", f"did you mean {known}", found="line 3"):
+        read_basket(f"{known}\n\n{known}x = 2\n", answers)
+    with refused(BadValue, "basket", found="line 1"):
+        read_basket(f"{known} = many", answers)
+
+
+def test_an_own_model_is_compared_with_nobody() -> None:
+    lines: list[dict[str, Any]] = [
+        {"kind": "item-item", "strength": 0.0, "loss": loss, "error": 0.1} for loss in (0.5, 0.6, 0.7)
+    ]
+    lines[0]["taken"] = True
+    model = replace(make_model(validation=tuple(lines), strength=0.0), factors_hash="")
+    shown = "".join(block.html() for section in quality_sections(model) for block in section.blocks)
+    assert "nothing was shared" in shown
+    assert "1 candidates" not in shown
+    assert "0.7000" not in shown

@@ -2,7 +2,27 @@
 
 from __future__ import annotations
 
+import pytest
+
 from studies.bounds import lines, markdown
+from twofold.errors import MissingDataset
+
+
+def test_what_is_not_here_is_left_out_and_named_unless_it_was_asked_for(monkeypatch, capsys) -> None:
+    import studies.bounds as module
+
+    def some(names, *, draws):
+        if "movielens" in names:
+            raise MissingDataset("not here.", parameter="data")
+        return iter(())
+
+    monkeypatch.setattr(module, "lines", some)
+    module.main([])
+    told = capsys.readouterr()
+    assert "movielens" in told.err
+    assert "| data |" in told.out
+    with pytest.raises(MissingDataset):
+        module.main(["--data", "movielens"])
 
 
 def test_measured_errors_stay_below_their_bounds_and_entries_are_as_expected(monkeypatch) -> None:

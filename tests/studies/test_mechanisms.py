@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from studies import mechanisms
-from studies.mechanisms import diffprivlib_cells, entrants, recorded
+from studies.mechanisms import DELTA, diffprivlib_cells, entrants, recorded
 from twofold.release import NOT_PRIVATE, PRIVATE
 
 
@@ -16,8 +16,21 @@ def test_the_command_prints_one_line_per_entrant_and_peer(capsys: pytest.Capture
     printed = capsys.readouterr().out
     for name in (*PRIVATE, "auto", "kmeans", "random", "scikit-learn", "diffprivlib", "reference program"):
         assert name in printed
-    assert printed.count("n=400 m=12") == len(entrants()) + 4
+    assert printed.count("n=400 m=20") == len(entrants()) + 4
     assert "± " in printed
+
+
+def test_where_auto_takes_a_sum_without_centres_its_name_stands(capsys: pytest.CaptureFixture[str]) -> None:
+    mechanisms.main(["--size", "tiny"])
+    [line] = [one for one in capsys.readouterr().out.splitlines() if "| auto " in one and DELTA in one]
+    cells = [one.strip() for one in line.split("|")][4:9]
+    case = mechanisms.make_mixture(400, 20, 10, 0)
+    entrant = mechanisms.Entrant(name="auto", delta=DELTA)
+    taken = [mechanisms.without_centres(entrant, case, epsilon) for epsilon in mechanisms.EPSILONS]
+    assert "gram" in taken
+    assert "" in taken
+    for cell, name in zip(cells, taken, strict=True):
+        assert cell == name if name else "±" in cell
 
 
 def test_every_mechanism_takes_part() -> None:

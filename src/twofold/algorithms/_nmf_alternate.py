@@ -219,7 +219,11 @@ class Problem:
 
 def near_one(values: Any) -> float:
     """Return the power of two that brings the largest number near 1; 1 if it is already in a safe range."""
-    largest = float(max(values.max(initial=0), -values.min(initial=0))) if values.size else 0.0
+    return power_near(float(max(values.max(initial=0), -values.min(initial=0))) if values.size else 0.0)
+
+
+def power_near(largest: float) -> float:
+    """Return the power of two near a number; 1 for 0 and in a safe range."""
     if largest == 0 or 2.0**-10 <= largest <= 2.0**10:
         return 1.0
     return float(2.0 ** np.clip(np.round(np.log2(largest)), -1000, 1000))

@@ -108,8 +108,9 @@ def solve_rows(
     """
     kind = factors.dtype
     buffers = np.empty((2, CHUNK * width), kind), np.empty(CHUNK, kind)
-    system, lower = np.zeros((rank + 4) * rank * LANES, kind), np.zeros((rank + 4) * rank * LANES, kind)
-    vectors = np.zeros((8, (rank + 1) * LANES), kind)
+    systems = np.zeros((3, (rank + 4) * rank * LANES), kind)
+    system, lower, packed = systems[0], systems[1], systems[2]
+    vectors, places = np.zeros((10, (rank + 1) * LANES), kind), np.zeros(rank * LANES, np.int64)
     passive, tolerance, wrong, x = vectors[0], vectors[1], vectors[2], vectors[3]
     gram, rhs = np.empty((rank + 4) * width, kind), np.empty(width, kind)
     for group in range(first, last, LANES):
@@ -146,7 +147,7 @@ def solve_rows(
                 diagonal = system[(i * rank + i) * LANES + lane]
                 tolerance[i * LANES + lane] = slack * np.sqrt(diagonal * energy[row])
                 passive[i * LANES + lane] = 0 if warm and out[row * width + i] <= 0 else 1
-        busy = solve_lanes(system, lower, vectors, rank, signed, limit, tiny)
+        busy = solve_lanes(system, lower, packed, places, vectors, rank, signed, limit, tiny)
         for lane in range(lanes):
             row = group + lane
             failed[row] = busy > 0 and wrong[rank * LANES + lane] > 0

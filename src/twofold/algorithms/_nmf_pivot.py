@@ -5,6 +5,9 @@ factor, then exchanges all columns of the wrong sign at once [1]_; when their nu
 (the last one only) takes over. Lanes do not touch each other's arithmetic, so a row's solution does not depend
 on its neighbours.
 
+Once enough columns are outside in every lane, the others are copied side by side and only they are factored: a column
+outside adds exact zeros to the sums of the rest, so this changes no digit.
+
 .. [1] J. Kim and H. Park, Fast nonnegative matrix factorization: an active-set-like method and comparisons,
    SIAM J. Sci. Comput. 33(6), 2011.
 """
@@ -32,6 +35,7 @@ from twofold.algorithms._lanes import (
 )
 
 Array = NDArray[Any]
+PACKING = 64  # copying n columns takes about as long as factoring so many more
 
 
 @kernel()
@@ -181,18 +185,102 @@ def _exchange(passive: Array, wrong: Array, rank: int, fewest: Array, chances: A
 
 
 @kernel()
-def solve_lanes(system: Array, lower: Array, vectors: Array, rank: int, signed: bool, limit: int, tiny: Any) -> int:
-    """Solve eight systems; `vectors` holds passive, tolerance, wrong, x, dual, reciprocal and two counters."""
+def _find_places(passive: Array, rank: int, places: Array, inside: Array) -> int:
+    """List each lane's columns inside; return the length of the longest list.
+
+    Shorter lists are filled up with column 0, marked as outside.
+    """
+    most = 0
+    for lane in range(LANES):
+        n = 0
+        for i in range(rank):
+            if passive[i * LANES + lane] > 0:
+                places[n * LANES + lane] = i
+                inside[n * LANES + lane] = 1
+                n += 1
+        most = max(most, n)
+        for i in range(n, rank):
+            places[i * LANES + lane] = 0
+            inside[i * LANES + lane] = 0
+    return most
+
+
+@kernel()
+def _pack(system: Array, places: Array, most: int, rank: int, packed: Array) -> None:
+    """Copy the listed columns and their rows side by side, the right-hand side below them."""
+    for i in range(most):
+        for j in range(i + 1):
+            to = (i * most + j) * LANES
+            for lane in range(LANES):
+                row, column = places[i * LANES + lane], places[j * LANES + lane]
+                packed[to + lane] = system[(row * rank + column) * LANES + lane]
+        for lane in range(LANES):
+            own = (rank * rank + places[i * LANES + lane]) * LANES + lane
+            packed[(most * most + i) * LANES + lane] = system[own]
+
+
+@kernel()
+def _unpack(y: Array, places: Array, inside: Array, most: int, rank: int, x: Array) -> None:
+    """Write the solutions of listed columns to their places; the others are zero."""
+    for i in range(rank * LANES):
+        x[i] = 0
+    for i in range(most):
+        for lane in range(LANES):
+            if inside[i * LANES + lane] > 0:
+                x[places[i * LANES + lane] * LANES + lane] = y[i * LANES + lane]
+
+
+@kernel()
+def _solve_inside(
+    system: Array, lower: Array, packed: Array, places: Array, vectors: Array, rank: int, tiny: Any
+) -> None:
+    """Solve for the columns inside: among themselves where they are few, else among all."""
+    passive, x, reciprocal, inside, y = vectors[0], vectors[3], vectors[5], vectors[8], vectors[9]
+    most = _find_places(passive, rank, places, inside)
+    if most * most * (most + PACKING) < rank * rank * rank:
+        _pack(system, places, most, rank, packed)
+        _factor(packed, inside, lower, reciprocal, most, tiny)
+        _substitute(lower, reciprocal, y, most)
+        _unpack(y, places, inside, most, rank, x)
+    else:
+        _factor(system, passive, lower, reciprocal, rank, tiny)
+        _substitute(lower, reciprocal, x, rank)
+
+
+@kernel()
+def solve_lanes(
+    system: Array,
+    lower: Array,
+    packed: Array,
+    places: Array,
+    vectors: Array,
+    rank: int,
+    signed: bool,
+    limit: int,
+    tiny: Any,
+) -> int:
+    """Solve eight systems; return how many lanes are left when the limit is reached.
+
+    Parameters
+    ----------
+    system : array
+        Lower triangles, then the right-hand sides as row `rank`, eight lanes each.
+    lower, packed : arrays
+        Scratch as large as `system`.
+    places : array of int
+        Scratch: columns of each lane.
+    vectors : array (10, (rank + 1) * LANES)
+        Passive, tolerance, wrong, x, dual, reciprocal, two counters, and two rows of scratch.
+    """
     passive, tolerance, wrong, x = vectors[0], vectors[1], vectors[2], vectors[3]
-    dual, reciprocal, fewest, chances = vectors[4], vectors[5], vectors[6], vectors[7]
+    dual, fewest, chances = vectors[4], vectors[6], vectors[7]
     for lane in range(LANES):
         passive[rank * LANES + lane] = 1
         fewest[lane] = rank + 1
         chances[lane] = 3
     busy = 1
     for _ in range(limit):
-        _factor(system, passive, lower, reciprocal, rank, tiny)
-        _substitute(lower, reciprocal, x, rank)
+        _solve_inside(system, lower, packed, places, vectors, rank, tiny)
         if signed:
             return 0
         _slope(system, x, dual, rank)

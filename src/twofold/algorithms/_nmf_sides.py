@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -16,7 +18,7 @@ from twofold.algorithms._checks import is_sparse
 from twofold.algorithms._jit import Workers, numba_enabled, one_blas_thread
 from twofold.algorithms._lanes import LANES
 from twofold.algorithms._nmf_kernels import transpose
-from twofold.csr import summed
+from twofold.csr import row_range, summed
 from twofold.errors import BadNumber, BadShape
 
 if TYPE_CHECKING:
@@ -76,7 +78,7 @@ class Settings:
         """Weight of an absent entry: zero for ratings."""
         return self.zero_weight if self.feedback == "counts" else 0.0
 
-    def ridge(self, stored: NDArray[np.int64], n_columns: int) -> NDArray[np.float64]:
+    def ridge(self, stored: NDArray[np.int64] | np.float64, n_columns: int) -> NDArray[np.float64]:
         """Penalty per row: ``λ n^a`` with n the stored entries plus the weight of the absent ones."""
         n = stored + self.absent * (n_columns - stored)
         return np.asarray(self.regularization * n**self.count_scaling, dtype=np.float64)
@@ -244,6 +246,8 @@ def _entry_weights(own: Array | None, size: int) -> Array:
 
 ENTRIES_PER_BLOCK = 1 << 16  # a millisecond of work: enough to hide the price of handing a block to a thread
 ROWS_PER_BLOCK = 1024
+CELLS_PER_BLOCK = 1 << 22  # 16 MB in single precision
+FILLED = 0.2  # share of stored cells above which products with an array take less time than sparse ones
 MOST_STEPS = 60
 
 
@@ -282,6 +286,29 @@ class DenseSide:
     row_weights: Array
     column_weights: Array
 
+    @cached_property
+    def squares(self) -> NDArray[np.float64]:
+        """Weighted squares of each row: the same in every iteration, so they are summed once."""
+        found = np.empty(self.matrix.shape[0])
+        for first, last in pairwise(self.edges()):
+            cells = self.cells(first, last)
+            found[first:last] = (cells * cells) @ self.column_weights
+        return found * self.row_weights
+
+    def cells(self, first: int, last: int) -> Any:
+        """Some rows, in the precision of the penalties; as an array where many cells are stored."""
+        cells = row_range(self.matrix, first, last) if is_sparse(self.matrix) else self.matrix[first:last]
+        cells = cells.astype(self.ridge.dtype, copy=False)
+        if is_sparse(cells) and cells.nnz >= FILLED * cells.shape[0] * cells.shape[1]:
+            return cells.toarray()
+        return cells
+
+    def edges(self) -> Array:
+        """Where blocks of rows begin and end: so few rows that an array of them stays small."""
+        n_rows, n_columns = self.matrix.shape
+        step = int(np.clip(CELLS_PER_BLOCK // max(n_columns, 1) // LANES * LANES, LANES, ROWS_PER_BLOCK))
+        return np.append(np.arange(0, n_rows, step), n_rows)
+
 
 def padded(factors: Array, dtype: np.dtype[Any]) -> Array:
     """Copy factors with zero columns up to a multiple of the lanes."""
@@ -310,6 +337,7 @@ def solve(
     return energy
 
 
+@cache
 def _numbers(dtype: np.dtype[Any], rank: int) -> tuple[int, Any, Any]:
     """Return the limits of one solve: steps, relative pivot of a dependent column, tolerance of the dual."""
     eps = np.finfo(dtype).eps
@@ -357,20 +385,18 @@ def _plan_dense(
     head = (starts, np.empty(0, np.int32), none, none, factors.ravel(), rank, width)
     guess = None if warm or signed else _shared_inverse(base[:rank, :rank], side)
 
+    energy[:] = side.squares
+
     def run(first: int, last: int) -> None:
         own = slice(first, last)
-        cells = side.matrix[own].astype(kind, copy=False)
-        given = (cells @ weighted) * side.row_weights[own, None]
+        given = (side.cells(first, last) @ weighted) * side.row_weights[own, None]
         if guess is not None:
             np.matmul(given[:, :rank], guess, out=out[own, :rank])
-        squares = cells.multiply(cells) if is_sparse(cells) else cells * cells
-        energy[own] = (squares @ side.column_weights) * side.row_weights[own]
         tail = (base.ravel(), side.row_weights[own], none, given.ravel(), side.ridge[own])
         start = warm or guess is not None
         solve_block(0, last - first, head, tail, signed, start, out[own], energy[own], failed[own])
 
-    n_rows = out.shape[0]
-    return run, np.append(np.arange(0, n_rows, ROWS_PER_BLOCK), n_rows)
+    return run, side.edges()
 
 
 def solve_block(
@@ -394,8 +420,9 @@ def solve_block(
         return
     before = energy[first:last].copy()
     _nmf_kernels.solve_rows(first, last, *arguments)
-    for row in first + np.flatnonzero(failed[first:last]):
-        energy[row] = before[row - first]
+    for at in failed[first:last].nonzero()[0].tolist():
+        row = first + at
+        energy[row] = before[at]
         reference(row, row + 1, *arguments)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from twofold.algorithms import _checks
 from twofold.algorithms._jit import Workers
-from twofold.algorithms._nmf_alternate import in_range, near_one, read_problem, unscaled
+from twofold.algorithms._nmf_alternate import in_range, near_one, power_near, read_problem, unscaled
 from twofold.algorithms._nmf_sides import (
     COUNT_SCALING,
     REGULARIZATION,
@@ -189,16 +190,19 @@ class FoldIn:
         observed = np.asarray(values, dtype=np.float64)
         if own.ndim != 1 or own.shape != observed.shape:
             raise BadShape("columns and values must be vectors of one length.", parameter="values")
-        if own.size and (own.min() < 0 or own.max() >= self._shape[0]):
+        if own.size and own.astype(np.uint64).max() >= self._shape[0]:  # below 0 becomes very large
             raise BadShape("{parameter} point outside V.", expected=f"0 to {self._shape[0] - 1}", parameter="columns")
-        _checks.finite("values", observed)
-        scale = near_one(observed)
+        largest = float(np.abs(observed).max(initial=0.0))
+        if not math.isfinite(largest):
+            _checks.finite("values", observed)
+        scale = power_near(largest)
         own = own.astype(np.int32, copy=False)
-        ridge = in_range(self.settings.ridge(np.array([own.size]), self._shape[0]), self._scale**2, self._dtype)
+        ridge = min(float(self.settings.ridge(np.float64(own.size), self._shape[0])) / self._scale**2, self._strongest)
         kind, rank, width = self._dtype, self._shape[1], self._factors.shape[1]
         none = self._none
-        head = (np.array([0, own.size]), own, (observed / scale).astype(kind), none, self._flat, rank, width)
-        tail = (self._base, self._absent, self._everywhere, none, ridge.astype(kind))
+        near = (observed if scale == 1 else observed / scale).astype(kind)
+        head = (np.array([0, own.size]), own, near, none, self._flat, rank, width)
+        tail = (self._base, self._absent, self._everywhere, none, np.array([ridge], kind))
         out = np.zeros((1, width), kind)
         solve_block(0, 1, head, tail, not self.nonnegative, False, out, np.zeros(1), np.zeros(1, np.bool_))
         factors: Array = self._finish(out, scale)[0]
@@ -208,6 +212,7 @@ class FoldIn:
         """Keep what every single user needs."""
         kind, absent = self._dtype, self.settings.absent
         self._flat, self._none = self._factors.reshape(-1), np.empty(0, kind)
+        self._strongest = float(in_range(np.array([np.inf]), 1.0, kind)[0])
         self._base = self._absent = self._everywhere = self._none
         if absent:
             self._base = (self._factors.T @ self._factors).reshape(-1)

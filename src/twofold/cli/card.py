@@ -6,10 +6,11 @@ import json as json_module
 import re
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
+from twofold.cli.account import account, refuse_other
 from twofold.cli.approve import public_of, signer_of
 from twofold.cli.options import ForceOption, Json, refuse_output
 from twofold.cli.render import all_verbs, say
@@ -29,6 +30,19 @@ app = typer.Typer(no_args_is_help=True, help="The privacy card of a release: sho
 
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="A file; standard output by default.")]
 CardArgument = Annotated[Path, typer.Argument(help="A signed card: JSON, HTML or Markdown.")]
+
+
+#: What a statement of the ledger shows about a card, by whether the card's key signed it.
+_STATEMENT: Final = {
+    "signed": (
+        "the statement holds this release, and the card's key signed both. It is no ledger: what was recorded since, "
+        "and the stored release itself, were not checked"
+    ),
+    "unsigned": (
+        "the statement agrees with the card, but the card's key has not signed it: that proves nothing by itself. Ask "
+        "for one exported with --keys"
+    ),
+}
 
 
 class Format(StrEnum):
@@ -84,6 +98,7 @@ def show(
         advice=advice,
     )
     result = None if audit is None else read_audit(audit)
+    refuse_other(ledger)
     book = Ledger(ledger)
     refuse_ledger(output, book)
     if output is not None:
@@ -93,14 +108,17 @@ def show(
     chosen = Format.json if json else form or _form_of(output)
     write_card(card_text(written, chosen), output)
     if output is not None and not json:
-        say(f"{output.name}: {chosen} card of {made.dataset}, {'a draft, not signed' if keys is None else 'signed'}")
+        how = "a draft, which the entity has not signed (--keys)" if keys is None else "signed"
+        say(f"{output.name}: {chosen} card of {made.dataset}, {how}")
 
 
 @app.command()
 def verify(
     file: CardArgument,
     key: Annotated[Path | None, typer.Option(help="Public keys of the signer, such as st-anna.pub.")] = None,
-    ledger: Annotated[Path | None, typer.Option(help="The ledger it was made from, if you may read it.")] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="The ledger it was made from, if you may read it, or a statement of it.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Check a card: its signature, that its page shows what was signed, its signer, and its ledger.
@@ -114,7 +132,7 @@ def verify(
     signed = found.signed
     if key is not None:
         signed.check_key(public_of(key)[1])
-    now = None if ledger is None else check_ledger(signed, Ledger(ledger))
+    now = None if ledger is None else check_ledger(signed, account(ledger))
     if json:
         typer.echo(json_module.dumps(_verdict(signed, found.form, key, now), indent=2, ensure_ascii=False))
         return
@@ -199,6 +217,8 @@ def _form_of(output: Path | None) -> Format:
 def _ledger_line(now: LedgerNow | None) -> str:
     if now is None:
         return "ledger not checked: --ledger"
+    if now.statement:
+        return _STATEMENT[now.statement]
     if not now.has_grown:
         return "the ledger holds this release, and nothing since"
     count = f"{now.releases:,} {'release' if now.releases == 1 else 'releases'}"
@@ -214,6 +234,7 @@ def _verdict(signed: SignedCard, form: str, key: Path | None, now: LedgerNow | N
         "form": form,
         "signer_checked": key is not None,
         "ledger_checked": now is not None,
+        "statement": None if now is None or not now.statement else now.statement,
         "ledger_has_grown": None if now is None else now.has_grown,
         "spent_now": None if now is None else now.spent,
         "releases_now": None if now is None else now.releases,

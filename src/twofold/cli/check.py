@@ -18,9 +18,11 @@ from twofold.cli.options import (
     Encoding,
     ItemColumn,
     Json,
+    Missing,
     Separator,
     UserColumn,
     ValueColumn,
+    note_few,
     read_agreed,
     read_catalog,
     read_items,
@@ -56,6 +58,7 @@ def check(
     feedback: Annotated[str, typer.Option(help="counts or ratings; a plan says which.")] = "counts",
     duplicates: Annotated[str, typer.Option(help="error, sum, mean or last.")] = "error",
     unknown_items: Annotated[str, typer.Option(help="error or drop.")] = "error",
+    missing: Missing = "error",
     bound: Annotated[float | None, typer.Option(help="Largest value a user may contribute to an item.")] = None,
     max_items: Annotated[int | None, typer.Option(help="Most items a user may contribute.")] = None,
     l1: Annotated[float | None, typer.Option(help="Cap on the sum of a user's values.")] = None,
@@ -78,11 +81,13 @@ def check(
     twofold check --omop cdm.duckdb --table drug_exposure='ATC 3rd' --plan plan.toml --show-sql
     """
     rules = {"user": user, "item": item, "duplicates": duplicates, "unknown_items": unknown_items}
-    rules |= {"separator": separator, "encoding": encoding, "decimal": decimal}
+    rules |= {"separator": separator, "encoding": encoding, "decimal": decimal, "missing": missing}
     asked = _candidates(bound, max_items, l1, l2)
     if plan is not None:
         agreed = read_agreed(plan)
         ratings = read_table(data, agreed, read_catalog(agreed, plan, catalog, encoding=encoding), value=value, **rules)
+        if not json:
+            note_few(agreed, ratings)
         if (bound, max_items, l1, l2) == (None, None, None, None):
             asked = [_bounds_of(agreed)]
     elif catalog is None:
@@ -140,9 +145,12 @@ def _as_json(ratings: Ratings, cuts: list[tuple[Bounds, BoundsReport]]) -> dict[
 def _print(ratings: Ratings, cuts: list[tuple[Bounds, BoundsReport]]) -> None:
     console = Console()
     notes = ratings.notes
-    console.print(f"{ratings!r}: {ratings.n_entries:,} entries from {notes.rows:,} rows", highlight=False)
+    entries, rows = _counted(ratings.n_entries, "entry", "entries"), _counted(notes.rows, "row", "rows")
+    console.print(f"{ratings!r}: {entries} from {rows}", highlight=False)
     merged, dropped = notes.duplicates_merged, notes.unknown_items_dropped
     console.print(f"{merged:,} duplicate rows merged, {dropped:,} rows of unknown items dropped", highlight=False)
+    if notes.missing_dropped:
+        console.print(f"{notes.missing_dropped:,} rows without a user, an item or a value dropped", highlight=False)
     table = Table(title="What public bounds would cut (shown only here)")
     for name in ("bound", "max items", "norm cap", "entries clipped", "entries dropped", "users scaled", "mass kept"):
         table.add_column(name, justify="right")
@@ -150,6 +158,10 @@ def _print(ratings: Ratings, cuts: list[tuple[Bounds, BoundsReport]]) -> None:
         table.add_row(*_row(bounds, report))
     console.print(table)
     console.print(WARNING, highlight=False)
+
+
+def _counted(count: int, one: str, many: str) -> str:
+    return f"{count:,} {one if count == 1 else many}"
 
 
 def _row(bounds: Bounds, report: BoundsReport) -> list[str]:

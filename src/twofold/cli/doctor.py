@@ -22,6 +22,7 @@ import typer
 from twofold import __version__
 from twofold.cli.options import Json
 from twofold.cli.render import say
+from twofold.errors import install
 
 __all__ = ["doctor"]
 
@@ -98,7 +99,7 @@ def _versions() -> Iterator[Finding]:
     for extra, names in _EXTRAS.items():
         missing = [name for name in names if not _installed(name)]
         if missing:
-            yield Finding(extra, "note", f"not installed: {', '.join(missing)}", f"pip install 'twofold[{extra}]'")
+            yield Finding(extra, "note", f"not installed: {', '.join(missing)}", install(extra))
         else:
             yield Finding(extra, "ok", ", ".join(f"{name} {version(name)}" for name in names))
 

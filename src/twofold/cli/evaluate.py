@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import json as jsonlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
+import numpy as np
 import polars as pl
 import typer
 from rich.box import SIMPLE_HEAD
@@ -23,6 +25,7 @@ from twofold.cli.options import (
     ItemColumn,
     Json,
     Local,
+    Missing,
     Separator,
     Strength,
     UserColumn,
@@ -33,7 +36,7 @@ from twofold.cli.options import (
 )
 from twofold.cli.progress import bars
 from twofold.data.ratings import Ratings
-from twofold.data.read import DuplicateRule, UnknownRule, read_ratings
+from twofold.data.read import DuplicateRule, MissingRule, UnknownRule, read_ratings
 from twofold.data.split import Split, leave_n_out, recorded_holdout
 from twofold.entity.evaluate import AGAINST, MODEL, Evaluation
 from twofold.entity.evaluate import evaluate as evaluated
@@ -88,6 +91,8 @@ Seed = Annotated[int, typer.Option(min=0, help="Seed of the split and of the int
 #: Columns of figures that fit side by side in 80 characters.
 _ABREAST = 4
 _AGAINST = ",".join(AGAINST)
+#: Share of the model's items that may be missing from what was read, before other tables are suspected.
+_OTHER_TABLES = 0.1
 _ENDINGS = (".csv", ".parquet", ".json")
 
 
@@ -110,6 +115,7 @@ def evaluate(
     value: ValueColumn = "value",
     duplicates: Duplicates = "error",
     unknown_items: Unknown = "drop",
+    missing: Missing = "error",
     separator: Separator = ",",
     encoding: Encoding = "utf-8",
     decimal: Decimal = ".",
@@ -153,7 +159,7 @@ def evaluate(
         leave_out=leave_out,
         hold_out=hold_out,
         seed=seed,
-        columns=table_columns(user, item, value, duplicates, unknown_items, separator, encoding, decimal),
+        columns=table_columns(user, item, value, duplicates, unknown_items, missing, separator, encoding, decimal),
         n=n,
         metrics=None if metrics is None else _listed(metrics),
         local=cast(Literal["auto", "factors", "item-item", "patterns", "features"], local),
@@ -193,15 +199,18 @@ def judged_model(
         raise typer.BadParameter("give one of --leave-n-out and --hold-out")
     later = None if test is None else _read(test, model, columns)
     split: Split[Ratings] | None = None
+    read: tuple[str, ...] = ()
     if test is None:
         ratings = model.history if data is None else _read(data, model, columns)
+        if isinstance(data, Events) and data.tables:
+            read = _tables_read(data.tables, ratings, model)
         if leave_out is not None:
             split = leave_n_out(ratings, n=leave_out, rng=seed)
         else:
             share = SHARE if hold_out is None else hold_out
             split = recorded_holdout(ratings, users=1.0, probability=share, rng=seed)
     with bars():
-        return evaluated(
+        found = evaluated(
             model,
             split=split,
             test=later,
@@ -211,10 +220,32 @@ def judged_model(
             seed=seed,
             **more,
         )
+    return replace(found, caveats=(*read, *found.caveats))
+
+
+def _tables_read(tables: str, ratings: Ratings, model: Model) -> tuple[str, ...]:
+    """Name the tables of a database, and say where the model's histories have items that these do not give."""
+    said = f"Read from the database: {tables}. A model does not know from which tables it was made."
+    known, here = (np.unique(one.matrix.indices) for one in (model.history, ratings))
+    missing = np.setdiff1d(known, here).size
+    if missing <= _OTHER_TABLES * known.size:
+        return (said,)
+    return said, (
+        f"WARNING: of {known.size:,} items in the model's histories, {missing:,} are in nobody's history here. If the "
+        "model was made from more tables (--table) or other days, this judges another model: name the same."
+    )
 
 
 def table_columns(
-    user: str, item: str, value: str, duplicates: str, unknown: str, separator: str, encoding: str, decimal: str
+    user: str,
+    item: str,
+    value: str,
+    duplicates: str,
+    unknown: str,
+    missing: str,
+    separator: str,
+    encoding: str,
+    decimal: str,
 ) -> dict[str, Any]:
     """Turn the options of a table into what `read_ratings` takes."""
     return {
@@ -223,6 +254,7 @@ def table_columns(
         "value": None if value == "none" else value,
         "duplicates": cast(DuplicateRule, duplicates),
         "unknown_items": cast(UnknownRule, unknown),
+        "missing": cast(MissingRule, missing),
         "separator": separator,
         "encoding": encoding,
         "decimal": decimal,
@@ -254,7 +286,7 @@ def _file(found: Evaluation, ending: str) -> bytes:
 
 def _print(found: Evaluation) -> None:
     console = Console(highlight=False)
-    for line in (found.verdict, found.how, *found.caveats):
+    for line in (*found.first, *found.caveats):
         console.print(Text(line))
     for what, number in found.left_out.items():
         console.print(Text(f"Left out: {number:,} {what}."))

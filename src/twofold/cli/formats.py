@@ -22,11 +22,12 @@ __all__ = ["Events", "Rows", "classes", "with_formats"]
 
 @dataclass(frozen=True)
 class Events:
-    """What --meds, --omop or --recbole names: read when the catalog is known."""
+    """What --meds, --omop or --recbole names, read when the catalog is known; of OMOP, its tables in words."""
 
     option: str
     path: Path | None
     reader: Callable[[Catalog, Feedback], Ratings]
+    tables: str = ""
 
     def read(self, catalog: Catalog, feedback: Feedback) -> Ratings:
         """Read it against a catalog, as counts or ratings."""
@@ -75,7 +76,7 @@ _OPTIONS: Final[dict[str, Any]] = {
     "recbole": Annotated[Path | None, typer.Option("--recbole", help="In place of a table: an .inter file.")],
 }
 #: Options that only a table has.
-_OF_TABLES: Final = ("user", "item", "value", "duplicates", "unknown_items", "separator", "decimal")
+_OF_TABLES: Final = ("user", "item", "value", "duplicates", "unknown_items", "missing", "separator", "decimal")
 #: Which options go with which format.
 _GO_WITH: Final = {
     "meds": ("codes", "since", "before"),
@@ -139,7 +140,7 @@ def _check_table_options(source: str, given: dict[str, Any], own: Any) -> None:
             raise typer.BadParameter(f"belongs to a table, not to --{source}", param_hint=f"--{name.replace('_', '-')}")
 
 
-def classes(tables: list[str] | None) -> list[str] | dict[str, str | None]:
+def classes(tables: list[str] | None) -> dict[str, str | None]:
     """Read ``drug_exposure=ATC 3rd`` and plain names of tables.
 
     Examples
@@ -177,4 +178,5 @@ def _events(source: str, asked: dict[str, Any]) -> Events:
         typer.echo(";\n\n".join(omop_sql(asked["omop"], **given)) + ";")
         raise typer.Exit
     file = Path(asked["omop"].rpartition(":///")[2])
-    return Events("omop", file, lambda catalog, _: read_omop(asked["omop"], catalog, **given))
+    tables = ", ".join(name + (f" as {level}" if level else "") for name, level in classes(asked["table"]).items())
+    return Events("omop", file, lambda catalog, _: read_omop(asked["omop"], catalog, **given), tables)

@@ -36,6 +36,7 @@ from twofold.cli.options import (
     ItemColumn,
     Json,
     KeysOption,
+    Missing,
     PolicyOption,
     RevokedOption,
     Separator,
@@ -48,6 +49,7 @@ from twofold.cli.options import (
     accept_weak,
     agreed_name,
     listed,
+    note_few,
     open_keys,
     open_ledger,
     open_site,
@@ -113,6 +115,7 @@ def join(
     value: ValueColumn = "value",
     duplicates: Duplicates = "error",
     unknown_items: UnknownItems = "error",
+    missing: Missing = "error",
     version: Annotated[str, typer.Option(help="Public version of the data; a new version spends again.")] = "1",
     new_ledger: Annotated[
         bool, typer.Option("--new-ledger", help="Create the ledger, for people who have none.")
@@ -156,8 +159,10 @@ def join(
     name = agreed_name(entity, output, agreed)
     items = read_catalog(agreed, plan, catalog, encoding=encoding)
     columns = {"user": user, "item": item, "value": value}
-    columns |= {"separator": separator, "encoding": encoding, "decimal": decimal}
+    columns |= {"separator": separator, "encoding": encoding, "decimal": decimal, "missing": missing}
     table = open_data(data, agreed, items, duplicates=duplicates, unknown_items=unknown_items, **columns)
+    if not json:
+        note_few(agreed, table)
     store, every = open_keys(agreed, keys, revoked), read_agreements(agreed, plan, agreements)
     first = Entity(name, table, agreed, version=version, keys=keys, agreements=every)
     about = {} if store is None or agreed.simulation else _members(agreed)

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from twofold.checks import is_hash
+from twofold.cli.account import account, refuse_other
 from twofold.cli.approve import public_of, signer_of
 from twofold.cli.card import Format, card_text, write_card
 from twofold.cli.options import ForceOption, refuse_output, whole_ledger
@@ -20,10 +21,11 @@ from twofold.cli.render import all_verbs, say
 from twofold.errors import BadMessage, BadPlan, DataError, LedgerBroken, Set, TransportError
 from twofold.privacy.budget import ApproxDP, PureDP
 from twofold.privacy.card import card_from_ledger
-from twofold.privacy.ledger import Ledger, LedgerState, Statement, cost_text, is_statement
+from twofold.privacy.ledger import Entry, Ledger, LedgerState, Raise, Statement, cost_text
+from twofold.privacy.printed import printable
 from twofold.privacy.unit import Unit
 from twofold.storage.files import write_whole
-from twofold.storage.signing import check_public_key
+from twofold.storage.signing import SigningKey, check_public_key
 
 __all__ = ["app"]
 
@@ -72,7 +74,7 @@ def show(path: Account, json: Json = False) -> None:
 
     Example: twofold ledger show st-anna.ledger
     """
-    _print(_account(path), json)
+    _print(account(path), json)
 
 
 @app.command()
@@ -92,7 +94,8 @@ def verify(
     """
     public = None if key is None else _public_key(key)
     try:
-        verdict = _account(path).verify(head=head, key=public)
+        book = account(path)
+        verdict = book.verify(head=head, key=public)
     except LedgerBroken as error:
         if not json:
             raise
@@ -104,6 +107,8 @@ def verify(
     say(f"sound: {verdict.records} records, {verdict.releases} stored releases, head {verdict.head}")
     if verdict.signer:
         say(f"signed by {verdict.signer}")
+    elif isinstance(book, Ledger):
+        say("note: no key of the entity signs this ledger, so who can write here can rewrite it; see ledger sign")
     for note in verdict.notes:
         say(f"note: {note}")
 
@@ -122,9 +127,12 @@ def raise_ceiling(
     Example: twofold ledger raise st-anna.ledger --epsilon 5 --reason "ethics board, 2027-01-31"
     """
     ledger = Ledger(path, signer=None if keys is None else signer_of(keys)[1])
-    kept = str(ledger.state().ceiling.delta) if delta is None else delta
+    before = ledger.state()
+    kept = str(before.ceiling.delta) if delta is None else delta
     ledger.raise_ceiling(_ceiling(epsilon, kept), reason=reason)
     _print(ledger, json)
+    if delta is None and before.spent.delta > 0 and before.spent.delta >= before.ceiling.delta:
+        typer.echo("note: δ is spent, so a release that needs some is still refused; --delta raises it", err=True)
 
 
 @app.command("sign")
@@ -147,16 +155,22 @@ def sign(
 def export(
     path: Book,
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
+    keys: Annotated[
+        Path | None, typer.Option(help="Secret keys of the entity, which sign this ledger: they sign the statement.")
+    ] = None,
     force: ForceOption = False,
     json: Json = False,
 ) -> None:
     """Write a statement for auditors and archives: every record without its secrets. Nothing can be spent from it.
 
-    Example: twofold ledger export st-anna.ledger -o st-anna.statement
+    Without --keys nobody signs it, and its readers have to trust the way it came.
+
+    Example: twofold ledger export st-anna.ledger --keys st-anna.keys -o st-anna.statement
     """
-    ledger = Ledger(path)
+    refuse_other(path)
+    ledger = Ledger(path) if keys is None else _signed_by(path, signer_of(keys)[1])
     _refuse_own(ledger, output, "st-anna.statement")
-    refuse_output(output, (path,), force=force)
+    refuse_output(output, (path, keys), force=force)
     content = ledger.statement()
     write_whole(output, content)
     if json:
@@ -178,15 +192,25 @@ def card(
 
     Example: twofold ledger card st-anna.ledger --format html -o card.html
     """
-    ledger = _account(path)
+    ledger = account(path)
     if output is not None:
         _refuse_own(ledger, output, "card.html")
         refuse_output(output, (path,), force=force)
     write_card(card_text(card_from_ledger(ledger, record=record), Format.json if json else form), output)
 
 
-def _account(path: Path) -> Ledger | Statement:
-    return Statement(path) if path.is_file() and is_statement(path) else Ledger(path)
+def _signed_by(path: Path, key: SigningKey) -> Ledger:
+    """Open a ledger with the key that signs it; with another key, nobody could check what was signed."""
+    due = Ledger(path).state().signer
+    if due != key.public.hex():
+        raise DataError(
+            "these keys do not sign this ledger.",
+            found=f"key {key.public.hex()[:16]}",
+            expected=f"key {due[:16]}" if due else "a ledger that some key signs; nobody signs this one",
+            fix=("leave --keys out: the statement is then not signed", "twofold ledger sign, which names other keys"),
+            parameter="keys",
+        )
+    return Ledger(path, signer=key)
 
 
 def _refuse_own(ledger: Ledger | Statement, output: Path, instead: str) -> None:
@@ -223,16 +247,17 @@ def _print(ledger: Ledger | Statement, json: bool) -> None:
         typer.echo(json_module.dumps({"ledger": ledger.path.name, **state.as_dict()}, indent=2))
         return
     Console(soft_wrap=True).print(_summary(state))
-    if state.entries:
+    if state.entries or state.raises:
         say("\n".join(["", *_lines(state)]))
 
 
 def _summary(state: LedgerState) -> str:
     unit = Unit.from_dict(state.unit)
-    raised = f" (raised {state.raised} time(s))" if state.raised else ""
+    times = "once" if state.raised == 1 else f"{state.raised:,} times"
+    raised = f" (raised {times}, see below)" if state.raised else ""
     return "\n".join(
         [
-            f"[bold]{escape(_printable(state.dataset))}[/bold], opened {state.opened}",
+            f"[bold]{escape(printable(state.dataset))}[/bold], opened {state.opened}",
             f"  protects   each {unit.holder} ({unit.adjacency})",
             f"  ceiling    {cost_text(state.ceiling)}{raised}",
             f"  spent      {cost_text(state.spent)}",
@@ -242,19 +267,35 @@ def _summary(state: LedgerState) -> str:
     )
 
 
-def _printable(text: str) -> str:
-    """Replace control characters: the ledger may be a stranger's."""
-    return "".join(one if one.isprintable() else "?" for one in text)
-
-
 def _lines(state: LedgerState) -> Iterator[str]:
-    """Two lines for each release: its numbers, and what became of it."""
+    """Two lines for each release, its numbers and what became of it, and for each raise, in the order of records."""
+    told = {one.number: _release(one) for one in state.entries} | {one.number: _raised(one) for one in state.raises}
     yield f"{'record':>6}  {'when (UTC)':<19}  {'bytes':>11}  {'release SHA-256':<16}  cost"
-    for entry in state.entries:
-        when = entry.request["at"].replace("T", " ").removesuffix("Z")
-        yield f"{entry.number:>6}  {when:<19}  {entry.size:>11,}  {entry.digest[:16]:<16}  {cost_text(entry.cost)}"
-        seeded = "; seeded: NOT PRIVATE" if entry.request["seeded"] else ""
-        yield f"        {STATUS[entry.status]}; version {_printable(entry.request['version'])} of the data{seeded}"
+    for _, lines in sorted(told.items()):
+        yield from lines
+    if state.entries:
+        yield "A release has two records: what it costs, before the draw, and what became of it."
+
+
+def _release(entry: Entry) -> tuple[str, str]:
+    when = _moment(entry.request["at"])
+    seeded = "; seeded: NOT PRIVATE" if entry.request["seeded"] else ""
+    ended = f" (record {entry.ended})" if entry.ended else ""
+    return (
+        f"{entry.number:>6}  {when:<19}  {entry.size:>11,}  {entry.digest[:16]:<16}  {cost_text(entry.cost)}",
+        f"        {STATUS[entry.status]}{ended}; version {printable(entry.request['version'])} of the data{seeded}",
+    )
+
+
+def _raised(one: Raise) -> tuple[str, str]:
+    return (
+        f"{one.number:>6}  {_moment(one.at):<19}  {'':>11}  {'ceiling raised':<16}  to {cost_text(one.ceiling)}",
+        f"        reason: {printable(one.reason)}",
+    )
+
+
+def _moment(at: str) -> str:
+    return at.replace("T", " ").removesuffix("Z")
 
 
 all_verbs(app)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from twofold.cli.options import read_catalog
-from twofold.errors import MissingExtra, PlanMismatch, Set, UntrustedServer
+from twofold.errors import MissingExtra, PlanMismatch, Set, UntrustedServer, install
 from twofold.federation.plan import Plan
 from twofold.federation.plan_file import catalog_path, read_toml
 from twofold.federation.wire import DOCUMENTS
@@ -98,7 +98,7 @@ def need_network(*packages: str) -> None:
     if any(find_spec(one) is None for one in packages):
         raise MissingExtra(
             "this command needs optional packages.",
-            fix="pip install 'twofold[network]'",
+            fix=install("network"),
             parameter="network",
         )
 

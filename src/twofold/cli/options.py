@@ -17,7 +17,7 @@ import typer
 from twofold.cli.formats import Events, Rows
 from twofold.data.catalog import Catalog
 from twofold.data.ratings import Ratings
-from twofold.data.read import DuplicateRule, UnknownRule, read_ratings
+from twofold.data.read import DuplicateRule, MissingRule, UnknownRule, read_ratings
 from twofold.errors import (
     BadPlan,
     CatalogError,
@@ -54,6 +54,7 @@ __all__ = [
     "Json",
     "KeysOption",
     "Local",
+    "Missing",
     "PlanOption",
     "PolicyOption",
     "RevokedOption",
@@ -71,6 +72,7 @@ __all__ = [
     "check_folder",
     "listed",
     "missing_features",
+    "note_few",
     "open_keys",
     "open_ledger",
     "open_site",
@@ -102,6 +104,7 @@ EntityName = Annotated[
 ]
 Duplicates = Annotated[str, typer.Option(help="Several rows for one user and item: error, sum, mean or last.")]
 UnknownItems = Annotated[str, typer.Option(help="Rows whose item is not in the catalog: error or drop.")]
+Missing = Annotated[str, typer.Option(help="Rows without a user, an item or a value: error or drop.")]
 Local = Annotated[str, typer.Option(help="Local model: auto, factors, item-item, patterns or features.")]
 Strength = Annotated[str, typer.Option(help="Pull towards the shared factors: auto, own, shared or a number.")]
 
@@ -142,6 +145,7 @@ def read_table(
     value: str,
     duplicates: str,
     unknown_items: str,
+    missing: str,
     separator: str,
     encoding: str,
     decimal: str,
@@ -158,10 +162,26 @@ def read_table(
         feedback=plan.feedback,
         duplicates=cast(DuplicateRule, duplicates),
         unknown_items=cast(UnknownRule, unknown_items),
+        missing=cast(MissingRule, missing),
         separator=separator,
         encoding=encoding,
         decimal=decimal,
     )
+
+
+def note_few(plan: Plan, table: object) -> None:
+    """Tell the person at the terminal, and nobody else, that the entity has fewer people than all promise to have.
+
+    Privacy
+    -------
+    Looks at data, for this screen alone: nothing is refused, and nothing that leaves depends on it.
+    """
+    if plan.people or plan.n_users is None or not isinstance(table, Ratings) or not table.n_users:
+        return
+    if table.n_users < plan.n_users:
+        few = f"NOTE, for you alone: this table has fewer people than the plan promises of an entity, {plan.n_users:,}."
+        less = "It may take part, and is protected the same; predictions of usefulness count on the promised number."
+        typer.echo(f"{few}\n  {less}", err=True)
 
 
 def refuse_output(
@@ -298,7 +318,7 @@ CatalogFile = Annotated[Path, typer.Option("--catalog", help="The agreed item li
 UserColumn = Annotated[str, typer.Option("--user", help="Column of the user ids.")]
 ItemColumn = Annotated[str, typer.Option("--item", help="Column of the item ids.")]
 ValueColumn = Annotated[str, typer.Option("--value", help="Column of the values; 'none' counts rows.")]
-Separator = Annotated[str, typer.Option("--separator", help="Field separator of a CSV file.")]
+Separator = Annotated[str, typer.Option("--separator", help="Field separator of the table; the item list's is found.")]
 Encoding = Annotated[str, typer.Option("--encoding", help="Encoding of a CSV file, as latin-1, cp1252 or utf-16.")]
 Decimal = Annotated[str, typer.Option("--decimal", help="Decimal mark of the values in a CSV file: . or ,")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
@@ -414,7 +434,6 @@ def accept_weak(plan: Plan, yes: bool) -> None:
         typer.echo(f"WEAK: {reason}", err=True)
 
 
-_MORE_PEOPLE: Final = "More people, more entities, a secure sum or a larger ε would change that."
 UselessOption = Annotated[
     bool,
     typer.Option("--confirm-useless", help="Spend the budget though, by public numbers, noise will hide everything."),
@@ -426,9 +445,16 @@ def prediction_lines(plan: Plan) -> list[str]:
     found = plan.prediction
     if found.word == "nothing":
         hidden = "noise hides even which items are frequent"
-        return [f"Prediction: nothing. At ε = {float(plan.epsilon):g}, {hidden}.", f"  {_MORE_PEOPLE}"]
+        more = "More people, more entities" + (", a secure sum" if plan.secure is None else "")
+        return [
+            f"Prediction: nothing. At ε = {float(plan.epsilon):g}, {hidden}.",
+            f"  {more} or a larger ε would help.",
+        ]
     if found.directions is None or found.share is None or found.low is None or found.high is None:
         return []
+    if found.directions < 0.05:
+        none = "No direction of taste rises above the noise; how often items are had may."
+        return [f"Prediction: {found.word}. {none}"]
     shares = f"{100 * found.low:.0f} to {100 * found.high:.0f} %"
     number = f"{found.directions:,.0f}" if found.directions >= 9.95 else f"{found.directions:.1f}"
     return [

@@ -228,7 +228,7 @@ def new_plan_file(
             say(f"Beside it, also for every side: {', '.join(path.name for path in named.values())}.")
         say(f"Next: see what it means: twofold plan explain {file.name}")
         if roster is not None:
-            say(f"Then everybody agrees: twofold plan agree {file.name} --keys st-anna.keys")
+            say(f"Then everybody agrees: twofold plan agree {file.name} --keys NAME.keys")
 
 
 def _refuse(path: Path, inputs: Iterable[Path | None], *, force: bool) -> None:
@@ -392,7 +392,10 @@ def _check_room(ledger: Path, plan: Plan, name: str) -> None:
 def join_agreements(
     file: Annotated[Path, typer.Argument(help="The plan file.")],
     parts: Annotated[list[Path], typer.Argument(help="Agreements from everybody (twofold plan agree --output).")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="File for all agreements, such as plan.agreed.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="File for all agreements; beside the plan as .agreed by default."),
+    ] = None,
     force: ForceOption = False,
     json: Json = False,
 ) -> None:
@@ -404,6 +407,7 @@ def join_agreements(
     """
     from twofold.federation.agreement import Agreements
 
+    output = output or file.with_suffix(".agreed")
     refuse_output(output, (file, *parts), force=force)
     plan = read_plan(file)
     every = Agreements.joined([Agreements.read(one) for one in parts])

@@ -29,7 +29,7 @@ from twofold.privacy.printed import brief, percent, rounded_up
 from twofold.privacy.trust import Operated, needed, trust_paragraph
 from twofold.release.cells import cells_usefulness
 from twofold.release.contract import ReleaseParameters
-from twofold.release.usefulness import Range, Usefulness, reconstruction_bound
+from twofold.release.usefulness import Range, Usefulness, predict, reconstruction_bound
 
 __all__ = [
     "EPSILONS",
@@ -302,10 +302,31 @@ def plan_lines(plan: Plan) -> list[str]:
     if plan.features is not None:
         record["features"] = f"{plan.features.n_features} public features, hash {plan.features.hash[:12]}"
     if plan.secure is not None:
-        given = {name: value for name, value in plan.secure.as_dict().items() if value not in (None, "")}
+        given = {name: value for name, value in plan.secure.as_dict().items() if value not in (None, "", False)}
         record["secure"] = ", ".join(f"{name} {str(value)[:12]}" for name, value in given.items())
+    if plan.roster is not None:
+        count = plan.roster.n_operators
+        operators = f" and {count} operator{'' if count == 1 else 's'}" if count else ""
+        named = f"public keys of {plan.roster.n_entities:,} entities{operators}"
+        record["roster"] = f"{named}, hash {plan.roster.hash[:12]}"
+    record["quorum"] = _quorum(plan)
     wide = max(map(len, record))
-    return [f"{name:<{wide}}  {'-' if value is None else value}" for name, value in record.items()]
+    words = {None: "-", True: "yes", False: "no"}
+    told = {name: words[one] if one is None or isinstance(one, bool) else one for name, one in record.items()}
+    return [f"{name:<{wide}}  {one}" for name, one in told.items()]
+
+
+def _quorum(plan: Plan) -> str:
+    """Say how many messages are needed, and where a secure sum needs more than the quorum."""
+    messages = "message" if plan.quorum == 1 else "messages"
+    said = f"{plan.quorum:,} {messages} or more"
+    for kind, name, least in (
+        (plan.operators, "floor", 0 if plan.operators is None else plan.operators.floor),
+        (plan.peers, "survivors", 0 if plan.peers is None else plan.peers.survivors),
+    ):
+        if kind is not None and least > plan.quorum:
+            return f"{said}; the secure sum needs {least:,} ({name}), and that decides"
+    return said
 
 
 # --- prototypes: signal over noise, both laws ---
@@ -403,6 +424,13 @@ def _statistic_record(plan: Plan, epsilons: Sequence[float]) -> dict[str, Any]:
     return _public_record(plan.parameters) | {"rows": rows, "verdict": " ".join(_statistic_verdict(plan))}
 
 
+def _useful(plan: Plan, found: Usefulness) -> str:
+    """The verdict on one ε; where the prediction is nothing, the table says so too."""
+    public = plan.parameters.with_(epsilon=found.epsilon)
+    nothing = predict(public, found, pairs=plan.spec.mechanism == "gram").word == "nothing"
+    return "no" if nothing else found.verdict
+
+
 def _show_statistic(plan: Plan, epsilons: Sequence[float]) -> None:
     """Print the table, what its columns mean, and the verdict on the plan's own ε."""
     secure, name = plan.parameters.summed, plan.spec.mechanism
@@ -420,7 +448,7 @@ def _show_statistic(plan: Plan, epsilons: Sequence[float]) -> None:
         own = [_share(_at(plan, epsilon, own=True).share)] if secure else []
         guess = percent(best_guess(epsilon, float(plan.delta)))
         needed = f"{found.users_needed:,}"
-        table.add_row(mark, f"{epsilon:.3g}", guess, _share(found.share), *own, needed, found.verdict)
+        table.add_row(mark, f"{epsilon:.3g}", guess, _share(found.share), *own, needed, _useful(plan, found))
     Console().print(table)
     limit = f"{100 * _at(plan, float(plan.epsilon)).limit:g} %"
     lines = [
@@ -429,7 +457,7 @@ def _show_statistic(plan: Plan, epsilons: Sequence[float]) -> None:
         *(["with own noise: the same without the secure sum."] if secure else []),
         f"clear from users: promised users of an entity from which on at most {limit} is hidden.",
         f"useful? perhaps: at most {limit} is hidden, up to which auto calls {name} of {plan.feedback} clear",
-        "  of its noise; hardly: more; no: everything.",
+        "  of its noise; hardly: more; no: even which items are frequent.",
         "",
         *_statistic_verdict(plan),
     ]
@@ -447,7 +475,9 @@ def _bound_lines(plan: Plan, judged: Usefulness) -> list[str]:
     if found is None:
         return []
     if found >= 1:
-        return [f"Bound: for {plan.rank} shared directions no bound below the whole length of rows can be given."]
+        return [
+            f"Bound: noise may cost {plan.rank} shared directions everything; there is no useful bound for this plan."
+        ]
     cost = f"at most {100 * found:.2g} % of rows' squared length"
     return [f"Bound: noise costs {plan.rank} shared directions {cost}, with 95 % certainty."]
 

@@ -23,7 +23,7 @@ import typer
 from typer.core import TyperArgument, TyperCommand, TyperOption
 
 from twofold.cli import STOPPED, UNREAD
-from twofold.errors import Fix, Set, Surface, TransportError, TwofoldError
+from twofold.errors import Fix, Run, Set, Surface, TransportError, TwofoldError
 
 __all__ = ["FOR_MACHINES", "Shell", "Verb", "all_verbs", "say", "shell_words"]
 
@@ -60,6 +60,8 @@ class Shell(Surface):
     ----------
     options : mapping of str to str
         The verb's options by the names of their parameters; what is not among them is written as in a plan file.
+    plan : str, optional
+        The plan file that was named, for the commands that are advised.
 
     Examples
     --------
@@ -70,8 +72,8 @@ class Shell(Surface):
     ('--max-items 60, or --simulation', 'rank = 5')
     """
 
-    def __init__(self, options: Mapping[str, str]) -> None:
-        self.options = options
+    def __init__(self, options: Mapping[str, str], plan: str | None = None) -> None:
+        self.options, self.plan = options, plan
 
     @classmethod
     def of(cls, command: TyperCommand) -> Shell:
@@ -83,6 +85,10 @@ class Shell(Surface):
         """Name the option, or the field as in a plan file."""
         last = self.options.get(parameter.rpartition(".")[2], parameter)
         return self.options.get(parameter.replace(".", "_"), last)
+
+    def command(self, advice: Run) -> str:
+        """Write a command, about the plan that was named."""
+        return super().command(advice).replace(" plan.toml", f" {self.plan or 'plan.toml'}")
 
     def fix(self, fix: Fix) -> str:
         """Say what to do; of several ways, give those for which this verb has options."""
@@ -129,7 +135,7 @@ class Verb(TyperCommand):
         try:
             return super().invoke(ctx)
         except TwofoldError as error:
-            self._tell(error)
+            self._tell(error, ctx)
             raise
         except BrokenPipeError:  # the reader has seen enough
             raise typer.Exit(UNREAD) from None
@@ -138,11 +144,13 @@ class Verb(TyperCommand):
             raise typer.Exit(STOPPED) from None
         except (OSError, MemoryError) as error:
             refused = _refused(error)
-            self._tell(refused)
+            self._tell(refused, ctx)
             raise refused from None
 
-    def _tell(self, error: TwofoldError) -> None:
-        say(f"{type(error).__name__}: {error.render(Shell.of(self))}", err=True)
+    def _tell(self, error: TwofoldError, ctx: Any) -> None:
+        shell, plan = Shell.of(self), ctx.params.get("plan")
+        shell.plan = shlex.quote(str(plan)) if isinstance(plan, Path) else None
+        say(f"{type(error).__name__}: {error.render(shell)}", err=True)
 
 
 def _is_ours() -> bool:

@@ -30,6 +30,7 @@ from twofold.cli.options import (
     ForceOption,
     ItemColumn,
     Json,
+    Missing,
     Separator,
     UserColumn,
     ValueColumn,
@@ -79,6 +80,7 @@ def report(
     value: ValueColumn = "value",
     duplicates: Duplicates = "error",
     unknown_items: Unknown = "drop",
+    missing: Missing = "error",
     separator: Separator = ",",
     encoding: Encoding = "utf-8",
     decimal: Decimal = ".",
@@ -119,7 +121,7 @@ def report(
             leave_out=leave_out,
             hold_out=hold_out,
             seed=seed,
-            columns=table_columns(user, item, value, duplicates, unknown_items, separator, encoding, decimal),
+            columns=table_columns(user, item, value, duplicates, unknown_items, missing, separator, encoding, decimal),
             n=n,
         )
     received = None if factors is None else factors.stat().st_size
@@ -134,6 +136,8 @@ def report(
     typer.echo(f"{output}: {len(text):,} bytes, one file")
     if verdict is not None:
         typer.echo(f"  {verdict}")
+    if judged is not None and judged.another:
+        typer.echo(f"  {judged.another}")
     if judged is None and not public:
         typer.echo("  without quality: give --factors or --test to measure it")
     typer.echo("  for readers outside, too" if public else "  holds figures of private data: keep it inside")

@@ -23,6 +23,7 @@ from twofold.cli.options import (
     Json,
     KeysOption,
     Local,
+    Missing,
     PlanOption,
     PolicyOption,
     Separator,
@@ -95,6 +96,7 @@ def release(
     value: ValueColumn = "value",
     duplicates: Duplicates = "error",
     unknown_items: UnknownItems = "error",
+    missing: Missing = "error",
     version: Annotated[
         str, typer.Option(help="Public version of the data, such as 2026; a new version spends again.")
     ] = "1",
@@ -147,7 +149,7 @@ def release(
     items = read_catalog(agreed, plan, catalog, encoding=encoding)
     _check_person(agreed, person=person, voucher=voucher, confirm=confirm, keys=keys, entity=entity)
     columns = {"user": user, "item": item, "value": value}
-    columns |= {"separator": separator, "encoding": encoding, "decimal": decimal}
+    columns |= {"separator": separator, "encoding": encoding, "decimal": decimal, "missing": missing}
     if person:
         own = read_table(data, agreed, items, duplicates=duplicates, unknown_items=unknown_items, **columns)
         every = _all_agreements(agreed, plan, agreements)
@@ -345,6 +347,7 @@ def personalize(
     value: ValueColumn = "value",
     duplicates: Duplicates = "error",
     unknown_items: UnknownItems = "error",
+    missing: Missing = "error",
     local: Local = "auto",
     strength: Strength = "auto",
     separator: Separator = ",",
@@ -370,7 +373,7 @@ def personalize(
     name = "person" if agreed.people else agreed_name(entity, output, agreed)
     items = read_catalog(agreed, plan, catalog, encoding=encoding)
     columns = {"user": user, "item": item, "value": value}
-    columns |= {"separator": separator, "encoding": encoding, "decimal": decimal}
+    columns |= {"separator": separator, "encoding": encoding, "decimal": decimal, "missing": missing}
     table = open_data(data, agreed, items, duplicates=duplicates, unknown_items=unknown_items, **columns)
     chosen = cast(Literal["auto", "factors", "item-item", "patterns", "features"], local)
     last = steps_of(agreed)[-1] if agreed.secure is not None else ROUNDS

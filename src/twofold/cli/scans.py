@@ -12,7 +12,7 @@ from twofold.cli.formats import Events, Rows
 from twofold.cli.options import read_table
 from twofold.data.catalog import Catalog
 from twofold.data.ratings import Feedback, Ratings
-from twofold.data.read import DuplicateRule, UnknownRule
+from twofold.data.read import DuplicateRule, MissingRule, UnknownRule
 from twofold.data.scan import Scan, scan
 from twofold.federation.plan import Plan
 
@@ -41,7 +41,7 @@ def open_data(data: Rows, plan: Plan, catalog: Catalog, **given: Any) -> Ratings
     if isinstance(data, Events) or not is_scan(data):
         return read_table(data, plan, catalog, **given)
     columns = {name: given[name] for name in ("user", "item", "value")}
-    rules = {name: given[name] for name in ("duplicates", "unknown_items")}
+    rules = {name: given[name] for name in ("duplicates", "unknown_items", "missing")}
     return open_scan(data, catalog, plan.feedback, **columns, **rules)
 
 
@@ -55,6 +55,7 @@ def open_scan(
     value: str,
     duplicates: str,
     unknown_items: str,
+    missing: str = "error",
 ) -> Scan:
     """Scan Parquet files with the options of the command line."""
     return scan(
@@ -66,4 +67,5 @@ def open_scan(
         feedback=feedback,
         duplicates=cast(DuplicateRule, duplicates),
         unknown_items=cast(UnknownRule, unknown_items),
+        missing=cast(MissingRule, missing),
     )

@@ -21,6 +21,7 @@ from twofold.cli.options import (
     ItemColumn,
     Json,
     Local,
+    Missing,
     PlanOption,
     Separator,
     Strength,
@@ -34,7 +35,7 @@ from twofold.cli.options import (
     strength_of,
 )
 from twofold.cli.progress import bars
-from twofold.data.read import DuplicateRule, UnknownRule
+from twofold.data.read import DuplicateRule, MissingRule, UnknownRule
 from twofold.federation.plan import Plan
 from twofold.federation.plan_file import catalog_path, write_plan
 from twofold.federation.tables import save_features
@@ -67,6 +68,7 @@ def simulate(
     value: ValueColumn = "value",
     duplicates: Duplicates = "error",
     unknown_items: UnknownItems = "error",
+    missing: Missing = "error",
     local: Local = "auto",
     strength: Strength = "auto",
     threads: Annotated[int | None, typer.Option(min=1, help="Threads; all processors by default.")] = None,
@@ -93,6 +95,7 @@ def simulate(
         feedback=agreed.feedback,
         duplicates=cast(DuplicateRule, duplicates),
         unknown_items=cast(UnknownRule, unknown_items),
+        missing=cast(MissingRule, missing),
         separator=separator,
         encoding=encoding,
         decimal=decimal,

@@ -21,8 +21,19 @@ import polars as pl
 from twofold.data.columns import require_columns
 from twofold.data.files import read_file, write_file
 from twofold.errors import BadIdentifier, CatalogError, Set, UnknownUser
+from twofold.html import block, facts_of
 
-__all__ = ["Catalog", "Identifiers", "check_ids", "factorize", "id_column", "kind_of", "lookup", "same_catalog"]
+__all__ = [
+    "Catalog",
+    "Identifiers",
+    "check_ids",
+    "factorize",
+    "id_column",
+    "kind_of",
+    "lookup",
+    "same_catalog",
+    "type_word",
+]
 
 Codes = npt.NDArray[np.int32]
 NESTED: Final = (pl.List, pl.Array, pl.Struct)
@@ -51,7 +62,7 @@ class Identifiers(Sequence[Any]):
     Identifiers(2 of type text)
     """
 
-    __slots__ = ("_positions", "_series")
+    __slots__ = ("_kind", "_places", "_series")
 
     def __init__(self, values: Iterable[Hashable] | pl.Series) -> None:
         series = values if isinstance(values, pl.Series) else id_column(list(values))
@@ -59,12 +70,13 @@ class Identifiers(Sequence[Any]):
         if _has_duplicates(series):
             raise BadIdentifier("an id occurs twice.", expected="every id once", parameter="ids")
         self._series: Final = series
-        self._positions: dict[Hashable, int] | None = None
+        self._kind: Final = kind_of(series)  # here, since types of polars are slow to compare
+        self._places: tuple[type, dict[Hashable, int]] | None = None
 
     @property
     def kind(self) -> str:
         """The type of the ids in one word, such as 'integer' or 'text'."""
-        return kind_of(self._series)
+        return self._kind
 
     def __len__(self) -> int:
         return len(self._series)
@@ -93,11 +105,16 @@ class Identifiers(Sequence[Any]):
 
     def get(self, value: object) -> int | None:
         """Position of one id, or None; an id of another type is never found."""
-        if self._positions is None:
-            self._positions = {key: at for at, key in enumerate(self)}
-        if not isinstance(value, Hashable) or (len(self) and not _same_type(value, self[0])):
-            return None
-        return self._positions.get(value)
+        kind, places = self._places or self._looked_up()
+        found = type(value)
+        if found is not kind and isinstance(value, np.generic):
+            found = type(value.item())  # integers of any width are one type
+        return places.get(value) if found is kind else None
+
+    def _looked_up(self) -> tuple[type, dict[Hashable, int]]:
+        """The type of all ids and the position of each, made when first asked for."""
+        self._places = (type(self[0]) if len(self) else type(None), {key: at for at, key in enumerate(self)})
+        return self._places
 
     def position(self, value: object) -> int:
         """Position of one id; raises UnknownUser, a KeyError, if the id is unknown."""
@@ -105,8 +122,8 @@ class Identifiers(Sequence[Any]):
         if found is None:
             raise UnknownUser(
                 "no such id.",
-                found=f"an id of type {type(value).__name__}",
-                expected=f"a known {self.kind} id",
+                found=f"an id of type {type_word(value)}",
+                expected=f"a known id of type {self.kind}",
                 parameter="id",
             )
         return found
@@ -186,7 +203,7 @@ def check_ids(column: pl.Series, name: str) -> None:
             f"the {name} column has rows without an id.",
             found="null or NaN",
             expected=f"an id in every row of the {name} column",
-            fix="remove those rows, or correct the join that made them",
+            fix=("correct the join that made them", Set("missing", "drop")),
             parameter=name,
         )
 
@@ -195,13 +212,6 @@ def _has_duplicates(series: pl.Series) -> bool:
     if series.dtype == pl.Object:
         return len(set(series.to_list())) < len(series)
     return series.n_unique() < len(series)
-
-
-def _same_type(value: object, example: object) -> bool:
-    """Treat integers of any width as one type; True is not 1."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    return type(value) is type(example)
 
 
 def kind_of(column: pl.Series) -> str:
@@ -218,6 +228,16 @@ def kind_of(column: pl.Series) -> str:
     if dtype == pl.Object:
         return type(column[0]).__name__ if len(column) else "object"
     return str(dtype.base_type().__name__).lower()
+
+
+def type_word(value: object) -> str:
+    """The type of one id in the word that `kind_of` has for a column.
+
+    >>> type_word("17"), type_word(17)
+    ('text', 'integer')
+    """
+    name = type(value.item() if isinstance(value, np.generic) else value).__name__
+    return {"str": "text", "int": "integer", "float": "float64", "bool": "boolean", "bytes": "binary"}.get(name, name)
 
 
 def factorize(column: pl.Series) -> tuple[Codes, pl.Series]:
@@ -395,13 +415,19 @@ class Catalog:
     def __repr__(self) -> str:
         return f"Catalog({len(self):,} items, {self._hash[:12]})"
 
+    def _repr_html_(self) -> str:
+        features = [] if self._features is None else self._features.columns
+        shown = ", ".join(features[:10]) + (f" and {len(features) - 10:,} more" if len(features) > 10 else "")
+        facts = {"items": f"{len(self):,} of type {self._items.kind}", "features": shown or "none"}
+        return block("Catalog", [], facts_of(facts | {"hash": self._hash[:12], "keep": "public: the same for all"}))
+
     def column(self, item: object) -> int:
         """Column of an item id; raises CatalogError if the catalog does not have it."""
         found = self._items.get(item)
         if found is None:
             raise CatalogError(
                 "the catalog does not have this item.",
-                found=f"an id of type {type(item).__name__}",
+                found=f"an id of type {type_word(item)}",
                 expected=f"one of its {len(self):,} ids of type {self._items.kind}",
                 parameter="item",
             )
@@ -420,7 +446,7 @@ class Catalog:
         item : str, optional
             Column with the ids; by default the column called "item". The others become features.
         separator : str, default ","
-            Field separator of a CSV file.
+            Field separator of a CSV file; semicolon, tab and bar are found by themselves.
         encoding : str, default "utf-8"
             Encoding of a CSV file that is not UTF-8.
         """

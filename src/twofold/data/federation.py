@@ -13,7 +13,7 @@ from scipy import sparse
 
 from twofold.data.catalog import Catalog, Identifiers, check_ids, factorize, same_catalog
 from twofold.data.ratings import Feedback, Ratings
-from twofold.data.read import DuplicateRule, UnknownRule, read_ratings
+from twofold.data.read import DuplicateRule, MissingRule, UnknownRule, read_ratings
 from twofold.data.tables import open_table
 from twofold.errors import DataError, EmptyTable
 
@@ -135,6 +135,7 @@ def read_federation(
     feedback: Feedback = "counts",
     duplicates: DuplicateRule = "error",
     unknown_items: UnknownRule = "error",
+    missing: MissingRule = "error",
     value_range: tuple[float, float] | None = None,
     query: str | None = None,
     separator: str = ",",
@@ -145,7 +146,7 @@ def read_federation(
 
     Parameters
     ----------
-    source, catalog, user, item, value, feedback, duplicates, unknown_items, value_range, query
+    source, catalog, user, item, value, feedback, duplicates, unknown_items, missing, value_range, query
         As for `read_ratings`.
     separator, encoding, decimal
         As for `read_ratings`.
@@ -179,7 +180,7 @@ def read_federation(
         raise EmptyTable("the table has no rows.", expected="at least one row per user", parameter="source")
     check_ids(labels, entity)
     rules: dict[str, Any] = {"user": user, "item": item, "value": value, "feedback": feedback}
-    rules |= {"duplicates": duplicates, "unknown_items": unknown_items, "value_range": value_range}
+    rules |= {"duplicates": duplicates, "unknown_items": unknown_items, "missing": missing, "value_range": value_range}
     return Federation({name: read_ratings(_rows(table, rows), catalog, **rules) for name, rows in _groups(labels)})
 
 

@@ -9,6 +9,7 @@ A CSV file has no types. Ids are read as text and become integers only if that l
 from __future__ import annotations
 
 import codecs
+import csv
 import gzip
 import io
 import os
@@ -38,6 +39,9 @@ UTF8: Final = "utf-8"
 _HEAD: Final = 512
 #: Bytes from which the encoding of a file that cannot be read is told.
 _ENOUGH: Final = 16 << 20
+#: Usual separators, and the length of a first line in which they are looked for.
+_MARKS: Final = ",;\t|"
+_LONGEST_HEADER: Final = 1 << 16
 
 
 class Source(NamedTuple):
@@ -72,7 +76,7 @@ def read_file(
     columns : sequence of str or None
         What to read.
     separator : str
-        Field separator of a CSV file.
+        Field separator of a CSV file. In a public one, another usual one is found by the names of the `text` columns.
     text, numbers : sequence of str
         CSV columns that hold ids, and values.
     public : bool
@@ -101,6 +105,7 @@ def read_file(
             content = unpacked(path, gzipped=kind == "csv.gz")
             if encoding != UTF8 and not _is_utf8(content):
                 content = _decoded(content, encoding, path.name)
+            mark = _mark_of(content, mark, text)
             check_cells(content, mark, path.name)
             source = Source(name=path.name, content=content)
     elif encoding != UTF8:
@@ -139,6 +144,17 @@ def _decoded(data: bytes, encoding: str, name: str) -> bytes:
         raise UnreadableSource(
             f"{name} is not in this encoding.", found="bytes that it does not have", parameter="encoding"
         ) from None
+
+
+def _mark_of(content: bytes, mark: str, wanted: Sequence[str]) -> str:
+    """Find the separator of a public table: the first that makes the wanted columns names of its first line."""
+    lines = content[:_LONGEST_HEADER].decode("utf-8-sig", errors="replace").splitlines()[:1]
+    marks: list[str] = [mark, *_MARKS] if wanted else []
+    for one in marks:
+        with suppress(csv.Error, TypeError):  # what is wrong with the line is said when the file is read
+            if set(wanted) <= {name for row in csv.reader(lines, delimiter=one) for name in row}:
+                return one
+    return mark
 
 
 def _is_utf8(data: bytes) -> bool:
@@ -232,10 +248,11 @@ def lossless_integers(column: pl.Series) -> pl.Series:
     if column.dtype != pl.String or len(column) == 0:
         return column
     numbers = column.cast(pl.Int64, strict=False)
-    if numbers.null_count():
+    there = numbers.drop_nulls()
+    if numbers.null_count() != column.null_count() or not len(there):  # an empty cell says nothing of the others
         return column
     # No text is shorter than its number, so equal sums of lengths mean that every length is equal.
-    return numbers if column.str.len_bytes().sum() == _text_length(numbers.to_numpy()) else column
+    return numbers if column.str.len_bytes().sum() == _text_length(there.to_numpy()) else column
 
 
 def _text_length(numbers: npt.NDArray[np.int64]) -> int:

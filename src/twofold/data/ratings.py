@@ -28,6 +28,7 @@ class Notes:
     rows: int = 0
     duplicates_merged: int = 0
     unknown_items_dropped: int = 0
+    missing_dropped: int = 0
 
 
 @final
@@ -74,7 +75,13 @@ class Ratings:
 
     def __post_init__(self) -> None:
         if self.feedback not in FEEDBACKS:
-            raise DataError("{parameter} is unknown.", expected="ratings or counts", parameter="feedback")
+            near = {"r": "ratings", "c": "counts"}.get(str(self.feedback)[:1].casefold())
+            raise DataError(
+                "{parameter} is unknown.",
+                expected="ratings or counts",
+                fix=None if near is None else Set("feedback", near),
+                parameter="feedback",
+            )
         shape = (len(self.user_ids), len(self.catalog))
         if self.matrix.shape != shape:
             raise DataError(
@@ -133,6 +140,7 @@ class Ratings:
                 "not a matrix of users by items.",
                 found=f"a {type(matrix).__name__}",
                 expected="a SciPy sparse matrix, or an array of numbers with two dimensions",
+                fix="of a table or a dictionary, make a table of rows and read it: read_ratings(table, catalog)",
                 parameter="matrix",
             )
         rows.sum_duplicates()

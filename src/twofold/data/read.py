@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -26,12 +28,15 @@ from twofold.errors import (
     UnknownItems,
 )
 
-__all__ = ["SANE_RANGE", "DuplicateRule", "Reading", "UnknownRule", "matched", "read_ratings"]
+__all__ = ["SANE_RANGE", "DuplicateRule", "MissingRule", "Reading", "UnknownRule", "matched", "read_ratings"]
 
 DuplicateRule = Literal["error", "sum", "mean", "last"]
 UnknownRule = Literal["error", "drop"]
+MissingRule = Literal["error", "drop"]
 # Integers up to 2^24 are exact in float32, so no count within the default range is ever rounded.
 SANE_RANGE: Final = 1e7
+# Integers below it are exact in float64.
+_EXACT: Final = 2**53
 
 
 def read_ratings(
@@ -44,6 +49,7 @@ def read_ratings(
     feedback: Feedback = "counts",
     duplicates: DuplicateRule = "error",
     unknown_items: UnknownRule = "error",
+    missing: MissingRule = "error",
     value_range: tuple[float, float] | None = None,
     query: str | None = None,
     separator: str = ",",
@@ -73,6 +79,8 @@ def read_ratings(
         What to do with several rows for one user and item; "last" is by the order of the rows.
     unknown_items : {"error", "drop"}
         What to do with rows whose item is not in the catalog; ``ratings.notes`` has the number dropped.
+    missing : {"error", "drop"}
+        What to do with rows without a user, an item or a value; ``ratings.notes`` has the number dropped.
     value_range : (low, high), optional
         Public limits; a value outside is an error. By default within ten million of zero, counts not below zero.
     query : str, optional
@@ -107,6 +115,7 @@ def read_ratings(
         feedback=feedback,
         duplicates=duplicates,
         unknown_items=unknown_items,
+        missing=missing,
         value_range=value_range,
         dtype=np.dtype(dtype),
     )
@@ -129,9 +138,10 @@ class Reading:
     unknown_items: UnknownRule
     value_range: tuple[float, float] | None
     dtype: np.dtype[Any]
+    missing: MissingRule = "error"
 
     def __post_init__(self) -> None:
-        _check_rules(self.duplicates, self.unknown_items)
+        _check_rules(self.duplicates, self.unknown_items, self.missing)
         if not isinstance(self.catalog, Catalog):
             raise CatalogError(
                 "read_ratings needs the agreed catalog.",
@@ -161,30 +171,54 @@ class Reading:
         """Turn the rows of whole users into ratings; the table is used up."""
         user, item, catalog = self.user, self.item, self.catalog
         n_rows = len(table[user])
-        if n_rows == 0:  # an entity without users is one like any other: a refusal would tell that it has none
-            return self.nobody()
-        values = _values(table, self.value, n_rows, self.feedback, self.value_range, self.dtype)
+        absent = _drop_missing(table) if self.missing == "drop" else 0
+        left = n_rows - absent
+        if left == 0:  # an entity without users is one like any other: a refusal would tell that it has none
+            return replace(self.nobody(), notes=Notes(rows=n_rows, missing_dropped=absent))
+        values = _values(table, self.value, left, self.feedback, self.value_range, self.dtype)
         with ThreadPoolExecutor(max_workers=2) as pool:  # polars and NumPy release the interpreter's lock
             items = pool.submit(_item_columns, table.pop(item), catalog, item, self.unknown_items)
             people = pool.submit(_user_rows, table.pop(user), user)
             columns, (rows, users) = items.result(), people.result()
         del items, people
         known = columns >= 0
-        dropped = n_rows - int(np.count_nonzero(known))
+        dropped = left - int(np.count_nonzero(known))
         if dropped:
             rows, columns, values = rows[known], columns[known], values[known]
         matrix = _sorted_rows(rows, columns, values, (len(users), len(catalog)))
         del rows, columns, values
         matrix, merged = _merge(matrix, self.duplicates)
-        notes = Notes(rows=n_rows, duplicates_merged=merged, unknown_items_dropped=dropped)
+        notes = Notes(rows=n_rows, duplicates_merged=merged, unknown_items_dropped=dropped, missing_dropped=absent)
         return Ratings(matrix, users, catalog, self.feedback, notes)
 
 
-def _check_rules(duplicates: str, unknown_items: str) -> None:
+def _check_rules(duplicates: str, unknown_items: str, missing: str) -> None:
     if duplicates not in ("error", "sum", "mean", "last"):
         raise DataError("{parameter} is not a known rule.", expected="error, sum, mean or last", parameter="duplicates")
     if unknown_items not in ("error", "drop"):
         raise DataError("{parameter} is not a known rule.", expected="error or drop", parameter="unknown_items")
+    if missing not in ("error", "drop"):
+        raise DataError("{parameter} is not a known rule.", expected="error or drop", parameter="missing")
+
+
+def _drop_missing(table: dict[str, pl.Series]) -> int:
+    """Leave out every row in which a column is empty; give their number.
+
+    Integers that pandas turned into fractions because one of them is missing become integers again: else one person's
+    empty cell would change everybody's ids.
+    """
+    empty = functools.reduce(operator.or_, (_empty(column) for column in table.values()))
+    if not empty.any():
+        return 0
+    for name, column in table.items():
+        kept = column.filter(~empty)
+        exact = kept.dtype.is_float() and bool(((kept == kept.floor()) & (kept.abs() < _EXACT)).all())
+        table[name] = kept.cast(pl.Int64) if exact else kept
+    return int(empty.sum())
+
+
+def _empty(column: pl.Series) -> pl.Series:
+    return column.fill_nan(None).is_null() if column.dtype.is_float() else column.is_null()
 
 
 def _values(
@@ -200,11 +234,11 @@ def _values(
     column = table.pop(name)
     if not (column.dtype.is_numeric() or column.dtype == pl.Boolean):
         raise text_in_values(name, column) if column.dtype in (pl.String, pl.Object) else _wrong_type(name, column)
-    if column.null_count():
+    if _empty(column).any():
         raise BadValue(
             f"the value column {name!r} has rows without a value.",
             expected="a number in every row",
-            fix=("remove those rows", Set("value", None)),
+            fix=(Set("missing", "drop"), Set("value", None)),
             parameter="value",
         )
     if column.dtype.is_decimal() or column.dtype in (pl.Int128, pl.UInt128):  # NumPy has no such numbers

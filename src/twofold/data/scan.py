@@ -28,8 +28,17 @@ from twofold.data.catalog import Catalog, check_ids
 from twofold.data.columns import require_columns
 from twofold.data.files import file_format
 from twofold.data.ratings import Feedback, Ratings
-from twofold.data.read import DuplicateRule, Reading, UnknownRule
-from twofold.errors import BadIdentifier, DataError, MissingExtra, Set, TwofoldError, UnknownUser, UnreadableSource
+from twofold.data.read import DuplicateRule, MissingRule, Reading, UnknownRule
+from twofold.errors import (
+    BadIdentifier,
+    DataError,
+    MissingExtra,
+    Set,
+    TwofoldError,
+    UnknownUser,
+    UnreadableSource,
+    install,
+)
 from twofold.progress import Listener, heard, listening, nobody
 
 __all__ = ["Engine", "PartFunction", "Scan", "coalesced", "scan", "whole_users"]
@@ -143,6 +152,7 @@ def scan(
     feedback: Feedback = "counts",
     duplicates: DuplicateRule = "error",
     unknown_items: UnknownRule = "error",
+    missing: MissingRule = "error",
     value_range: tuple[float, float] | None = None,
     ordered: bool = False,
     memory: str = "1GB",
@@ -158,7 +168,7 @@ def scan(
     source : path, pattern, list of paths, Dask DataFrame or Spark DataFrame
         A Parquet file, a folder of them, or a pattern such as ``"visits/*.parquet"``. Rows may be in any order, and a
         user's rows in several files.
-    catalog, user, item, value, feedback, duplicates, unknown_items, value_range
+    catalog, user, item, value, feedback, duplicates, unknown_items, missing, value_range
         As for `read_ratings`. Ids of users are integers or text. "last" goes by the names of the files, then by row.
     ordered : bool
         Promise that the rows come sorted by user, file after file: nothing is sorted then. A broken promise is an
@@ -202,6 +212,7 @@ def scan(
         feedback=feedback,
         duplicates=duplicates,
         unknown_items=unknown_items,
+        missing=missing,
         value_range=value_range,
         dtype=np.dtype(np.float32),
     )
@@ -357,6 +368,8 @@ class Files:
         done = 0
         with self._reader(reading) as frames, ThreadPoolExecutor(max_workers=1) as pool:
             rows = 0 if listener is nobody else sum(file.rows() for file in self.files)
+            if reading.missing == "drop":  # before users are told apart: a row without one belongs to nobody
+                frames = (frame.fill_nan(None).drop_nulls(reading.columns) for frame in frames)
             cut = whole_users(frames, reading.user)
             ahead = pool.submit(next, cut, None)  # the next batch is fetched while this one is worked on
             empty = True
@@ -438,9 +451,7 @@ class Files:
             import duckdb
             import pyarrow  # noqa: F401 - batches come as Arrow
         except ModuleNotFoundError:
-            raise MissingExtra(
-                "a scan needs an optional package.", fix="pip install 'twofold[duckdb]'", parameter="duckdb"
-            ) from None
+            raise MissingExtra("a scan needs an optional package.", fix=install("duckdb"), parameter="duckdb") from None
         with self._folder() as folder:
             config: dict[str, Any] = {"memory_limit": self.memory, "temp_directory": folder}
             config["autoinstall_known_extensions"] = "false"  # it would ask the network

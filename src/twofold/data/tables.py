@@ -16,7 +16,7 @@ import polars as pl
 from twofold.data.catalog import id_column
 from twofold.data.columns import require_columns
 from twofold.data.files import read_file, text_in_values
-from twofold.errors import DataError, MissingExtra, Set, TwofoldError, UnreadableSource
+from twofold.errors import DataError, MissingExtra, Set, TwofoldError, UnreadableSource, install
 
 __all__ = ["engine_of", "needs_extra", "open_table"]
 
@@ -81,6 +81,9 @@ def _columns(native: Any, columns: Sequence[str], value: str | None) -> dict[str
             "the source is of an unknown kind.",
             found=f"a {type(native).__name__}",
             expected="a path, a pandas, polars or Arrow table, a DuckDB relation, or a database with query=",
+            fix="Ratings.from_matrix(matrix, catalog=catalog), or fit_alone(matrix)"
+            if hasattr(native, "tocsr") or hasattr(native, "__array__")
+            else "make a table of it: polars.DataFrame({'user': [...], 'item': [...], 'value': [...]})",
             parameter="source",
         ) from None
     except ImportError:
@@ -159,4 +162,4 @@ def engine_of(url: str) -> Any:
 
 def needs_extra(extra: str, what: str) -> MissingExtra:
     """The error for an optional package that is not installed."""
-    return MissingExtra(f"{what} needs an optional package.", fix=f"pip install 'twofold[{extra}]'", parameter=extra)
+    return MissingExtra(f"{what} needs an optional package.", fix=install(extra), parameter=extra)

@@ -10,10 +10,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from twofold.data.catalog import Identifiers
+from twofold.data.catalog import Identifiers, type_word
 from twofold.errors import BadParameter, BadValue, CatalogError
 
-__all__ = ["EMPTY", "History", "allowed_columns", "item_column", "read_history"]
+__all__ = ["EMPTY", "History", "allowed_columns", "closest", "item_column", "read_history"]
 
 
 class History(NamedTuple):
@@ -58,22 +58,22 @@ def read_history(
             "the history names items that the catalog does not have.",
             found=f"{unknown:,} of {len(places):,} items",
             expected=f"ids of type {items.kind} out of the catalog's {len(items):,}",
-            fix="leave them out, or spell them as the catalog does: model.catalog.items",
+            fix="leave them out, or spell them as the catalog does",
             parameter="history",
         )
     columns = np.array(places, dtype=np.int64)
     order = np.argsort(columns)
     values = _values(given.values(), feedback)
-    return History(columns[order], np.clip(values[order], lower, bound).astype(np.float32))
+    return History(columns[order], np.minimum(np.maximum(values[order], lower), bound).astype(np.float32))
 
 
 def _values(given: Iterable[Any], feedback: str) -> NDArray[np.float64]:
     plain = list(given)
-    if not all(isinstance(one, Real) for one in plain):
+    if not all(isinstance(one, (int, float, Real)) for one in plain):  # Real alone takes ten times as long
         raise BadValue(
             "the history holds something that is not a number.", expected="{item id: number}", parameter="history"
         )
-    values = np.array([float(one) for one in plain], dtype=np.float64)
+    values = np.fromiter(map(float, plain), np.float64, len(plain))
     if not np.isfinite(values).all():
         raise BadValue(
             "the history holds NaN or infinity.",
@@ -125,12 +125,23 @@ def allowed_columns(chosen: Iterable[Any] | None, items: Identifiers) -> NDArray
     return np.unique(np.array(places, dtype=np.int64))
 
 
+def closest(item: object, items: Identifiers) -> list[str]:
+    """Ids of the public catalog that look most like an unknown one.
+
+    Examples
+    --------
+    >>> closest("creaa", Identifiers(["crea", "heparin"]))
+    ['crea']
+    """
+    return difflib.get_close_matches(str(item), items.texts(), n=3)
+
+
 def _unknown_items(missing: list[Any], asked: int, items: Identifiers) -> CatalogError:
-    near = difflib.get_close_matches(str(missing[0]), items.texts(), n=3)
-    hint = f"did you mean {', '.join(near)}?" if near else "see model.catalog.items"
+    near = closest(missing[0], items)
+    hint = f"did you mean {', '.join(near)}?" if near else "spell it as the catalog does"
     return CatalogError(
         "the catalog does not have this item." if asked == 1 else "the catalog does not have all of these items.",
-        found=f"{len(missing):,} of {asked:,} unknown, the first of type {type(missing[0]).__name__}",
+        found=f"{len(missing):,} of {asked:,} unknown, the first of type {type_word(missing[0])}",
         expected=f"ids of type {items.kind} out of its {len(items):,}",
         fix=hint,
         parameter="items",

@@ -21,6 +21,7 @@ from twofold.data.ratings import Ratings
 from twofold.data.split import Split
 from twofold.entity.adapt import Local, Strength
 from twofold.entity.baselines import BASELINES, SHARED, Fits, baseline_names, system_of
+from twofold.entity.explain import chosen_kind, drawn_to
 from twofold.entity.held_out import factors_of, held_out_entries, later_entries, plan_of
 from twofold.entity.model import Model
 from twofold.errors import BadParameter, DataError
@@ -119,6 +120,8 @@ class Evaluation:
         Every system in words.
     how : str
         How entries were held out.
+    another : str
+        One line that names both kinds, where the model in use is of another kind than the one judged; else empty.
     caveats : tuple of str
         What to keep in mind.
     left_out : mapping
@@ -136,6 +139,7 @@ class Evaluation:
     differences: pl.DataFrame
     systems: Mapping[str, str]
     how: str
+    another: str = ""
     caveats: tuple[str, ...] = ()
     left_out: Mapping[str, int] = field(default_factory=dict)
 
@@ -143,7 +147,12 @@ class Evaluation:
         return f"Evaluation({self.entity!r}, {', '.join(self.systems)}; joining: {self.joining})"
 
     def __str__(self) -> str:
-        return "\n".join([self.verdict, self.how, *self.caveats])
+        return "\n".join([*self.first, *self.caveats])
+
+    @property
+    def first(self) -> tuple[str, ...]:
+        """What to read first: the verdict, what was held out, and whether the model in use is of another kind."""
+        return tuple(line for line in (self.verdict, self.how, self.another) if line)
 
     @property
     def histories(self) -> tuple[str, ...]:
@@ -189,6 +198,7 @@ class Evaluation:
             "n": self.n,
             "level": self.level,
             "how": self.how,
+            "another": self.another,
             "caveats": list(self.caveats),
             "left_out": dict(self.left_out),
             "systems": dict(self.systems),
@@ -199,9 +209,7 @@ class Evaluation:
     def _repr_html_(self) -> str:
         names = [self.name_of(metric) for metric in self.metrics]
         rows = [[system, *(_cell(self.of(system, metric)) for metric in self.metrics)] for system in self.systems]
-        return block(
-            f"Evaluation of {self.entity}", [self.verdict, self.how, *self.caveats], table_of(["", *names], rows)
-        )
+        return block(f"Evaluation of {self.entity}", [*self.first, *self.caveats], table_of(["", *names], rows))
 
 
 def _cell(row: Mapping[str, Any]) -> str:
@@ -321,11 +329,13 @@ def evaluate(
         threads=threads,
     )
     made: dict[str, Measured] = {}
+    fitted = model
     words = {MODEL: f"the model of {model.entity}{', fitted again to the rest' if test is None else ''}"}
     for done, name in enumerate((MODEL, *names)):
         tell("systems compared", done, 1 + len(names))
         if name == MODEL:
-            fitted = model if test is not None else fits.model()
+            if test is None:
+                fitted = fits.model()
             words[MODEL] += f": {fitted.note}" if fitted.note else ""
             system: Scorer = system_of(fitted)
         else:
@@ -336,7 +346,7 @@ def evaluate(
     order = tuple(dict.fromkeys(chosen))
     table, differences = _tables(made, judged.sizes, order, level=level, resamples=resamples, seed=seed)
     main = next(name for name in chosen if name != COVERAGE)
-    joining, verdict = _verdict(model, made, table, differences, main, n=n, level=level)
+    joining, verdict = _verdict(fitted, made, table, differences, main, n=n, level=level)
     return Evaluation(
         entity=model.entity,
         feedback=model.history.feedback,
@@ -349,6 +359,7 @@ def evaluate(
         differences=differences,
         systems=words,
         how=judged.how,
+        another=_another(model, fitted),
         caveats=judged.caveats + (_SEEN if test is None and set(names) & set(SHARED) else ()),
         left_out=judged.left_out,
     )
@@ -423,8 +434,17 @@ def _values(
     return {name: (group.labels(name)["n"], values) for name, values in found.items()}
 
 
+def _another(model: Model, fitted: Model) -> str:
+    """One line on the kind in use and the kind judged, where they differ or only one took something of the others."""
+    known = [(chosen_kind(one), one.strength == 0) for one in (model, fitted)]
+    if known[0] == known[1]:
+        return ""
+    in_use, judged = (f"{chosen_kind(one)} ({drawn_to(chosen_kind(one), one.strength)})" for one in (model, fitted))
+    return f"The model in use is {in_use}; the one judged here is {judged}."
+
+
 def _verdict(
-    model: Model,
+    fitted: Model,
     made: Mapping[str, Measured],
     table: pl.DataFrame,
     differences: pl.DataFrame,
@@ -433,8 +453,12 @@ def _verdict(
     n: int,
     level: float,
 ) -> tuple[Joining, str]:
-    """Say whether joining paid, from the paired difference to the model alone."""
-    if model.alone:
+    """Say whether joining paid, from the paired difference to the model alone.
+
+    A fitted model that took nothing from the others cannot have gained by them: it is a second fit to own data, whose
+    validation may have hidden other entries than that of the model alone. Their difference is luck, however clear.
+    """
+    if fitted.alone:
         return "alone", "Nothing was shared with this model: it is the bar that a federation has to clear."
     if "alone" not in made:
         return "not asked", "Whether joining paid was not asked: the model was not compared with the one alone."
@@ -447,6 +471,9 @@ def _verdict(
     if _same(made[MODEL], made["alone"]):
         said = f"every list and figure is that of the model alone ({name} {_number(alone)})"
         return "changed nothing", f"Joining changed nothing: {said}."
+    if fitted.strength == 0:
+        told = f"{name} is {_number(own)} against {_number(alone)} alone, and only the choice among own models differs"
+        return "changed nothing", f"Joining changed nothing: the model judged took nothing from the others ({told})."
     people = f"{gap['people']:,} {'person' if gap['people'] == 1 else 'people'}"
     less = ", and less is better" if better_when_less(metric) else ""
     told = f"{name} is {_number(own)} against {_number(alone)} alone{less}"

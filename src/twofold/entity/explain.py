@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from twofold.data.catalog import Identifiers
 from twofold.html import block, facts_of
 
 if TYPE_CHECKING:
@@ -22,10 +21,12 @@ __all__ = [
     "Reason",
     "chosen_kind",
     "drawn_to",
+    "kind_words",
     "make_explanation",
     "strength_text",
     "summary_html",
     "summary_text",
+    "told_apart",
 ]
 
 KINDS = {
@@ -49,7 +50,8 @@ _ERROR = (
     "  between two models on the same entries, which is usually smaller.)",
 )
 _NATS = (
-    "  (nats say how well hidden entries are told, and decide; the loss is of a list of 10, ± its standard error.)",
+    "  (nats say how well hidden entries are told. They decide, except that the choice must not give worse lists",
+    "  where enough people show it; the loss is of a list of 10, ± its standard error.)",
 )
 
 
@@ -119,7 +121,7 @@ class Explanation:
 
 
 def make_explanation(
-    item: int, score: float, history: History, contributions: NDArray[np.float64], ids: Identifiers, n: int
+    item: int, score: float, history: History, contributions: NDArray[np.float64], ids: Sequence[Any], n: int
 ) -> Explanation:
     """Name the `n` entries that moved a score most, in either direction.
 
@@ -132,8 +134,8 @@ def make_explanation(
     history : History
         Columns and values of the person.
     contributions : array
-        One per entry of the history.
-    ids : Identifiers
+        One per entry of the history, or none at all where its entries made no score.
+    ids : sequence
         Item ids.
     n : int
         How many to name.
@@ -142,13 +144,12 @@ def make_explanation(
     --------
     >>> from twofold.entity.asked import History
     >>> history = History(np.array([0, 2]), np.array([1.0, 2.0], np.float32))
-    >>> make_explanation(1, 3.0, history, np.array([0.5, -2.0]), Identifiers(["x", "y", "z"]), 1)
+    >>> make_explanation(1, 3.0, history, np.array([0.5, -2.0]), ["x", "y", "z"], 1)
     Explanation(item='y', score=3.0, reasons=[Reason(item='z', value=2.0, contribution=-2.0)], rest=5.0)
     """
     order = np.argsort(-np.abs(contributions), kind="stable")[:n]
-    reasons = [
-        Reason(ids[int(history.columns[at])], float(history.values[at]), float(contributions[at])) for at in order
-    ]
+    named = zip(*(part[order].tolist() for part in (*history, contributions)), strict=True)
+    reasons = [Reason(ids[column], value, moved) for column, value, moved in named]
     rest = score - sum(reason.contribution for reason in reasons)
     return Explanation(item=ids[item], score=score, reasons=reasons, rest=rest)
 
@@ -169,10 +170,10 @@ def summary_text(model: Model) -> str:
     ]
     if model.note:
         lines.append(f"Chosen: {model.note}.")
-    compared = [row for row in model.validation if not math.isnan(float(row.get("loss") or 0))]
+    compared = told_apart(row for row in model.validation if not math.isnan(float(row.get("loss") or 0)))
     if compared:
         lines.append("Compared on held-out entries of its own users (smaller loss is better; * marks the choice):")
-        width = max(9, *(len(str(row.get("kind", ""))) for row in compared))
+        width = max(9, *(len(kind_words(row)) for row in compared))
         lines += (_line(row, width) for row in compared)
         if any("error" in row for row in compared):
             lines += _NATS if any("nats" in row for row in compared) else _ERROR
@@ -200,7 +201,45 @@ def strength_text(strength: float) -> str:
     >>> strength_text(math.inf), strength_text(300.0)
     ('used as they came', 'weigh as much as 300 own users')
     """
-    return "used as they came" if math.isinf(strength) else f"weigh as much as {strength:g} own users"
+    return "used as they came" if math.isinf(strength) else f"weigh as much as {_users(strength)} own users"
+
+
+def _users(strength: float) -> str:
+    return f"{strength:,.0f}" if strength >= 10 else f"{strength:.2g}"
+
+
+def kind_words(row: Mapping[str, Any]) -> str:
+    """Name the kind of a candidate, with its ridge where the line has one.
+
+    Examples
+    --------
+    >>> kind_words({"kind": "ials"}), kind_words({"kind": "item-item", "ridge": 3.0})
+    ('implicit ALS', 'item-item, ridge 3')
+    """
+    kind = str(row.get("kind", ""))
+    ridge = row.get("ridge")
+    return ("implicit ALS" if kind == "ials" else kind) + (f", ridge {ridge:g}" if ridge is not None else "")
+
+
+def told_apart(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Of candidates that would read the same, keep the chosen one, else the best.
+
+    Examples
+    --------
+    >>> rows = [{"kind": "x", "nats": -3.0}, {"kind": "y"}, {"kind": "x", "nats": -2.0}]
+    >>> told_apart(rows)
+    [{'kind': 'x', 'nats': -2.0}, {'kind': 'y'}]
+    """
+    best: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for row in rows:
+        key = (row.get("kind"), row.get("strength"), row.get("ridge"), row.get("remark"))
+        if key not in best or _rank(row) > _rank(best[key]):
+            best[key] = dict(row)
+    return list(best.values())
+
+
+def _rank(row: Mapping[str, Any]) -> tuple[bool, float, float]:
+    return bool(row.get("taken")), float(row.get("nats", 0.0)), -float(row.get("loss") or 0.0)
 
 
 def _privacy(model: Model) -> tuple[str, ...]:
@@ -233,6 +272,9 @@ def _kind_text(model: Model) -> str:
     if _public(chosen):
         known.append("public features of the items")
     more = f", the weights pulled to {' and to '.join(known)}" if known else ""
+    use = float((model.scorer.settings().get("weights") or [1.0])[0])
+    if abs(use) < 0.005:  # which the line of the choice rounds to 0.00
+        return f"taste alone, use weighs nothing; taste: {KINDS[inner]}{more}"
     return f"use and taste together, added in the logarithm; use: how often an item is had; taste: {KINDS[inner]}{more}"
 
 
@@ -253,8 +295,13 @@ def _line(row: dict[str, Any], width: int) -> str:
     rest = dict(row)
     parts = []
     if "strength" in rest:
-        kind, strength = str(rest.pop("kind", "")), float(rest.pop("strength"))
-        parts = ["*" if rest.pop("taken", False) else " ", f"{kind:<{width}}", f"{drawn_to(kind, strength):<51}"]
+        kind, strength = str(row.get("kind", "")), float(rest.pop("strength"))
+        parts = [
+            "*" if rest.pop("taken", False) else " ",
+            f"{kind_words(row):<{width}}",
+            f"{drawn_to(kind, strength):<51}",
+        ]
+        rest = {key: value for key, value in rest.items() if key not in ("kind", "ridge")}
     if "loss" in rest and "error" in rest:
         loss = f"loss {rest.pop('loss'):.4g} ± {rest.pop('error'):.4g}"
         parts.append(f"{loss}, nats {rest.pop('nats'):.4g}" if "nats" in rest else loss)
@@ -275,4 +322,4 @@ def drawn_to(kind: str, strength: float) -> str:
     if math.isinf(strength):
         return "shared model as it came"
     public = "public features, and " if _public(kind) else ""
-    return f"{public}shared model as {strength:g} own users"
+    return f"{public}shared model as {_users(strength)} own users"

@@ -217,9 +217,9 @@ def held_out_entries(
         raise EmptyTable("the table has no entries.", parameter="data")
     if not held.n_entries:
         raise EmptyTable(
-            "nothing could be held out: nobody's last entry is taken.",
-            expected="people with two entries or more",
-            fix="a table of later entries, as test",
+            "nothing was held out: nobody's last entry is taken, and of few entries chance may take none.",
+            expected="enough people with two entries or more",
+            fix=("leave one out of everyone: --leave-n-out 1, or leave_n_out", "a table of later entries, as test"),
             parameter="split",
         )
     people = int(np.count_nonzero(held.entries_per_user))

@@ -42,6 +42,8 @@ class Rung:
         0 use, 1 own taste, 2 public features, 3 shared taste.
     strength : float
         How many own people the others' taste weighs as much as.
+    ridge : float or None
+        As tables show it; None where there is one only.
     fit : function of a side
         Fits it to an entity's rows.
     """
@@ -49,6 +51,7 @@ class Rung:
     kind: str
     step: int
     strength: float = 0.0
+    ridge: float | None = None
     fit: Callable[[Side], Scorer] | None = field(default=None, repr=False)
 
 

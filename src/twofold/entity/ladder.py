@@ -48,12 +48,17 @@ from twofold.federation.factors import ItemFactors
 
 __all__ = ["climb"]
 
-#: Share of each person's entries that is hidden: enough for so many in all, between these limits; and how many people
-#: are asked at most. The less is hidden, the more the histories are like those that lists are made for.
+#: Share of each person's entries that is hidden: enough for so many in all, between these limits. The less is hidden,
+#: the more the histories are like those that lists are made for. Where people are many, no more than so many of one
+#: person are: otherwise those with the longest histories decide for all.
 ENOUGH_HIDDEN: Final = 400.0
 LEAST_HIDDEN: Final = 0.1
 MOST_HIDDEN: Final = 0.2
-MOST_ASKED: Final = 300
+MOST_OF_ONE: Final = 5
+#: How many people are asked at most: half as many as there are items, between these limits. A fit takes as long as the
+#: cube of the items, so in a long catalog answers of more people cost little beside it.
+LEAST_ASKED: Final = 300
+MOST_ASKED: Final = 2_000
 #: Other entries are hidden, again and again, until there are so many hidden ones in all; at most so often, and only
 #: while the tables that each time costs, of items by items or few people, have no more cells than this together.
 WELL_HIDDEN: Final = 2_000.0
@@ -78,14 +83,16 @@ MORE: Final = 10.0
 STRONGER: Final = 2.0
 #: People from whom on implicit ALS is tried, with counts as what is to be told.
 FACTOR_USERS: Final = 1_000
-#: Nats by which a way to fit may be behind another one of its step before its ridges are no longer searched, for up to
-#: `WELL_HIDDEN` hidden entries; in proportion for more.
+#: Nats by which a way to fit may be behind another one of its step before its ridges are no longer searched, unless its
+#: lists are better; for up to `WELL_HIDDEN` hidden entries, in proportion for more.
 HOPELESS: Final = 100.0
 #: Tables of people by items up to this size get implicit ALS with counts as confidence: above, it cost as much as all
 #: others together.
 SMALL_TABLE: Final = 50_000
 #: Multiples of the weight of use that are tried at the end.
 LESS_USE: Final = (1.0, 0.5, 0.2, 0.0)
+#: A weight below this is told as nothing.
+LEAST_SHOWN: Final = 0.005
 #: Items of a long catalog on which rungs are compared, the most used first, and the length of the list that is judged.
 MOST_COLUMNS: Final = 20_000
 TOP: Final = 10
@@ -113,7 +120,13 @@ class Family:
     def rung(self, at: int) -> Rung:
         """The candidate with one of the ridges."""
         fit, ridge = self.fit, self.ridges[at]
-        return Rung(kind=self.kind, step=self.step, strength=self.strength, fit=lambda side: fit(side, ridge))
+        return Rung(
+            kind=self.kind,
+            step=self.step,
+            strength=self.strength,
+            ridge=ridge if len(self.ridges) > 1 else None,
+            fit=lambda side: fit(side, ridge),
+        )
 
 
 class _Fold:
@@ -183,13 +196,14 @@ class _Climb:
         times = min(math.ceil(WELL_HIDDEN / max(share * owners.size, 1.0)), MOST_TIMES)
         times = max(min(times, MOST_CELLS // max(self._cells, 1)), 1)
         if lengths.size >= FACTOR_USERS:  # implicit ALS may be stopped on the way, so it is fitted once
-            times = 1
+            times, number = 1, np.minimum(number, MOST_OF_ONE)
+        most = int(np.clip(self.rows.shape[1] // 2, LEAST_ASKED, MOST_ASKED))
         folds = []
         for time in range(times):
             held = (place >= time * number[owners]) & (place < (time + 1) * number[owners])
             asked = np.flatnonzero(np.bincount(owners[held], minlength=lengths.size))
-            if asked.size > MOST_ASKED:
-                asked = np.sort(rng.choice(asked, MOST_ASKED, replace=False))
+            if asked.size > most:
+                asked = np.sort(rng.choice(asked, most, replace=False))
             if asked.size:
                 side = Side(keep_entries(self.rows, ~held), self.whole.rest, rough=True)
                 folds.append(_Fold(side, keep_entries(self.rows, held)[asked], asked))
@@ -372,10 +386,9 @@ class _Climb:
                 if found.weighed.worth <= here.weighed.worth + STRONGER:
                     break
                 family, here = more, found
-            middle, rivals = here, [one.weighed.worth for one in self.tried if one.rung.step == family.step]
-            behind = max(rivals, default=-math.inf) - here.weighed.worth
-            if math.isfinite(behind) and behind > HOPELESS * max(1.0, self._hidden.held.nnz / WELL_HIDDEN):
+            if self._hopeless(here):
                 continue
+            middle = here
             for way in (-1, 1):
                 at, found = family.usual, here
                 while 0 <= (at := at + way) < len(family.ridges):
@@ -387,6 +400,14 @@ class _Climb:
                 if here is not middle:
                     break
             start = here.weighed.weights if math.isfinite(here.weighed.worth) else np.asarray(CENTRE)
+
+    def _hopeless(self, here: Tried) -> bool:
+        """Whether another way of the same step is far ahead, and its lists are no worse."""
+        rivals = [one for one in self.tried if one.rung.step == here.rung.step]
+        best = max(rivals, key=lambda one: one.weighed.worth, default=here)
+        behind = best.weighed.worth - here.weighed.worth
+        limit = HOPELESS * max(1.0, self._hidden.held.nnz / WELL_HIDDEN)
+        return math.isfinite(behind) and behind > limit and best.losses.mean <= here.losses.mean
 
     def _tried(self, rung: Rung, start: Wide | None = None) -> Tried:
         if rung.fit is None:
@@ -492,6 +513,8 @@ class _Climb:
             "error": one.losses.error,
             "nats": one.weighed.worth,
         }
+        if one.rung.ridge is not None:
+            line["ridge"] = one.rung.ridge
         if not math.isfinite(one.weighed.worth):
             line |= {"nats": -math.inf, "remark": UNUSABLE}
         return line | ({"taken": True} if taken else {})
@@ -506,9 +529,10 @@ class _Climb:
         if len(way) == 1:
             return f"the most used items first; {use}; nothing bolder told hidden entries better by {CAUTION:g} nats"
         gained = best.weighed.worth - way[-2].weighed.worth
-        people = f", worth {best.rung.strength:g} own people" if best.rung.step == 3 else ""
+        people = f", worth {best.rung.strength:,.0f} own people" if best.rung.step == 3 else ""
+        beside = "use weighs nothing" if weights[0] < LEAST_SHOWN else f"with use, weight {weights[0]:.2f}; {use}"
         return (
-            f"{best.rung.kind}{people}, weight {weights[1]:.2f}, with use, weight {weights[0]:.2f}; {use}; "
+            f"{best.rung.kind}{people}, weight {weights[1]:.2f}, {beside}; "
             f"hidden entries are told better than by {way[-2].rung.kind} by {gained:.1f} nats"
         )
 

@@ -335,11 +335,8 @@ class Model:
         """
         n, column = _number(n), item_column(item, self._inside.items)
         history = self._inside.entries(user_or_history)
-        scores = self._inside.scores(history)
-        score = float(scores[column])
-        spoke = EMPTY if scores is self._inside.cold_start else history  # without a word of theirs, no entry made it
-        told = self.scorer.reasons(spoke.columns, spoke.values, column)
-        return make_explanation(column, score, spoke, told, self._inside.items, n)
+        scores, told = self._inside.explained(history, column)
+        return make_explanation(column, float(scores[column]), history, told, self._item_ids, n)
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the whole model to one file, completely or not at all; only its owner may read it.
@@ -479,6 +476,15 @@ class UserHistories:
         scores = self.scorer.one(*history)
         return scores if scores.any() else self.cold_start
 
+    def explained(self, history: History, item: int) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+        """`scores`, and how much each entry added to that of one item; nothing where no entry made the scores."""
+        if isinstance(self.scorer, FactorScorer) and len(history.columns):
+            scores, told = self.scorer.explained(*history, item)
+            return (scores, told) if scores.any() else (self.cold_start, np.zeros(0))
+        scores = self.scores(history)
+        spoke = EMPTY if scores is self.cold_start else history
+        return scores, self.scorer.reasons(*spoke, item)
+
     def position(self, user: Any) -> int:
         """Row of a user; raises UnknownUser, without the id, if there is none."""
         found = self.history.user_ids.get(user)
@@ -515,7 +521,7 @@ def best_items(scores: NDArray[Any], n: int) -> NDArray[np.int64]:
     [1, 3, 0]
     """
     least = np.partition(scores, -n)[-n] if n < scores.size else -np.inf
-    candidates = np.flatnonzero((scores >= least) & (scores > -np.inf))
+    candidates = (scores > least if least == -np.inf else scores >= least).nonzero()[0]
     order = np.argsort(-scores[candidates], kind="stable")
     return np.asarray(candidates[order[:n]])
 

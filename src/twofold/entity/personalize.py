@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -91,6 +92,9 @@ def fit_alone(
     (Model('alone', 3 items, popularity, alone), ['lactate'])
     """
     given = ratings if isinstance(ratings, Ratings) else Ratings.from_matrix(ratings)
+    if not given.n_entries and (given.notes.unknown_items_dropped or given.notes.missing_dropped):
+        message = "every row was dropped when the table was read: is this the right item list, and the right column?"
+        warnings.warn(message, stacklevel=2)
     values, counts = given.matrix.data, given.feedback == "counts"
     least = float(0.0 if counts or not values.size else values.min()) if lower is None else lower
     most = float(values.max() if values.size else least) if bound is None else bound

@@ -81,8 +81,11 @@ def column_names(frame: Any, columns: Columns) -> list[str]:
     return list(found.collect_schema().names()) if isinstance(found, nw.DataFrame | nw.LazyFrame) else columns.named
 
 
-def predicted_rows(models: Models, frame: Any, columns: Columns) -> NDArray[np.float64]:
-    """Score every row of a frame with the model of its entity; ratings stay within the plan's range."""
+def predicted_rows(models: Models, frame: Any, columns: Columns, *, known_only: bool = False) -> NDArray[np.float64]:
+    """Score every row of a frame with the model of its entity; ratings stay within the plan's range.
+
+    With `known_only`, rows of entities that were not in the fit get NaN; else they are refused.
+    """
     table = open_table(frame, ids=(columns.entity, columns.user, columns.item), value=None)
     labels = table[columns.entity]
     check_ids(labels, columns.entity)
@@ -90,6 +93,9 @@ def predicted_rows(models: Models, frame: Any, columns: Columns) -> NDArray[np.f
     result = np.empty(len(codes), dtype=np.float64)
     for code, label in enumerate(names.to_list()):
         rows = np.flatnonzero(codes == code)
+        if known_only and label not in models:
+            result[rows] = np.nan
+            continue
         model, chosen = known_model(models, label), pl.Series(rows)
         result[rows] = predicted(model, table[columns.user].gather(chosen), table[columns.item].gather(chosen))
         if model.history.feedback == "ratings":
@@ -98,19 +104,35 @@ def predicted_rows(models: Models, frame: Any, columns: Columns) -> NDArray[np.f
 
 
 def negative_error(models: Models, frame: Any, columns: Columns) -> float:
-    """Minus the root mean squared error over the rows of a frame."""
+    """Minus the root mean squared error over the rows of a frame; entities that were not in the fit are left out."""
     if columns.value is None:
         raise DataError("there are no ratings to compare with.", fix=Set("value", "COLUMN"), parameter="value")
-    table = open_table(frame, ids=(), value=columns.value)
+    table = open_table(frame, ids=(columns.entity,), value=columns.value)
     values = table[columns.value].cast(pl.Float64).to_numpy()
     if values.size == 0:
         raise EmptyTable("there is nothing to score.", parameter="frame", expected="at least one row")
-    return -float(np.sqrt(np.mean((predicted_rows(models, frame, columns) - values) ** 2)))
+    labels = table[columns.entity].to_list()
+    known = np.array([label in models for label in labels])
+    _check_some(bool(known.any()))
+    predictions = predicted_rows(models, frame, columns, known_only=True)
+    return -float(np.sqrt(np.mean((predictions[known] - values[known]) ** 2)))
+
+
+def _check_some(found: bool) -> None:
+    if not found:
+        raise DataError(
+            "no entity of these rows was in the fit; there is nothing to score.",
+            expected="rows of entities of the fit, as a shuffled split gives them",
+            fix="KFold(5, shuffle=True, random_state=0): a table sorted by entity puts whole entities into a fold",
+            parameter="entity",
+        )
 
 
 def mean_gain(models: Models, held_out: Federation) -> float:
-    """Mean nDCG over all users with something new held out."""
-    gains = np.concatenate([list_gains(known_model(models, label), rows, TOP) for label, rows in held_out.items()])
+    """Mean nDCG over all users with something new held out; entities that were not in the fit are left out."""
+    known = {label: rows for label, rows in held_out.items() if label in models}
+    _check_some(bool(known))
+    gains = np.concatenate([list_gains(models[label], rows, TOP) for label, rows in known.items()])
     if gains.size == 0:
         raise EmptyTable(
             "there is nothing to score.", parameter="frame", expected="items that their users did not have in the fit"

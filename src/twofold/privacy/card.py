@@ -41,7 +41,7 @@ from twofold.privacy.ledger import (
     guarantee_of,
     readable,
 )
-from twofold.privacy.printed import brief, percent, rounded_up
+from twofold.privacy.printed import brief, percent, raises_in_words, rounded_up
 from twofold.privacy.site_words import AuditResult, SiteWords
 from twofold.privacy.trust import not_promised, protects
 from twofold.privacy.unit import Unit
@@ -164,6 +164,11 @@ class Card:
     def alone(self) -> Figure | None:
         """The figure for this message alone if all others in its secure sum collude; None without a secure sum."""
         return next((figure for figure in self.figures if figure.meaning.startswith(ALONE)), None)
+
+    @property
+    def readers(self) -> Figure | None:
+        """The figure for those who see a sum of operators and know neither noise; None without operators' noise."""
+        return next((figure for figure in self.figures if figure.meaning.endswith(_READERS)), None)
 
     @property
     def together(self) -> Figure | None:
@@ -359,7 +364,7 @@ def _card(state: LedgerState, entry: Entry, statement: SiteWords, audit: AuditRe
         spent=brief(state.spent),
         releases=releases,
         weak=_weak(figures, numbers or about) if private else (),
-        renews=f"never; only a raise with a recorded reason adds room ({state.raised:,} so far)",
+        renews=f"never; only a raise with a recorded reason adds room ({raises_in_words(state.raises)})",
         data_source=f"static: version {asked['version']} of the data, as it was when the noise was drawn",
         release_type=_release_type(releases),
         ledger_head=state.hash,

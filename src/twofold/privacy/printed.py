@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
+from typing import Final
 
-from twofold.privacy.ledger import Cost
+from twofold.privacy.ledger import Cost, Raise
 
-__all__ = ["brief", "percent", "rounded_up"]
+__all__ = ["brief", "percent", "printable", "raises_in_words", "rounded_up"]
+
+#: Most characters of one reason on a card, and of all of them.
+_REASON: Final = 300
+_REASONS: Final = 3_000
 
 
 def brief(cost: Cost) -> str:
@@ -55,3 +61,37 @@ def percent(share: float) -> str:
         if shown < 10 ** (digits + 2):
             return f"{shown / 10**digits:.{digits}f}%"
     return "100%"
+
+
+def printable(text: str) -> str:
+    r"""Replace control characters: words in a ledger may be a stranger's.
+
+    Examples
+    --------
+    >>> printable("a\nb")
+    'a?b'
+    """
+    return "".join(one if one.isprintable() else "?" for one in text)
+
+
+def raises_in_words(raises: Sequence[Raise]) -> str:
+    """Say how often a ceiling was raised, and of each raise its date, what it allowed and the reason.
+
+    Examples
+    --------
+    >>> raises_in_words([])
+    '0 so far'
+    >>> ceiling = Cost(epsilon=Fraction(2))
+    >>> raises_in_words([Raise(number=3, at="2027-05-03T10:00:00Z", ceiling=ceiling, reason="minutes of 3 May")])
+    '1 so far: 2027-05-03 to ε = 2, reason: "minutes of 3 May"'
+    """
+    told: list[str] = []
+    for one in reversed(raises):  # where there are too many, the latest are told
+        said = printable(one.reason)
+        said = said if len(said) <= _REASON else said[: _REASON - 1] + "…"
+        line = f'{one.at[:10] or "no date"} to {brief(one.ceiling)}, reason: "{said}"'
+        if sum(map(len, told)) + len(line) > _REASONS:
+            told.append(f"{len(raises) - len(told):,} before that, in the ledger")
+            break
+        told.append(line)
+    return f"{len(raises):,} so far" + (f": {'; '.join(reversed(told))}" if told else "")

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from twofold import __version__
 from twofold.errors import BadCard, ProtocolError
 from twofold.privacy.card import Card, brief, card_of
-from twofold.privacy.ledger import Cost, Ledger
+from twofold.privacy.ledger import Cost, Ledger, Statement
 from twofold.privacy.ledger.writer import now
 from twofold.storage.container import canonical_json, parse_json
 from twofold.storage.signing import KEY_BYTES, SIGNATURE_BYTES, Purpose, SigningKey, fingerprint, verify
@@ -180,19 +180,28 @@ def _foreign(found: str) -> BadCard:
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerNow:
-    """What the ledger of a card says today; `has_grown` if it has records that the card does not know."""
+    """What the ledger of a card says today; `has_grown` if it has records that the card does not know.
+
+    `statement` is "" for a ledger. For a statement of one it is "signed" if the card's key signed the statement, else
+    "unsigned".
+    """
 
     has_grown: bool
     spent: str
     releases: int
+    statement: Literal["", "signed", "unsigned"] = ""
 
 
-def check_ledger(signed: SignedCard, ledger: Ledger) -> LedgerNow:
+def check_ledger(signed: SignedCard, ledger: Ledger | Statement) -> LedgerNow:
     """Refuse a card that says anything else than its ledger.
 
     The ledger may have grown since the card was made: then its totals are compared as of that time, and what later
     records change (the ceiling, the number of releases) is left out. Of a card that another version of the software
     wrote, the facts and figures are compared but not the words.
+
+    A statement is what auditors have in the place of a ledger. Hashes of its reservations cover secrets that it leaves
+    out, so only a signature shows that nobody rewrote them: with that of the card's key, one hand wrote both; without,
+    the two texts agree, and no more is proved. Stored releases, and what was recorded later, a statement cannot show.
 
     Returns
     -------
@@ -237,7 +246,10 @@ def check_ledger(signed: SignedCard, ledger: Ledger) -> LedgerNow:
             parameter="ledger",
         )
     releases = sum(one.status == "released" for one in state.entries)
-    return LedgerNow(has_grown=grown, spent=brief(state.spent), releases=releases)
+    kept: Literal["", "signed", "unsigned"] = ""
+    if isinstance(ledger, Statement):
+        kept = "signed" if ledger.verify().signer == signed.key else "unsigned"
+    return LedgerNow(has_grown=grown, spent=brief(state.spent), releases=releases, statement=kept)
 
 
 def _prices(card: Card) -> list[tuple[float, float, float, bool]]:

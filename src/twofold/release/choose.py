@@ -106,11 +106,11 @@ def _prototypes(public: ReleaseParameters) -> Choice:
         return Choice(
             mechanism=Buckets(),
             reason=f"buckets: {_has(own)} for clusters of an entity's own, but {shared:.3g} times for public cells "
-            f"added up over {public.n_entities} entities.",
+            f"added up over {_entities(public)}.",
         )
     return Choice(
         mechanism=Popularity(),
-        reason=f"popularity: even added up over {public.n_entities} entities, {_has(shared)}.",
+        reason=f"popularity: even added up over {_entities(public)}, {_has(shared)}.",
     )
 
 
@@ -163,6 +163,10 @@ def bilinear_choice(public: ReleaseParameters) -> tuple[Kind, float, bool] | Non
         return None
     least = min(shares, key=lambda kind: shares[kind])
     return least, shares[least], False
+
+
+def _entities(public: ReleaseParameters) -> str:
+    return "1 entity" if public.n_entities == 1 else f"{public.n_entities:,} entities"
 
 
 def _has(ratio: float) -> str:

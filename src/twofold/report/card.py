@@ -92,10 +92,15 @@ def headline(card: Card) -> str:
     if card.sharing != "plain":
         least = "" if card.survivors is None else f" (at least {card.survivors:,} messages)"
         seen = f"the published sum{least}"
+    who = f"Someone who sees {seen}"
+    if card.readers is not None:
+        who = f"One operator alone, who sees {seen} and knows its own noise,"
     said = (
-        f"Someone who sees {seen} and guesses whether one {card.unit['holder']} was in the data is right at most "
-        f"{percent(card.guess)} of the time. A coin is right 50%."
+        f"{who} guesses right whether one {card.unit['holder']} was in the data at most {percent(card.guess)} of the "
+        "time. A coin is right 50%."
     )
+    if card.readers is not None and card.unit.get("entities", 1) == 1:
+        said += f" Readers of the sum, who know neither operator's noise: {percent(card.readers.guess)}."
     if card.alone is not None:
         lost = "If all others collude with the server and see this message alone"
         if card.sharing == "operators":
@@ -257,7 +262,7 @@ def _record(card: Card, signed: SignedCard | None) -> Section:
         ("Release SHA-256", card.digest),
         ("Plan SHA-256", card.plan),
         ("Data version", card.version),
-        ("Signed", "not signed: a draft" if signed is None else _signer(signed)),
+        ("Signed", "not signed by the entity: a draft" if signed is None else _signer(signed)),
     )
     command = "twofold ledger verify LEDGER --head RECORD-HASH"
     if signed is not None:

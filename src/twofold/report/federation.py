@@ -32,6 +32,7 @@ __all__ = [
     "capital",
     "coalition_words",
     "difference",
+    "guesser",
     "headline",
     "kept_of_the_gain",
     "mean_and_spread",
@@ -411,6 +412,21 @@ def budget_words(plan: Plan) -> str:
     'ε = 1, δ = 1e-6'
     """
     return brief(cost_of(plan.budget))
+
+
+def guesser(plan: Plan) -> str:
+    """Name whom the promised ε is about, and what they see: of two operators who add noise, one knows its own.
+
+    Examples
+    --------
+    >>> from twofold.federation.plan import CatalogKey
+    >>> key = CatalogKey(hash="0" * 64, n_items=457)
+    >>> guesser(Plan(catalog=key, feedback="counts", bound=5, max_items=60))
+    'someone who sees a message'
+    """
+    if plan.operators is not None and plan.operators.noise != "entities":
+        return "one operator alone, who sees the sum and knows its own noise,"
+    return f"someone who sees {'a message' if plan.secure is None else 'the sum'}"
 
 
 def _alone_words(plan: Plan) -> str:

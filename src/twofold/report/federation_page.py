@@ -22,6 +22,7 @@ from twofold.report.federation import (
     budget_words,
     capital,
     coalition_words,
+    guesser,
     headline,
     kept_of_the_gain,
     mean_and_spread,
@@ -447,8 +448,8 @@ def plan_words(run: FederationRun) -> tuple[tuple[str, str], ...]:
         *_secure_words(plan, nouns.entities),
         (
             "Meaning",
-            f"someone who sees {'a message' if plan.secure is None else 'the sum'} and guesses whether one "
-            f"{nouns.user} was in the data is right at most {percent(guess)} of the time; a coin is right 50%",
+            f"{guesser(plan)} guesses right whether one {nouns.user} was in the data at most {percent(guess)} of the "
+            "time; a coin 50%",
         ),
         ("Item list", f"{plan.n_items:,} {nouns.items}, public"),
         ("Cut before release", cut),

@@ -11,7 +11,7 @@ import numpy as np
 
 from twofold import __version__
 from twofold.entity.evaluate import MODEL, Evaluation, better_when_less
-from twofold.entity.explain import drawn_to
+from twofold.entity.explain import drawn_to, kind_words, told_apart
 from twofold.entity.model import Model
 from twofold.errors import PlanMismatch
 from twofold.federation.factors import ItemFactors
@@ -127,7 +127,7 @@ def _notice(model: Model, evaluation: Evaluation | None, *, public: bool) -> Not
             else "What left, what came back, and what was promised."
         )
         return Notice(text=said, more=(_OUTSIDE if public else _INSIDE,))
-    return Notice(text=evaluation.verdict, more=(evaluation.how, _INSIDE))
+    return Notice(text=evaluation.verdict, more=(*evaluation.first[1:], _INSIDE))
 
 
 def _quality(found: Evaluation) -> Iterator[Section]:
@@ -327,7 +327,9 @@ def _model(model: Model) -> Section:
     blocks: list[Block] = [Paragraph(line) for line in model.summary().split("\n")[1:2]]
     if model.note:
         blocks.append(Paragraph(f"Chosen: {model.note}."))
-    lines = [line for line in model.validation if isinstance(line.get("loss"), float) and math.isfinite(line["loss"])]
+    lines = told_apart(
+        line for line in model.validation if isinstance(line.get("loss"), float) and math.isfinite(line["loss"])
+    )
     if lines:
         nats = any("nats" in line for line in lines)
         heads = ("loss", "±", *(("nats",) if nats else ()))
@@ -336,7 +338,7 @@ def _model(model: Model) -> Section:
             columns=(Column("kind", numeric=False), Column("uses", numeric=False), *map(Column, heads)),
             rows=tuple(
                 (
-                    str(line.get("kind", "")),
+                    kind_words(line),
                     drawn_to(str(line.get("kind", "")), float(line.get("strength", 0.0))),
                     number(line["loss"], 4),
                     number(float(line.get("error", math.nan)), 4),

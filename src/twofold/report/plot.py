@@ -12,7 +12,7 @@ from html import escape
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
-from twofold.errors import BadShape, MissingExtra
+from twofold.errors import BadShape, MissingExtra, install
 from twofold.report.page import Block, Column, Table, render
 
 if TYPE_CHECKING:
@@ -119,9 +119,7 @@ class Plot(Block):
     def svg(self) -> str:
         """Draw; equal content gives equal text, on every machine with the same matplotlib."""
         if not self.drawable:
-            raise MissingExtra(
-                "drawing needs an optional package.", fix="pip install 'twofold[plot]'", parameter="plot"
-            )
+            raise MissingExtra("drawing needs an optional package.", fix=install("plot"), parameter="plot")
         import matplotlib
         from matplotlib.figure import Figure
 

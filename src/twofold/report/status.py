@@ -17,7 +17,7 @@ from twofold.federation.plan import Plan
 from twofold.privacy.budget import best_guess
 from twofold.privacy.printed import percent
 from twofold.privacy.trust import protects
-from twofold.report.federation import budget_words
+from twofold.report.federation import budget_words, guesser
 from twofold.report.page import Block, Column, Facts, Folded, Links, Notice, Page, Paragraph, Section, Table
 from twofold.server.coordinate import CoordinationStatus
 
@@ -363,11 +363,19 @@ def _who(view: FederationView, now: datetime) -> tuple[Block, ...]:
         row = [name]
         if shows_agreement:
             row.append("yes" if name in view.agreed else _when(agreeing, name, now))
-        row += [_when(one, name, now) for one in steps]
+        elsewhere = _elsewhere(view, name)
+        row += ["here" if one is elsewhere else _when(one, name, now) for one in steps]
         rows.append(tuple(row))
     strong = tuple(number for number, name in enumerate(names) if name in waited)
     table = _folded(tuple(columns), tuple(rows), strong)
     return (*table, _operators(view))
+
+
+def _elsewhere(view: FederationView, name: str) -> StepView | None:
+    """The open step, if an entity's message for it is counted though it did not come to this service itself."""
+    if view.status is None or view.status.missing is None or view.present in BETWEEN:
+        return None
+    return None if name in view.status.missing or name in view._step.came else view._step
 
 
 def _folded(
@@ -407,14 +415,13 @@ def promise_facts(plan: Plan) -> Facts:
     if plan.simulation or not plan.spec.private:
         rows.append(("Protects", "nobody: NOT PRIVATE"))
     else:
-        seen = "a message" if plan.secure is None else "the sum"
         guess = percent(best_guess(float(plan.epsilon), float(plan.delta)))
         rows += [
             ("Protects", protects(plan.unit)),
             (
                 "Meaning",
-                f"who sees {seen} and guesses whether one {plan.unit.holder} was in the data is right at most "
-                f"{guess} of the time; a coin is right 50%",
+                f"{guesser(plan)} guesses right whether one {plan.unit.holder} was in the data at most {guess} of the "
+                "time; a coin 50%",
             ),
         ]
     rows += [("Mechanism", plan.spec.mechanism), ("Beside the noise", _SHARING[plan.sharing])]

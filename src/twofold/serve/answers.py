@@ -18,7 +18,8 @@ from uuid import UUID
 
 import polars as pl
 
-from twofold.data.catalog import Catalog, Identifiers
+from twofold.data.catalog import Catalog, Identifiers, type_word
+from twofold.entity.asked import closest
 from twofold.entity.explain import Explanation
 from twofold.entity.model import Model, Recommendation
 from twofold.errors import BadValue, CatalogError, PlanMismatch, UnknownUser
@@ -27,6 +28,9 @@ __all__ = ["LARGE", "Answers", "Cache", "id_from", "titles_of"]
 
 #: Above this many items, lists are made on threads; below, handing one over costs a good part of making it.
 LARGE: Final = 20_000
+#: Items that an unknown id is compared with; more would keep the others waiting.
+_COMPARED: Final = 2_000
+_WHOLE: Final = re.compile(r"0|-?[1-9][0-9]{0,18}")
 #: Characters of a title in an answer.
 _LONGEST: Final = 200
 #: Bytes of all answers that are kept, and of the largest one among them.
@@ -84,12 +88,12 @@ def id_from(given: object, ids: Identifiers) -> Any:
     >>> id_from("17", Identifiers([17, 4])), id_from("17", Identifiers(["17"])), id_from("017", Identifiers([17]))
     (17, '17', '017')
     """
-    if not isinstance(given, str):
+    if not isinstance(given, str) or ids.kind == "text":
         return given
     try:
         match ids.kind.lower():
             case "integer":
-                return int(given) if re.fullmatch(r"0|-?[1-9][0-9]{0,18}", given) else given
+                return int(given) if _WHOLE.fullmatch(given) else given
             case "date":
                 return date.fromisoformat(given)
             case "uuid":
@@ -186,7 +190,7 @@ class Answers:
         if self.users.get(known) is None:
             raise UnknownUser(
                 "this model does not know that user.",
-                found=f"an id of type {type(given).__name__}",
+                found=f"an id of type {type_word(given)}",
                 expected=f"a known id of type {self.users.kind}",
                 fix='for a new person, POST /recommendations with {"basket": {"ITEM": VALUE}}',
                 parameter="user",
@@ -194,13 +198,15 @@ class Answers:
         return known
 
     def item(self, given: object) -> Any:
-        """Find an item; raises CatalogError without the text that was given."""
+        """Find an item; raises CatalogError without the text that was given, with the closest ids of a short list."""
         known = id_from(given, self.items)
         if self.items.get(known) is None:
+            near = closest(given, self.items) if len(self.items) <= _COMPARED else []
             raise CatalogError(
                 "the catalog does not have this item.",
-                found=f"an id of type {type(given).__name__}",
+                found=f"an id of type {type_word(given)}",
                 expected=f"one of {len(self.items):,} ids of type {self.items.kind}",
+                fix=f"did you mean {', '.join(near)}?" if near else "spell it as the item list does",
                 parameter="item",
             )
         return known
@@ -219,7 +225,7 @@ class Answers:
             given = dict.fromkeys(given, 1)
         if not isinstance(given, Mapping):
             raise _no_basket(f"a {type(given).__name__}")
-        if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in given.values()):
+        if not set(map(type, given.values())) <= {int, float}:  # a truth value is no number here
             raise _no_basket("a value that is not a number")
         return {id_from(item, self.items): value for item, value in given.items()}
 

@@ -20,14 +20,16 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
+from urllib.parse import parse_qsl
 
 from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from twofold import __version__
 from twofold.errors import (
@@ -78,6 +80,18 @@ class _Json(Response):
         self.raw_headers = [*_HEADERS, (b"content-length", b"%d" % len(self.body))]
 
 
+class _Path:
+    """The requests of one path by method, as ASGI: for a function, Starlette adds a handler of errors that we have."""
+
+    def __init__(self, work: dict[str, Handler]) -> None:
+        self._work = work
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        method = scope["method"]
+        answer = await self._work["GET" if method == "HEAD" else method](Request(scope, receive, send))
+        await answer(scope, receive, send)
+
+
 def is_local(host: str) -> bool:
     """Whether an address is of this machine alone.
 
@@ -126,7 +140,7 @@ class Api:
         paths: dict[str, dict[str, Handler]] = {}
         for path, method, work in each:
             paths.setdefault(path, {})[method] = self.guarded(path.replace(":path", ""), work)
-        return [Route(path, _by_method(work), methods=list(work)) for path, work in paths.items()]
+        return [Route(path, _Path(work), methods=list(work)) for path, work in paths.items()]
 
     async def watch(self) -> None:
         """Load the model's file whenever it changes, beside the requests."""
@@ -195,18 +209,20 @@ class Api:
         """Read a body of known length and type; refuse one that is packed, too long or too slow."""
         headers = request.headers
         length = _length(headers, kind, most)
-        parts, size = [], 0
+        parts, size, more = [], 0, True
         try:
             async with asyncio.timeout(LIMITS.patience(length)):
-                async for part in request.stream():
+                while more:
+                    message = await request.receive()
+                    if message["type"] == "http.disconnect":
+                        raise Refusal(400, TransportError("the sender went away."))
+                    part, more = message.get("body", b""), message.get("more_body", False)
                     size += len(part)
                     if size > length:
                         raise _too_long(most)
                     parts.append(part)
         except TimeoutError:
             raise Refusal(408, TransportError("the body came too slowly.", parameter="time")) from None
-        except ClientDisconnect:
-            raise Refusal(400, TransportError("the sender went away.")) from None
         return b"".join(parts)
 
     # The model.
@@ -362,20 +378,9 @@ def _listed(answers: Answers, asked: Question, people: Iterable[Any]) -> list[by
     return [answers.list_of(who, n, seen=seen, why=why, only=only) for who in people]
 
 
-def _by_method(work: dict[str, Handler]) -> Handler:
-    if len(work) == 1:
-        return next(iter(work.values()))
-
-    async def run(request: Request) -> Response:
-        return await work["GET" if request.method == "HEAD" else request.method](request)
-
-    return run
-
-
 def _query(request: Request, names: Iterable[str]) -> dict[str, Any]:
-    if not request.scope.get("query_string"):
-        return {}
-    return from_query(request.query_params.multi_items(), names)
+    query: bytes = request.scope["query_string"]
+    return from_query(parse_qsl(query.decode("latin-1"), keep_blank_values=True), names) if query else {}
 
 
 def _same_site(headers: Headers) -> bool:

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from twofold.entity.explain import Explanation
-from twofold.errors import BadParameter, BadValue, TwofoldError
+from twofold.errors import BadParameter, BadValue, CatalogError, TwofoldError
 from twofold.identity.log import read_log
 from twofold.privacy.ledger import Ledger, Statement, is_statement
 from twofold.report.card import card_page
@@ -90,7 +90,9 @@ def read_basket(text: str, answers: Answers) -> dict[Any, float]:
     """
     found: dict[str, float] = {}
     counts = answers.model.history.feedback == "counts"
-    for line in filter(None, map(str.strip, text.splitlines())):
+    for at, line in enumerate(map(str.strip, text.splitlines()), 1):
+        if not line:
+            continue
         name, equals, value = (part.strip() for part in line.rpartition("="))
         if not equals and counts:
             name, value = value, "1"
@@ -99,8 +101,14 @@ def read_basket(text: str, answers: Answers) -> dict[Any, float]:
         except ValueError:
             amount = math.nan
         if not name or not math.isfinite(amount):
-            raise BadValue("a line of the basket cannot be read.", expected="item = number", parameter="basket")
+            raise BadValue(
+                "a line of the basket cannot be read.", found=f"line {at}", expected="item = number", parameter="basket"
+            )
         item = answers.item_named(name)
+        try:
+            answers.item(item)
+        except CatalogError as error:
+            raise error.as_(CatalogError, found=f"line {at} of the basket", parameter="basket") from None
         found[item] = found.get(item, 0.0) + amount
     return answers.basket(found)
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
 from twofold import __version__
-from twofold.entity.explain import Explanation, Reason
+from twofold.entity.explain import Explanation, Reason, drawn_to, kind_words, told_apart
 from twofold.entity.model import Model
-from twofold.errors import Surface, TwofoldError
+from twofold.errors import Surface, TwofoldError, UnknownUser
 from twofold.federation.plan import Plan
 from twofold.identity.log_entry import Entry as LogEntry
 from twofold.privacy.budget import best_guess
@@ -142,7 +142,8 @@ class Sheet:
 
 def error_notice(error: TwofoldError) -> Notice:
     """Tell an error on a page."""
-    parts = (("Found", error.found), ("Expected", error.expected), ("Do", error.fix))
+    fix = "for a new person, fill in the basket" if isinstance(error, UnknownUser) else error.fix
+    parts = (("Found", error.found), ("Expected", error.expected), ("Do", fix))
     more = tuple(f"{label}: {text}" for label, text in parts if text is not None)
     return Notice(text=_sentence(error.summary_for(_PLAIN)), more=more, warning=True)
 
@@ -214,7 +215,7 @@ def quality_sections(model: Model) -> tuple[Section, ...]:
         "served here. Smaller loss is better."
     )
     made = Section("How it was chosen", (Points(tuple(_summary_lines(model))),))
-    rows = [row for row in model.validation if _figure(row, "loss")]
+    rows = told_apart(row for row in model.validation if _figure(row, "loss"))
     if not rows:
         none = "No figures are saved in this model. To measure it: twofold evaluate."
         return (Section("On hidden entries", (Paragraph(none),)), made)
@@ -228,15 +229,20 @@ def quality_sections(model: Model) -> tuple[Section, ...]:
     nats = (Column("nats"),) if any("nats" in row for row in rows) else ()
     every = Table(
         caption="All candidates",
-        columns=(Column("kind", numeric=False), Column("shared model"), *head[1:], *nats, Column("chosen")),
+        columns=(Column("kind", numeric=False), Column("uses", numeric=False), *head[1:], *nats, Column("chosen")),
         rows=tuple(_candidate(row, nats=bool(nats)) for row in rows),
         note="The error is that of one loss. The choice uses the error of the difference on the same entries"
-        + (", and nats: how well hidden entries are told." if nats else "."),
+        + (", and nats, how well hidden entries are told; lists must not get worse by it." if nats else "."),
     )
     return (
-        Section("On hidden entries", (Paragraph(about), Paragraph(_verdict(chosen, alone)), short)),
+        Section(
+            "On hidden entries", (Paragraph(about), Paragraph(_verdict(chosen, alone, others=not model.alone)), short)
+        ),
         made,
-        Section("Everything that was compared", (Folded(f"{len(rows)} candidates", every),)),
+        Section(
+            "Everything that was compared",
+            (Folded("1 candidate" if len(rows) == 1 else f"{len(rows):,} candidates", every),),
+        ),
     )
 
 
@@ -264,13 +270,15 @@ def _figures(row: Mapping[str, Any]) -> tuple[str, str]:
 
 def _candidate(row: Mapping[str, Any], *, nats: bool) -> tuple[str, ...]:
     strength = float(row.get("strength") or 0)
-    worth = "as it came" if math.isinf(strength) else f"{strength:g} own users" if strength else "none"
+    kind = str(row.get("kind", ""))
     told = ((number(row["nats"], 1) if _figure(row, "nats") else "–"),) if nats else ()
-    return str(row.get("kind", "")), worth, *_figures(row), *told, "yes" if row.get("taken") else ""
+    return kind_words(row), drawn_to(kind, strength), *_figures(row), *told, "yes" if row.get("taken") else ""
 
 
-def _verdict(chosen: Mapping[str, Any] | None, alone: Mapping[str, Any] | None) -> str:
+def _verdict(chosen: Mapping[str, Any] | None, alone: Mapping[str, Any] | None, *, others: bool) -> str:
     """Say in one sentence what the figures say about sharing, and no more."""
+    if not others:
+        return "This is a model of the own data: nothing was shared, so there was nothing of others to compare."
     if chosen is None or alone is None:
         return "The figures do not tell this model from the one of its own data."
     if chosen.get("strength") == 0:

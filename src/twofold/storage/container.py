@@ -87,9 +87,7 @@ def parse_json(text: str) -> dict[str, Any]:
     twofold.errors.BadMessage: the header is not valid JSON...
     """
     try:
-        found = json.loads(
-            text, object_pairs_hook=_object, parse_int=_integer, parse_float=_number, parse_constant=_constant
-        )
+        found = _DECODER.decode(text)
     except (ValueError, RecursionError):
         raise _unsound("a text that is not JSON, repeats a key, or holds a number out of range") from None
     if not isinstance(found, dict):
@@ -113,7 +111,7 @@ def printable(value: object, most: int = 80) -> str:
 def _depth(found: object) -> int:
     """Levels of objects and lists, counted without recursion: level by level."""
     level, depth = [found], 0
-    while level := [one for one in level if isinstance(one, dict | list)]:
+    while level := [one for one in level if isinstance(one, (dict, list))]:
         depth += 1
         level = [inner for one in level for inner in (one.values() if isinstance(one, dict) else one)]
     return depth
@@ -141,6 +139,12 @@ def _number(text: str) -> float:
 
 def _constant(text: str) -> float:
     raise ValueError(text)
+
+
+#: Made once: that takes longer than reading a short text.
+_DECODER: Final = json.JSONDecoder(
+    object_pairs_hook=_object, parse_int=_integer, parse_float=_number, parse_constant=_constant
+)
 
 
 def _unsound(found: str) -> BadMessage:

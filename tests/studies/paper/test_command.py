@@ -138,11 +138,30 @@ def test_a_dry_run_counts_what_is_left_and_runs_nothing(tmp_path, capsys):
 
     store = Store.open(tmp_path, "reproduce", "paper")
     cells = figure("exp1").cells("paper", seeds=1)
-    store.put(next(one for one in cells if one.system == "balcan"), {"rows": [], "seconds": 600.0})
+    store.put(
+        next(one for one in cells if one.system == "balcan"),
+        {"rows": [], "seconds": 600.0, "cpu_seconds": 540.0},
+    )
     main(["exp1", "--size", "paper", "--seeds", "1", "--dry", "-o", str(tmp_path)])
     said = capsys.readouterr().out
     line = next(one for one in said.splitlines() if one.startswith("exp1"))
     balcan = sum(one.system == "balcan" for one in cells)
-    assert line.split()[1:4] == [str(len(cells)), "1", f"{10 * (balcan - 1):.1f}"]
+    assert line.split()[1:6] == [str(len(cells)), "1", "10.0", "9.0", f"{10 * (balcan - 1):.1f}"]
+    assert "stored, one process: 0.2 hours" in said
     assert "as-published" in line
     assert len(list((tmp_path / "cells").iterdir())) == 1
+
+
+def test_a_missing_cell_lasts_as_long_as_its_system_on_the_same_data(tmp_path):
+    from dataclasses import replace
+
+    from studies.paper.figures import figure
+    from studies.paper.run import left_to_run
+    from studies.store import Store
+
+    store = Store.open(tmp_path, "reproduce", "paper")
+    cells = [one for one in figure("exp1").cells("paper", seeds=1) if one.system == "balcan"]
+    store.put(cells[0], {"rows": [], "seconds": 60.0})
+    store.put(replace(cells[0], data={"source": "movielens"}), {"rows": [], "seconds": 6000.0})
+    said = left_to_run([figure("exp1")], size="paper", folder=tmp_path, seeds=1)
+    assert f"{len(cells) - 1:.1f} min" in said

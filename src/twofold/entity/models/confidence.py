@@ -18,8 +18,8 @@ from scipy import sparse
 from twofold.algorithms import _checks
 from twofold.algorithms.fold_in import FoldIn, fold_in
 from twofold.csr import csr_rows, with_data
-from twofold.entity.models.blend import Columns, Floats
-from twofold.entity.models.factors import FactorScorer
+from twofold.entity.models.blend import Columns, Floats, Wide
+from twofold.entity.models.factors import FactorScorer, solved
 from twofold.errors import BadModel
 
 __all__ = ["ConfidenceScorer", "confident_factors"]
@@ -96,15 +96,17 @@ class ConfidenceScorer(FactorScorer):
         row = csr_rows(np.asarray(values, np.float32), np.asarray(columns), starts, (1, self.n_items))
         return np.asarray(self.scores(row)[0])
 
+    def explained(self, columns: Columns, values: Floats, item: int) -> tuple[NDArray[np.float32], Wide]:
+        """Scores of all items and reasons of one; an entry's weight differs, so the two share nothing."""
+        return self.one(columns, values), self.reasons(columns, values, item)
+
     def reasons(self, columns: Columns, values: Floats, item: int) -> NDArray[np.float64]:
         """How much each entry added to the score of one item; nothing is left over."""
         if len(columns) == 0:
             return np.zeros(0)
-        wide = self.factors.astype(np.float64)
-        own, weight = wide[columns], self.confidence * np.asarray(values, np.float64)
-        matrix = wide.T @ wide + (own.T * (weight - 1.0)) @ own + self.penalty * np.eye(self.rank)
-        pull = np.linalg.lstsq(matrix, wide[item], rcond=None)[0]
-        return np.asarray(own @ pull * weight)
+        own, weight = self.factors[columns].astype(np.float64), self.confidence * np.asarray(values, np.float64)
+        matrix = self._products + (own.T * (weight - 1.0)) @ own + self.penalty * np.eye(self.rank)
+        return np.asarray((own @ solved(matrix, self.factors[item], self.penalty)) * weight)
 
     def settings(self) -> dict[str, Any]:
         """How histories are folded in."""

@@ -27,11 +27,11 @@ from scipy import sparse
 from twofold.algorithms.fold_in import FoldIn, fold_in
 from twofold.algorithms.masked_nmf import masked_nmf
 from twofold.csr import with_data
-from twofold.entity.models.blend import Columns, Floats, rating_means
+from twofold.entity.models.blend import Columns, Floats, Wide, rating_means
 from twofold.errors import BadModel, BadShape
 from twofold.federation.factors import ItemFactors
 
-__all__ = ["POWER", "FactorFit", "FactorScorer", "damped", "damped_rows", "damping_of_items", "drawn_factors"]
+__all__ = ["POWER", "FactorFit", "FactorScorer", "damped", "damped_rows", "damping_of_items", "drawn_factors", "solved"]
 
 Factors = NDArray[np.float32]
 Feedback = Literal["counts", "ratings"]
@@ -51,6 +51,8 @@ OWN_ITERATIONS = 10
 DRAWN_ITERATIONS = 3
 #: Keeps a solve definite where nothing else does.
 TINY = 1e-4
+#: A ridge of at least this part of the trace bounds the condition, so that a plain solve is as good as least squares.
+_SOUND = 1e-9
 #: Entries that an item needs before its own damping counts more than that of all items together.
 DAMPING_ENTRIES = 20.0
 #: Observations an item's shared factors need before they count more than those of the usual item. Fewer give slightly
@@ -161,7 +163,15 @@ class FactorScorer:
         """Score every item for one history; see `Scorer`."""
         if len(columns) == 0:
             return self.cold_start.copy()
-        return np.asarray(self.factors @ self.ready.one(columns, damped(values, self.power)), dtype=np.float32)
+        return self._scored(self._folded(columns, damped(values, self.power)))
+
+    def explained(self, columns: Columns, values: Floats, item: int) -> tuple[NDArray[np.float32], Wide]:
+        """Scores of all items and reasons of one, as `one` and `reasons` give them, with the history folded in once."""
+        if len(columns) == 0:
+            return self.cold_start.copy(), np.zeros(0)
+        given = damped(values, self.power)
+        folded = self._folded(columns, given)
+        return self._scored(folded), self._reasons(columns, given, item, folded)
 
     def reasons(self, columns: Columns, values: Floats, item: int) -> NDArray[np.float64]:
         """How much each entry added to the score of one item; nothing is left over.
@@ -172,13 +182,24 @@ class FactorScorer:
         if len(columns) == 0:
             return np.zeros(0)
         given = damped(values, self.power)
-        active = np.flatnonzero(self.ready.one(columns, given) > 0)
-        own, absent = self.factors[np.ix_(columns, active)].astype(np.float64), self.ready.settings.absent
-        ridge = self.ready.settings.ridge(np.array([len(columns)]), self.n_items)[0]
-        everything = self._products[np.ix_(active, active)]
-        matrix = (1 - absent) * own.T @ own + absent * everything + ridge * np.eye(active.size)
-        pull = np.linalg.lstsq(matrix, self.factors[item, active].astype(np.float64), rcond=None)[0]
-        return np.asarray(own @ pull * given)
+        return self._reasons(columns, given, item, self._folded(columns, given))
+
+    def _folded(self, columns: Columns, given: Wide) -> NDArray[Any]:
+        """The person's factors."""
+        return self.ready.one(columns, given)
+
+    def _scored(self, folded: NDArray[Any]) -> NDArray[np.float32]:
+        return np.asarray(self.factors @ folded, dtype=np.float32)
+
+    def _reasons(self, columns: Columns, given: Wide, item: int, folded: NDArray[Any]) -> Wide:
+        active, settings = np.flatnonzero(folded > 0), self.ready.settings
+        own = self.factors.take(columns, 0).take(active, 1).astype(np.float64)
+        matrix = settings.absent * self._products.take(active, 0).take(active, 1)
+        if settings.absent != 1:  # otherwise an entry weighs as much as an absent one: one matrix for all
+            matrix += (1 - settings.absent) * (own.T @ own)
+        ridge = float(settings.ridge(np.float64(len(columns)), self.n_items))
+        matrix.flat[:: active.size + 1] += ridge
+        return np.asarray((own @ solved(matrix, self.factors[item, active], ridge)) * given)
 
     def similar(self, item: int) -> NDArray[np.float64]:
         """Cosine of the item factors; 0 for an item without any."""
@@ -416,6 +437,22 @@ def _with_pseudo_users(
 def _root(moments: NDArray[np.float64]) -> Factors:
     values, vectors = np.linalg.eigh((moments + moments.T) / 2)
     return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T, dtype=np.float32)
+
+
+def solved(matrix: Wide, right: Floats, ridge: float) -> Wide:
+    """Solve with a matrix of sums of squares that a ridge was added to; by least squares if the ridge is too small.
+
+    Examples
+    --------
+    >>> solved(np.array([[2.0, 0.0], [0.0, 4.0]]), np.array([1.0, 1.0]), 1.0).tolist()
+    [0.5, 0.25]
+    >>> solved(np.ones((2, 2)), np.ones(2), 0.0).round(6).tolist()
+    [0.5, 0.5]
+    """
+    wide = np.asarray(right, np.float64)
+    if ridge > _SOUND * matrix.trace():
+        return np.asarray(np.linalg.solve(matrix, wide))
+    return np.asarray(np.linalg.lstsq(matrix, wide, rcond=None)[0])
 
 
 def damped(values: Floats, power: float) -> NDArray[np.float64]:

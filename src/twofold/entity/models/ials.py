@@ -18,8 +18,8 @@ from scipy import sparse
 from twofold.algorithms import _checks
 from twofold.algorithms.fold_in import FoldIn
 from twofold.algorithms.implicit_als import EPOCHS, implicit_als
-from twofold.entity.models.blend import Columns, Floats
-from twofold.entity.models.factors import POWER, FactorScorer, damped, damped_rows
+from twofold.entity.models.blend import Columns, Floats, Wide
+from twofold.entity.models.factors import POWER, FactorScorer, damped_rows, solved
 from twofold.errors import BadModel
 
 __all__ = ["IalsFit", "IalsScorer"]
@@ -99,22 +99,14 @@ class IalsScorer(FactorScorer):
         """Fit every history: (users, rank); zeros for one without entries."""
         return np.asarray(super().user_factors(rows) * np.float32(self._shrink))
 
-    def one(self, columns: Columns, values: Floats) -> NDArray[np.float32]:
-        """Score every item for one history; see `Scorer`."""
-        if len(columns) == 0:
-            return self.cold_start.copy()
-        return np.asarray(super().one(columns, values) * np.float32(self._shrink))
+    def _scored(self, folded: NDArray[Any]) -> NDArray[np.float32]:
+        return super()._scored(folded) * np.float32(self._shrink)
 
-    def reasons(self, columns: Columns, values: Floats, item: int) -> NDArray[np.float64]:
-        """How much each entry added to the score of one item; nothing is left over."""
-        if len(columns) == 0:
-            return np.zeros(0)
-        wide, number = self.factors.astype(np.float64), len(columns)
-        own = wide[columns]
-        ridge = self.penalty * (number + self.unobserved * self.n_items)
-        matrix = own.T @ own + self.unobserved * wide.T @ wide + ridge * np.eye(self.rank)
-        pull = np.linalg.lstsq(matrix, wide[item], rcond=None)[0]
-        return np.asarray(own @ pull * damped(values, self.power))
+    def _reasons(self, columns: Columns, given: Wide, item: int, folded: NDArray[Any]) -> Wide:  # noqa: ARG002
+        own = self.factors[columns].astype(np.float64)
+        ridge = self.penalty * (len(columns) + self.unobserved * self.n_items)
+        matrix = own.T @ own + self.unobserved * self._products + ridge * np.eye(self.rank)
+        return np.asarray((own @ solved(matrix, self.factors[item], ridge)) * given)
 
     def settings(self) -> dict[str, Any]:
         """How histories are folded in."""

@@ -7,7 +7,7 @@ from twofold.privacy.ledger.audit import Verdict, events_of, guarantee_of, reada
 from twofold.privacy.ledger.book import Ledger
 from twofold.privacy.ledger.record import digest
 from twofold.privacy.ledger.reservation import Request
-from twofold.privacy.ledger.state import Cost, Entry, LedgerState, StaleRelease, cost_of, cost_text
+from twofold.privacy.ledger.state import Cost, Entry, LedgerState, Raise, StaleRelease, cost_of, cost_text
 from twofold.privacy.ledger.statement import Statement, is_statement
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "Entry",
     "Ledger",
     "LedgerState",
+    "Raise",
     "Request",
     "StaleRelease",
     "Statement",

@@ -161,7 +161,10 @@ def read_head(path: Path) -> Head:
         return head_from_dict(json.loads(read_small(path)))
     except FileNotFoundError:
         raise LedgerBroken(
-            "the ledger's head file is missing.", expected=path.name, fix=RESTORE, parameter="head"
+            "the ledger's head file is missing.",
+            expected=f"{path.name}: a ledger is three things that stay together, the file, its .head and its .releases",
+            fix=("twofold ledger export, at the entity: one file that others can check", RESTORE),
+            parameter="head",
         ) from None
     except (ValueError, RecursionError):
         raise LedgerBroken(

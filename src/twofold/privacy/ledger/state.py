@@ -33,6 +33,7 @@ __all__ = [
     "Entry",
     "Guarantee",
     "LedgerState",
+    "Raise",
     "StaleRelease",
     "check_digits",
     "cost_of",
@@ -64,6 +65,7 @@ class Entry:
     `status` is "released" (committed), "lost" (spent, nothing left) or "open" (a process is drawing, or died drawing).
     `request` is the body of the reserve record: plan, version, unit, events, about, seeded, software, time; also
     `data` and `nonce`, which stay at the entity, and `draw` if a killed draw can be made again: the name of its key.
+    `ended` is the number of the record that says so; 0 while it is open.
     `recovered` and `resumed` say that a process died on the way: after the bytes were stored, or before.
     """
 
@@ -76,11 +78,26 @@ class Entry:
     size: int = 0
     recovered: bool = False
     resumed: bool = False
+    ended: int = 0
 
     @property
     def key(self) -> tuple[str, str]:
         """Digest of the plan and public version of the data: never paid for twice once it was released."""
         return str(self.request["plan"]), str(self.request["version"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Raise:
+    """One raise of the ceiling: when, to what, and the reason that somebody typed."""
+
+    number: int
+    at: str
+    ceiling: Cost
+    reason: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give plain JSON."""
+        return {"record": self.number, "at": self.at, **self.ceiling.as_dict(), "reason": self.reason}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,13 +110,18 @@ class LedgerState:
     opened: str
     length: int
     hash: str
-    raised: int = 0
+    raises: tuple[Raise, ...] = ()
     repaired: int = 0
     entries: tuple[Entry, ...] = ()
     #: The total ever reserved, released or not: a crash counts as spent.
     spent: Cost = field(default_factory=lambda: Cost())
     #: The public key that signs the head, in hexadecimal; "" if nobody does.
     signer: str = ""
+
+    @property
+    def raised(self) -> int:
+        """How often the ceiling was raised."""
+        return len(self.raises)
 
     @property
     def remaining(self) -> Cost:
@@ -126,6 +148,7 @@ class LedgerState:
             "spent": self.spent.as_dict(),
             "remaining": self.remaining.as_dict(),
             "raised": self.raised,
+            "raises": [one.as_dict() for one in self.raises],
             "repaired": self.repaired,
             "records": self.length,
             "head": self.hash,
@@ -159,7 +182,7 @@ def fold(records: Sequence[Record], *, known: LedgerState | None = None, stateme
         return known
     entries = {entry.number: entry for entry in known.entries}
     ceiling, spent, signer = known.ceiling, known.spent, known.signer
-    raised, repaired = known.raised, known.repaired
+    raises, repaired = known.raises, known.repaired
     needed = _IN_STATEMENT if statement else _IN_LEDGER
     for record in records[known.length :]:
         kind, body = record.kind, record.body
@@ -172,7 +195,8 @@ def fold(records: Sequence[Record], *, known: LedgerState | None = None, stateme
             entry = _settled(record, entries)
             entries[entry.number] = entry
         elif kind == "raise":
-            before, ceiling, raised = ceiling, _cost(record), raised + 1
+            before, ceiling = ceiling, _cost(record)
+            raises += (_raise(record, ceiling),)
             if not before.fits(ceiling):
                 raise _bad(record, "a ceiling below the one before")
         elif kind == "signer":
@@ -186,7 +210,7 @@ def fold(records: Sequence[Record], *, known: LedgerState | None = None, stateme
         ceiling=ceiling,
         length=len(records),
         hash=records[-1].hash,
-        raised=raised,
+        raises=raises,
         repaired=repaired,
         entries=tuple(entries.values()),
         spent=spent,
@@ -223,9 +247,20 @@ def _settled(record: Record, entries: Mapping[int, Entry]) -> Entry:
     if entry is None or entry.status != "open":
         raise _out_of_turn(record)
     if record.kind == "lost":
-        return replace(entry, status="lost")
+        return replace(entry, status="lost", ended=record.number)
     how = {"recovered": body.get("recovered", False), "resumed": body.get("resumed", False) is True}
-    return replace(entry, status="released", digest=body["digest"], size=body["bytes"], **how)
+    return replace(entry, status="released", digest=body["digest"], size=body["bytes"], ended=record.number, **how)
+
+
+def _raise(record: Record, ceiling: Cost) -> Raise:
+    """Give what a raise says; words that are missing or too long for a name are left out, the raise is not."""
+    said = {name: record.body.get(name) for name in ("at", "reason")}
+    return Raise(
+        number=record.number,
+        at=str(said["at"]) if _is_time(said["at"]) else "",
+        ceiling=ceiling,
+        reason=str(said["reason"])[:LONGEST_NAME] if isinstance(said["reason"], str) else "",
+    )
 
 
 def _cost(record: Record) -> Cost:
@@ -352,6 +387,7 @@ def _bad(record: Record, what: str) -> LedgerBroken:
 def _entry(entry: Entry) -> dict[str, Any]:
     return {
         "record": entry.number,
+        "ended": entry.ended,
         "at": entry.request["at"],
         "status": entry.status,
         **entry.cost.as_dict(),

@@ -123,7 +123,10 @@ class Statement:
         released = sum(entry.status == "released" for entry in self._state.entries)
         notes = ["a statement: nothing can be released from it, and stored releases were not checked"]
         if not self._signature:
-            notes.append("the statement is not signed: trust it as far as the way it came")
+            notes.append(
+                "the entity's key has not signed the statement, so anybody may have rewritten it: trust it as far as "
+                "the way it came, or ask for one exported with --keys"
+            )
         return Verdict(
             records=len(self._records),
             releases=released,
@@ -182,7 +185,8 @@ def refuse_statement(path: Path) -> None:
             "this is a statement of a ledger; nothing can be released from it.",
             found=path.name,
             expected="the ledger itself, at the entity",
-            fix="name the ledger; if it was lost, count its whole ceiling as spent: a new ledger for the same people "
+            fix="name the ledger. A statement can be read and compared: ledger show, verify and card, and card verify "
+            "--ledger; if the ledger was lost, count its whole ceiling as spent: a new one for the same people "
             "would spend their budget twice",
             parameter="statement",
         )
