@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 from pathlib import Path
 
@@ -376,6 +377,20 @@ class TestStarts:
         share = np.bincount(drawn, minlength=4) / 40_000
         np.testing.assert_allclose(share, mass / 4, atol=0.01)
         assert set(_draw(np.zeros(3), 200, np.random.default_rng(2)).tolist()) == {0, 1, 2}
+
+    @pytest.mark.parametrize("density", [0.1, 0.6])
+    def test_a_dense_copy_of_sparse_rows_changes_no_start(
+        self, density: float, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        module = importlib.import_module("twofold.algorithms.kmeans")
+        rows = sp.csr_array(counts_like(80, 30, seed=3, density=density))
+        found = {}
+        for filled in (0.0, 2.0):  # always and never
+            monkeypatch.setattr(module, "_FILLED", filled)
+            assert module._well_filled(module.as_rows(rows)) is (filled == 0)
+            found[filled] = kmeans(rows, 7, rng=1)
+        np.testing.assert_array_equal(found[0.0].centers, found[2.0].centers)
+        assert found[0.0].inertia == found[2.0].inertia
 
 
 @pytest.mark.slow
