@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.sparse.csgraph import minimum_spanning_tree
 
 from twofold.errors import BadPrivacyParameter, Set
 from twofold.privacy.events import DiscreteGaussianEvent, Released
@@ -17,9 +16,20 @@ from twofold.privacy.mechanisms.gaussian import DiscreteGaussian
 from twofold.privacy.rng import Source
 from twofold.release.contract import ReleaseParameters
 
-__all__ = ["Marginals", "noisy_marginals", "presence", "sensitivity_squared", "tree_of", "tree_tables"]
+__all__ = [
+    "MOST_NEIGHBOURS",
+    "Marginals",
+    "noisy_marginals",
+    "presence",
+    "sensitivity_squared",
+    "tree_of",
+    "tree_tables",
+]
 
 Floats = NDArray[np.float64]
+#: Pairs of the tree that one item may be part of. The library compiles messages between all pairs that share an item:
+#: with one hub, 100 items take 95 seconds; without one, 457 items take 50.
+MOST_NEIGHBOURS: Final = 5
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -135,7 +145,9 @@ def tree_tables(found: Marginals, one: NDArray[np.int64], other: NDArray[np.int6
 
 
 def tree_of(found: Marginals) -> NDArray[np.int64]:
-    """Pairs of the tree with the most mutual information (Chow and Liu 1968), by the noisy numbers: post-processing.
+    """Pairs of a tree with much mutual information (Chow and Liu 1968), by the noisy numbers: post-processing.
+
+    No item has more than `MOST_NEIGHBOURS`, so the tree is found greedily and may be a little below the best.
 
     Examples
     --------
@@ -151,6 +163,11 @@ def tree_of(found: Marginals) -> NDArray[np.int64]:
     share = cells / cells.sum(axis=(1, 2), keepdims=True)
     alone = share.sum(axis=2, keepdims=True) * share.sum(axis=1, keepdims=True)
     gain = (share * np.log(share / alone)).sum(axis=(1, 2))
-    weights = sparse.coo_array((-gain - 1e-6, (one, other)), shape=(number, number))
-    edges = minimum_spanning_tree(weights).tocoo()
-    return np.stack([edges.row, edges.col], axis=1).astype(np.int64)
+    part, neighbours, edges = np.arange(number), np.zeros(number, np.int64), []
+    for pair in np.argsort(-gain, kind="stable"):
+        a, b = int(one[pair]), int(other[pair])
+        if part[a] != part[b] and max(neighbours[a], neighbours[b]) < MOST_NEIGHBOURS:
+            part[part == part[b]] = part[a]
+            neighbours[[a, b]] += 1
+            edges.append((a, b))
+    return np.array(edges, dtype=np.int64).reshape(-1, 2)

@@ -44,8 +44,8 @@ class SyntheticRows:
     Paper
     -----
     Section 4.2 names "differentially private dataset synthesis methods", as unsuited to many dimensions and sending
-    much. The model is Private-PGM (McKenna, Sheldon and Miklau 2019; library mbi) on the tree of pairs with the most
-    noisy mutual information.
+    much. The model is Private-PGM (McKenna, Sheldon and Miklau 2019; library mbi) on a tree of the pairs with the
+    most noisy mutual information, no item in more than five of them.
 
     Privacy
     -------

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.sparse.csgraph import connected_components
 
 from studies.related.marginals import (
+    MOST_NEIGHBOURS,
     Marginals,
     noise_of,
     noisy_marginals,
@@ -91,6 +93,20 @@ def test_without_noise_the_tables_are_exact_and_the_tree_is_the_planted_one() ->
     both = (chain[:, 0] * chain[:, 1]).sum()
     assert table[1, 1] == pytest.approx(both, abs=0.5)
     assert table.sum() == pytest.approx(4000, abs=1)
+
+
+def test_the_tree_reaches_every_item_and_no_item_is_a_hub() -> None:
+    """One item that tells of all others would be in every pair of the best tree."""
+    rng = np.random.default_rng(3)
+    star = np.zeros((3000, 40))
+    star[:, 0] = rng.random(3000) < 0.4
+    star[:, 1:] = np.where(rng.random((3000, 39)) < 0.9, star[:, :1], rng.random((3000, 39)) < 0.2)
+    public = PUBLIC.with_(n_items=40, max_items=40, epsilon=10**6)
+    edges = tree_of(noisy_marginals(sparse.csr_array(star), public, rng=0).value)
+    assert np.bincount(edges.ravel(), minlength=40).max() == MOST_NEIGHBOURS
+    ones = np.ones(len(edges))
+    assert connected_components(sparse.coo_array((ones, tuple(edges.T)), shape=(40, 40)))[0] == 1
+    assert len(edges) == 39
 
 
 def test_a_pure_promise_and_a_missing_library_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
