@@ -36,6 +36,28 @@ def test_without_noise_means_are_exact_and_with_noise_they_shrink_to_the_common_
     np.testing.assert_allclose(drowned, common, atol=1e-4)
 
 
+def test_of_many_cells_of_nothing_but_noise_none_stays_by_luck() -> None:
+    draws = np.random.default_rng(0)
+    public = dataclasses.replace(PUBLIC, n_users=12_000, n_prototypes=120)
+    apart = 0.3 + draws.laplace(0, 1 / np.sqrt(2), (120, 20))  # sums of 100 users each, with a noise of 100
+    found, sizes = shrunk_means(message(apart, [100] * 120, 100.0), public)
+    assert len(sizes) == 120
+    np.testing.assert_allclose(found, found[:1].repeat(120, axis=0), atol=1e-12)
+    seen = np.where(np.arange(120)[:, None] < 60, 0.3, 3.3) + (apart - 0.3)
+    found, _ = shrunk_means(message(seen, [100] * 120, 100.0), public)
+    assert np.linalg.norm(found[:60].mean(axis=0) - found[60:].mean(axis=0)) > 1
+
+
+def test_one_mean_of_nothing_but_noise_says_the_same_of_all_items() -> None:
+    draws = np.random.default_rng(0)
+    noisy = 0.1 + draws.laplace(0, 0.1 / np.sqrt(2), (1, 20))
+    [alone], _ = shrunk_means(message(noisy, [1000], 100.0), PUBLIC)
+    np.testing.assert_allclose(alone, noisy.mean(), atol=1e-3)
+    profile = np.linspace(0, 1, 20)[None] / 5  # far above its noise
+    [clear], _ = shrunk_means(message(profile, [1000], 1.0), PUBLIC)
+    np.testing.assert_allclose(clear, profile[0], atol=1e-3)
+
+
 def test_cells_that_do_not_stand_out_are_left_out() -> None:
     means = np.stack([np.full(20, 0.1), np.full(20, 0.9)])
     kept, sizes = shrunk_means(message(means, [300, 5], 0.0, counts=10.0), PUBLIC)

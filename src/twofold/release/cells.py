@@ -4,8 +4,10 @@ Centres come from noisy sums and counts, knowing the noise. This is post-process
 released. Three steps, each needed by a noisy k-means, none with a cost:
 
 1. *mean*: S/n where the noisy count stands out from its noise; cells that do not are left out;
-2. *shrink*: towards the mean of all, by the positive-part rule of James and Stein: of a distance d² of which the noise
-   alone explains v, the part 1 - v/d² is kept. Where noise explains everything, one common mean is left;
+2. *shrink*: towards the mean of all, and that one towards its own average over the items, by the positive-part rule of
+   James and Stein: of a distance d² of which the noise alone explains v, the part 1 - v/d² is kept. If all cells
+   together are no farther than noise takes them by chance, nothing is kept, since of many cells some are always farther
+   than v. Where noise explains everything, one common mean is left, or one number for all items;
 3. *merge*: more cells than centres are put together by a weighted k-means with a public seed.
 """
 
@@ -217,6 +219,10 @@ _MOST_BYTES: Final = 4 * 2**30
 # A cell counts as occupied when its noisy count exceeds this many standard deviations of the count's noise.
 _STANDS_OUT = 3.0
 _STARTS = 10
+#: How far the squared lengths of noise may lie above their mean by chance, in deviations: the square of a Laplace
+#: variable of variance 1 has a variance of 5, of a Gaussian one 2.
+_LUCK: Final = 3.0
+_KURTOSIS: Final = 5.0
 
 
 def shrunk_means(message: Prototypes, public: ReleaseParameters) -> tuple[Floats, Floats]:
@@ -240,13 +246,23 @@ def shrunk_means(message: Prototypes, public: ReleaseParameters) -> tuple[Floats
     kept = sizes > max(0.5, _STANDS_OUT * noise.counts)
     total = max(float(sizes[kept].sum() if kept.any() else sizes.sum()), 1.0, noise.counts)
     common = (sums[kept] if kept.any() else sums).sum(axis=0) / total
+    level = common.mean()
+    energy = public.n_items * noise.values**2
+    among = int(kept.sum()) if kept.any() else len(sizes)
+    middle = level + _shrunk(common[None] - level, np.array([among * energy / total**2]))
     if not kept.any():
-        return _in_ball(common[None], public), np.array([total])
+        return _in_ball(middle, public), np.array([total])
     away = sums[kept] / sizes[kept][:, None] - common
-    explained = public.n_items * noise.values**2 / sizes[kept] ** 2
+    return _in_ball(middle + _shrunk(away, energy / sizes[kept] ** 2), public), sizes[kept]
+
+
+def _shrunk(away: Floats, explained: Floats) -> Floats:
+    """Rows shortened by the rule of James and Stein; to nothing if noise explains all of them together."""
     distances = np.maximum((away**2).sum(axis=1), 1e-300)
-    keep = np.maximum(0.0, 1.0 - explained / distances)
-    return _in_ball(common + keep[:, None] * away, public), sizes[kept]
+    luck = _LUCK * math.sqrt(_KURTOSIS / away.size)
+    if (distances / np.maximum(explained, 1e-300)).mean() <= 1 + luck:
+        return np.zeros_like(away)
+    return np.asarray(away * np.maximum(0.0, 1.0 - explained / distances)[:, None])
 
 
 def centres(message: Prototypes, public: ReleaseParameters, *, count: int | None = None) -> Floats:
