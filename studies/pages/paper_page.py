@@ -42,17 +42,50 @@ EXPERIMENTS: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     ("tensor", "Related work: federated tensor factorization", ("tensor-hospitals", "tensor-eicu")),
     ("synthesis", "Related work: synthetic rows", ("synthesis",)),
 )
+#: What a cell varies, in the words of the tables.
+_SHORT: Final = {"rank": "ℓ", "n_prototypes": "k", "epsilon": "ε", "iterations": "iterations"}
 _MOST: Final = 6
 _WIDE: Final = 560
 
 
 @dataclass(frozen=True, kw_only=True)
 class Took:
-    """What a figure took: cells, seconds on the clock and of the processor (where they were recorded)."""
+    """What a figure took: its cells, their seconds (of the processor where they were recorded), the slowest of them.
 
-    cells: int
-    wall: float
-    cpu: float
+    Attributes
+    ----------
+    each : mapping
+        Key of a cell to its seconds on the clock and of the processor.
+    slowest : str
+        System, options and seconds of the cell that took longest.
+    """
+
+    each: Mapping[str, tuple[float, float]]
+    slowest: str
+
+    @classmethod
+    def of(cls, cells: Mapping[str, Found]) -> Took:
+        """Add up stored cells."""
+        each = {key: (float(one.get("seconds", 0)), float(one.get("cpu_seconds", 0))) for key, one in cells.items()}
+        last = max(cells, key=lambda key: each[key])
+        cell = cells[last]["cell"]
+        told = [f"{_SHORT[name]} = {cell['options'][name]:g}" for name in _SHORT if name in cell["options"]]
+        return cls(each=each, slowest=f"{cell['system']}{', ' * bool(told)}{', '.join(told)}: {each[last][0]:.0f} s")
+
+    @property
+    def cells(self) -> int:
+        """How many."""
+        return len(self.each)
+
+    @property
+    def wall(self) -> float:
+        """Seconds on the clock, one process."""
+        return sum(wall for wall, _ in self.each.values())
+
+    @property
+    def cpu(self) -> float:
+        """Seconds of the processor."""
+        return sum(cpu for _, cpu in self.each.values())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,12 +135,8 @@ def _whole(figure: Figure, size: str, store: Store) -> Stored | None:
             continue
         frame, notes = tidy(figure, size, cells, seeds=seeds)
         results = Results(figure=figure, size=size, frame=frame, notes=notes)
-        took = Took(
-            cells=len(cells),
-            wall=sum(float(one.get("seconds", 0)) for one in cells.values()),
-            cpu=sum(float(one.get("cpu_seconds", 0)) for one in cells.values()),
-        )
-        return Stored(outcome=Outcome(figure=figure, results=results, verdicts=judge(results)), took=took)
+        outcome = Outcome(figure=figure, results=results, verdicts=judge(results))
+        return Stored(outcome=outcome, took=Took.of(cells))
     return None
 
 
@@ -223,14 +252,22 @@ def _times(found: Mapping[tuple[str, str], Stored]) -> list[str]:
     lines = [
         "## What it took",
         "",
-        "| figure | size | seeds | cells | wall, one process | CPU |",
-        "|---|---|---|---|---|---|",
+        "| figure | size | seeds | cells | wall, one process | CPU | slowest cell |",
+        "|---|---|---|---|---|---|---|",
     ]
     for (size, name), one in sorted(found.items(), key=lambda item: (SIZES.index(item[0][0]), item[0][1])):
         seeds = one.outcome.results.seeds if one.outcome.results else 0
         cpu = span(one.took.cpu) if one.took.cpu else "–"
-        lines.append(f"| `{name}` | {size} | {seeds} | {one.took.cells} | {span(one.took.wall)} | {cpu} |")
-    return [*lines, "", "Cells that figures share are counted for each.", ""]
+        lines.append(
+            f"| `{name}` | {size} | {seeds} | {one.took.cells} | {span(one.took.wall)} | {cpu} | {one.took.slowest} |"
+        )
+    lines += ["", "Cells that figures share are counted for each. Each cell once:", ""]
+    for size in SIZES:
+        each = {key: took for (of, _), one in found.items() if of == size for key, took in one.took.each.items()}
+        if each:
+            wall, cpu = (sum(times) for times in zip(*each.values(), strict=True))
+            lines.append(f"- {size}: {len(each):,} cells, {span(wall)} in one process, {span(cpu)} of the processor.")
+    return [*lines, ""]
 
 
 def _safe(text: str) -> str:

@@ -362,9 +362,11 @@ def span(seconds: float) -> str:
 
     Examples
     --------
-    >>> span(0.0123), span(2.34), span(75)
-    ('0.01 s', '2.3 s', '1 min 15 s')
+    >>> span(0.0123), span(2.34), span(75), span(9000)
+    ('0.01 s', '2.3 s', '1 min 15 s', '2 h 30 min')
     """
+    if seconds >= 2 * 3600:
+        return f"{round(seconds / 60) // 60} h {round(seconds / 60) % 60} min"
     if seconds < 59.95:
         return f"{seconds:.2f} s" if seconds < 0.95 else f"{seconds:.1f} s"
     return f"{round(seconds) // 60} min {round(seconds) % 60} s"

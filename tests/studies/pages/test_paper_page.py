@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from studies.pages.paper_page import EXPERIMENTS, main, printed_verdicts, stored
+from studies.pages.paper_page import EXPERIMENTS, Took, main, printed_verdicts, stored
 from studies.paper.claims import CLAIMS
 from studies.paper.figures import FIGURES, figure
 from studies.store import Store
@@ -48,7 +48,18 @@ def test_the_page_has_every_claim_and_a_drawing_with_recorded_values(folder: Pat
     drawing = (tmp_path / "paper-fig1.svg").read_text(encoding="utf-8")
     ElementTree.fromstring(drawing)
     assert "recorded: MF" in drawing
-    assert "| `fig1a` | paper | 1 |" in page
+    assert "| `fig1a` | paper | 1 | 21 | 42.0 s | 31.5 s | " in page
+    assert "- paper: 21 cells, 42.0 s in one process, 31.5 s of the processor." in page
+
+
+def test_the_slowest_cell_is_named_and_a_shared_cell_is_counted_once() -> None:
+    def cell(system: str, **options: float) -> dict[str, object]:
+        return {"system": system, "options": options}
+
+    slow = {"cell": cell("prototypes-kmeans", rank=120, n_prototypes=100), "seconds": 30.2, "cpu_seconds": 29.0}
+    took = Took.of({"a": {"cell": cell("pooled", rank=40), "seconds": 2.0, "cpu_seconds": 1.5}, "b": slow})
+    assert (took.cells, took.wall, took.cpu) == (2, 32.2, 30.5)
+    assert took.slowest == "prototypes-kmeans, ℓ = 120, k = 100: 30 s"
 
 
 def test_without_results_the_page_says_so(tmp_path: Path) -> None:
