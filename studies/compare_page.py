@@ -155,7 +155,7 @@ class Compared:
         if any(math.isnan(gap.error) for gap in gaps.values()):
             return None, f"{said}. One seed has no error: no verdict."
         if not below:
-            return True, f"{said}. It is at least every one of them within one standard error."
+            return True, f"{said}. No tuned baseline alone beats it by more than one standard error."
         return False, f"{said}. It is below {', '.join(below)} by more than one standard error."
 
     def _worth(self, name: str) -> float:

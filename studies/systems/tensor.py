@@ -97,8 +97,9 @@ class TensorADMM:
         if self.pooled:
             raw = sum(rows_bytes(one.matrix) for one in entities.values())
             return Traffic(rounds=2, bytes_up=raw, bytes_down=number * size)
+        # A start down, a first curvature up, its penalty down; later curvatures follow from own factors and ride along.
         return Traffic(
-            rounds=2 * self.iterations + 1,
+            rounds=2 * self.iterations + 3,
             bytes_up=self.iterations * number * (size + 8),  # factors, and the curvature that sets the penalty
             bytes_down=(self.iterations + 1) * number * size + self.iterations * number * 8,
         )

@@ -41,7 +41,8 @@ def new(
 ) -> None:
     """Make secret keys, to sign with and for one secure sum; send the public part to the author of the plan.
 
-    Running it again writes the same public part. Every plan with a secure sum needs its own keys: --renew.
+    Running it again writes the same public part. A secure sum among peers needs new keys of everybody for every plan,
+    one with two operators new keys of the operators: --renew.
 
     Examples
     --------
