@@ -67,16 +67,23 @@ def test_a_secure_sum_is_judged_by_the_noise_of_the_sum(tmp_path):
         assert row["own_noise"] > 2 * row["share"]
 
 
-def test_the_bound_is_proved_for_pairs_of_counts_only_and_said(tmp_path):
+@pytest.mark.parametrize("plan", [SECURE, PLAN.with_(n_entities=1)], ids=["secure sum", "one entity"])
+def test_the_bound_is_said_where_messages_are_added_up_as_they_are(tmp_path, plan):
     """What the page on error bounds proves: 2·rank times the noise edge, a little raised for certainty."""
-    rows = told(tmp_path, PLAN)["rows"]
-    for row in rows:
-        raised = 1 + (math.log(40) / PLAN.n_items) ** 0.5
-        assert row["reconstruction_bound"] == pytest.approx(2 * PLAN.rank * row["share"] * raised)
-    assert explained(tmp_path, PLAN).count("Bound: ") == 1
-    other = PLAN.with_(delta=0)
-    assert {row["reconstruction_bound"] for row in told(tmp_path, other)["rows"]} == {None}
-    assert "Bound: " not in explained(tmp_path, other)
+    for row in told(tmp_path, plan)["rows"]:
+        raised = (1 + (math.log(40) / plan.n_items) ** 0.5) * 99 / 70 / 2**0.5
+        assert row["reconstruction_bound"] == pytest.approx(2 * plan.rank * row["share"] * raised)
+    assert explained(tmp_path, plan).count("Bound: ") == 1
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [PLAN, PLAN.with_(delta=0), SECURE.with_(mechanism="sketch"), SECURE.with_(feedback="ratings", bound=5, lower=1)],
+    ids=["weighted by size", "pure", "sketch", "ratings"],
+)
+def test_no_bound_is_said_where_none_is_proved(tmp_path, plan):
+    assert {row["reconstruction_bound"] for row in told(tmp_path, plan)["rows"]} == {None}
+    assert "Bound: " not in explained(tmp_path, plan)
 
 
 def test_own_noise_has_no_second_column(tmp_path):

@@ -465,8 +465,12 @@ def _show_statistic(plan: Plan, epsilons: Sequence[float]) -> None:
 
 
 def _bound(plan: Plan, judged: Usefulness) -> float | None:
-    """Part of rows' squared length that noise costs the plan's directions at most; None where nothing is proved."""
+    """Part of rows' squared length that noise costs the plan's directions at most; None where nothing is proved.
+
+    Messages that each have their own noise are weighted by noisy sizes, which public numbers do not tell.
+    """
     proved = plan.spec.mechanism == "gram" and plan.feedback == "counts" and judged.law == "gaussian"
+    proved &= plan.parameters.summed or plan.n_entities == 1
     return reconstruction_bound(judged.share, plan.rank, n_items=plan.n_items) if proved else None
 
 
@@ -478,7 +482,7 @@ def _bound_lines(plan: Plan, judged: Usefulness) -> list[str]:
         return [
             f"Bound: noise may cost {plan.rank} shared directions everything; there is no useful bound for this plan."
         ]
-    cost = f"at most {100 * found:.2g} % of rows' squared length"
+    cost = f"at most {rounded_up(Fraction(100 * found))} % of rows' squared length"
     return [f"Bound: noise costs {plan.rank} shared directions {cost}, with 95 % certainty."]
 
 

@@ -37,10 +37,11 @@ development sets, one seed each, and fits `SPECTRUM`, `HALF_CLOSED` and `GROWTH`
 
 Bounds
 ------
-Where n people have rows of norm at most 1 and E is the noise in their pairs, ‖E‖/n exceeds the edge :math:`2\sigma
-\sqrt m/n` by a factor of :math:`1 + \sqrt{\ln(2/\beta)/m}` with a chance of at most β, and r directions from noisy
-pairs leave at most :math:`2r\|E\|/n` more of the squared length of rows than the best r directions do
-(docs/explanation/error_bounds.md has the proofs, and what is measured beside them).
+Where n people have rows of norm at most 1 and E is the noise in the plain sum of their pairs, ‖E‖/n is more than
+:math:`d(1 + \sqrt{\ln(2/\beta)/m})` times the edge :math:`2\sigma\sqrt m/n` with a chance of at most β; d is what the
+diagonal's noise has over √2 times that beside it, 1.00005. r directions from noisy pairs leave at most
+:math:`2r\|E\|/n` more of the squared length of rows than the best r directions do. A sum weighted by size estimates
+something else, and has no bound here (docs/explanation/error_bounds.md has the proofs, and what is measured).
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
+
+from twofold.release.content import DIAGONAL
 
 if TYPE_CHECKING:
     from twofold.release.contract import ReleaseParameters
@@ -94,6 +97,8 @@ Word = Literal["nothing", "a little", "half", "most"]
 WORDS: Final[tuple[tuple[float, Word], ...]] = ((0.65, "most"), (0.35, "half"), (0.0, "a little"))
 #: Chance that a stated bound is exceeded.
 FAILURE: Final = 0.05
+# Noise on the diagonal over √2 times that beside it: a hair above 1, since 70/99 is a hair below √½.
+_ON_DIAGONAL: Final = 1 / (math.sqrt(2) * float(DIAGONAL))
 # Directions beyond this many add nothing that a list of ten would show.
 _MOST_DIRECTIONS: Final = 1_000
 
@@ -331,7 +336,7 @@ def moments_bound(edge: float, *, n_items: int, failure: float = FAILURE) -> flo
     Parameters
     ----------
     edge : float
-        2σ√m/n: the share of a gram.
+        2σ√m/n: the share of a gram of counts, under a secure sum or of one entity.
     n_items : int
         Length of the catalog.
     failure : float
@@ -342,7 +347,7 @@ def moments_bound(edge: float, *, n_items: int, failure: float = FAILURE) -> flo
     >>> round(moments_bound(0.01, n_items=457), 5)
     0.0109
     """
-    return edge * (1 + math.sqrt(math.log(2 / failure) / n_items))
+    return _ON_DIAGONAL * edge * (1 + math.sqrt(math.log(2 / failure) / n_items))
 
 
 def reconstruction_bound(edge: float, rank: int, *, n_items: int, failure: float = FAILURE) -> float:
