@@ -197,10 +197,11 @@ def prototypes_as_recorded(
     labels = _nearest(points, _swapped(points, spots, n_clusters, epsilon / 6, max(reach, 1e-12), noise))
     recover = _Recover(epsilon, reach, _most_items(table), recovery, noise)
     centers = np.array([recover(rows[labels == j]) for j in range(n_clusters)])
+    middle = rows.mean(axis=0)
     for _ in range(_LLOYD_STEPS):
         labels = _nearest(rows, centers)
         # the slip: every cluster is handed the mean of all rows, not its own
-        centers = np.array([recover(rows[labels == j], rows.mean(axis=0)) for j in range(n_clusters)])
+        centers = np.array([recover(rows[labels == j], middle) for j in range(n_clusters)])
     empty = n_clusters - np.unique(labels).size
     found = AsRecorded(centers=centers + mean, n_candidates=len(spots), n_empty=empty)
     return Released(value=found, event=_event("the recorded behaviour of the published runs", unit))

@@ -1,15 +1,16 @@
 """Theorem 1 of the paper against exact privacy losses on domains small enough to write every outcome down.
 
-Four tables, at a declared ε of 1 unless stated: Algorithm 1 as typed, the step of the printed proof, the division by a
-cluster's size, and the whole chain in its kindest reading beside the corrected one. Then the printed constants at the
-paper's sizes beside ours. docs/explanation/theorem.md shows them with the proofs.
+At a declared ε of 1 unless stated: Algorithm 1 as typed, the step of the printed proof, the division by a cluster's
+size, and the whole chain in its kindest reading beside the corrected one; then one or two domains for each of
+Algorithms 3 to 6, and the printed constants at the paper's sizes beside ours. docs/explanation/theorem.md shows the
+tables with the proofs.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -20,26 +21,38 @@ from twofold.privacy.audit.exact_checks import privacy_loss, selection_law
 from twofold.release.balcan.config import PrivateKMeansConfig
 
 __all__ = [
-    "Chain",
-    "Table",
+    "better_chance",
+    "chain_limit",
     "chain_loss",
+    "choice_loss",
     "corrected_chain",
+    "leaving_chance",
     "main",
+    "phrases",
     "printed_chain",
     "proof_step_loss",
     "size_loss",
+    "swaps_loss",
     "tables",
+    "threshold_loss",
+    "tree_loss",
     "typed_loss",
 ]
 
-_MOST: Final = 20  # people with one item in the tiny domain: beyond, the largest ratio no longer moves
+_FEW: Final = 20  # people with one item in the tiny domain: every number up to this,
+_CROWDS: Final = (100, 600, 5000)  # and crowds with one item
+_OTHERS: Final = 11  # beside up to so many with the other
 _GAMMA: Final = 6.0  # opening threshold of the tiny domain, a public number
 _SWAPS: Final = 2
+_CROWD: Final = 10**6  # people on whom everybody agrees, where only one more or less is of interest
+_FAILURE: Final = 0.1  # the paper's δ
+_HOSPITAL: Final = (900, 10)  # people and clusters
 _LARGEST_EXPONENT: Final = 700.0
+_BOTH: Final = (("exact loss, add or remove", False), ("exact loss, replace", True))
 
 
 def typed_loss(epsilon: float) -> float:
-    """Loss of the support that Algorithm 1 publishes as typed, one person against two.
+    """Loss of which item Algorithm 1 keeps as typed, one person against two; its values may lose more.
 
     One person has item 1; the neighbour has a second person, with item 2; s = Λ = 1. The means are (1, 0) and (½, ½).
     With Gumbel noise of scale ε|μ|/2, item 2 is kept with the probability of 1 + (ε/2)·G < 0, which is
@@ -162,42 +175,72 @@ def corrected_chain(trials: int = 1) -> Chain:
 
 
 @cache
-def chain_loss(chain: Chain, *, replace: bool) -> float:
-    """Largest loss over all tiny data sets, all neighbours and everything that a trial reveals, exactly.
+def chain_loss(chain: Chain, *, replace: bool, published: bool = False) -> float:
+    """Largest loss over tiny data sets, all neighbours and everything that a trial draws, exactly.
 
     A person has one of two items and is the point -1 or +1 on a line; Λ = s = k = 1. A tree of one level has the cells
     below and above 0; its candidates are 0 and the middle of every open cell, ∓½. Two swaps and a last pick follow,
-    then the recovery of the one cluster. The view is all of it: open cells, swaps, pick, kept items, values, count.
+    then the recovery of the one cluster. The view is all of it: open cells, swaps, pick, kept items, values, count; or
+    only what is `published`: the last three. Data sets have up to 20 people per item, or a crowd of up to 5,000
+    with one item beside up to 11 with the other; `chain_limit` is the limit of ever larger crowds.
 
     Examples
     --------
     >>> chain_loss(corrected_chain(), replace=False) <= 1 < chain_loss(printed_chain(), replace=False)
     True
     """
+    people = [*product(range(_FEW + 1), repeat=2), *product(range(_OTHERS + 1), _CROWDS)]
     worst = 0.0
-    for low, high in product(range(_MOST + 1), repeat=2):
+    for low, high in people:
         one = (low, high)
         if replace:
             others = [(low - 1, high + 1)] if low else []
         else:
             others = [(low + 1, high), (low, high + 1)]
-        for other in others:
-            steps = max(_view_ratios(one, other, chain))
-            worst = max(worst, steps, max(_view_ratios(other, one, chain)))
+        for first, second in [pair for other in others for pair in ((one, other), (other, one))]:
+            recovery = _recovery(first, second, chain)
+            worst = max(worst, recovery if published else recovery + max(_draws(first, second, chain)))
     return chain.trials * worst
+
+
+def chain_limit(chain: Chain, *, replace: bool) -> tuple[float, float, float]:
+    """What `chain_loss` tends to as crowds grow, and never exceeds: of the tree, of the draws, of the recovery.
+
+    Under replace-one the second cell moves the outcome the same way only if it does not open. Squared distances of a
+    person to two candidates then differ by 5/4 at most, and their change by 2; without replacement by 2. A loss of 2 is
+    charged by two of the three draws: after two equal swaps the pick is no choice, and after two unequal ones one of
+    the swaps went the other way.
+
+    Examples
+    --------
+    >>> [round(part, 3) for part in chain_limit(corrected_chain(), replace=False)]
+    [0.25, 0.05, 0.6]
+    """
+    moved = 2 if replace else 1
+    recovery = (1 if chain.select else moved) / chain.values
+    if chain.select:
+        recovery += moved / chain.select
+    if chain.counts and not replace:
+        recovery += 1 / chain.counts
+    return chain.trials * moved * chain.level, chain.trials * 4 * chain.exponent, chain.trials * recovery
 
 
 People = tuple[int, int]
 
 
-def _view_ratios(one: People, other: People, chain: Chain) -> Iterator[float]:
-    """Log ratio of every outcome of one trial, `one` over `other`; of noisy values, the largest ratio there is."""
+def _recovery(one: People, other: People, chain: Chain) -> float:
+    """Largest log ratio of what is published: the kept item, the noisy sums and the noisy number of people."""
     changed = [abs(a - b) for a, b in zip(one, other, strict=True)]
     counted = abs(sum(one) - sum(other)) / chain.counts if chain.counts else 0.0
-    first, second = _kept(one, chain), _kept(other, chain)
-    recovery = max(
-        math.log(first[kept] / second[kept]) + sum(changed[item] for item in kept) / chain.values for kept in first
-    )
+    if not chain.select:
+        return sum(changed) / chain.values + counted
+    logs = [[count / chain.select for count in people] for people in (one, other)]
+    kept = [[score - _log_sum(scores) for score in scores] for scores in logs]
+    return max(a - b + move / chain.values for a, b, move in zip(*kept, changed, strict=True)) + counted
+
+
+def _draws(one: People, other: People, chain: Chain) -> Iterator[float]:
+    """Log ratio of every outcome of tree, swaps and pick, `one` over `other`."""
     for opened in product((False, True), repeat=2):
         tree = math.fsum(
             _open(a, yes, chain.level) - _open(b, yes, chain.level)
@@ -207,20 +250,19 @@ def _view_ratios(one: People, other: People, chain: Chain) -> Iterator[float]:
         for swaps in product(range(len(centers)), repeat=_SWAPS):
             picked = [_swap(people, centers, swaps, chain) for people in (one, other)]
             for last in range(_SWAPS):
-                yield tree + picked[0][last] - picked[1][last] + recovery + counted
+                yield tree + picked[0][last] - picked[1][last]
 
 
-def _open(count: int, yes: bool, level: float) -> float:
+def _open(count: int, yes: bool, level: float, threshold: float = _GAMMA) -> float:
     """Log probability that a cell opens, or not: the printed f, which is that of Laplace noise of scale 1/ε'."""
-    gap = level * (_GAMMA - count)
-    below = math.log(0.5) - gap if gap >= 0 else math.log1p(-0.5 * math.exp(gap))
+    gap = level * (threshold - count)
     if yes:
-        return below
+        return math.log(0.5) - gap if gap >= 0 else math.log1p(-0.5 * math.exp(gap))
     return math.log1p(-0.5 * math.exp(-gap)) if gap >= 0 else math.log(0.5) + gap
 
 
 def _swap(people: People, centers: Sequence[float], swaps: tuple[int, ...], chain: Chain) -> list[float]:
-    """Log probability of these swaps and of each last pick. With one center every swap may go anywhere."""
+    """Log probability of these swaps and of each last pick. A swap may choose the present center."""
     losses = [people[0] * (c + 1) ** 2 + people[1] * (c - 1) ** 2 for c in centers]
     weights = [-chain.exponent * loss for loss in losses]
     taken = math.fsum(weights[s] - _log_sum(weights) for s in swaps)
@@ -229,15 +271,125 @@ def _swap(people: People, centers: Sequence[float], swaps: tuple[int, ...], chai
     return [taken + one - _log_sum(last) for one in last]
 
 
-def _kept(people: People, chain: Chain) -> Mapping[tuple[int, ...], float]:
-    if not chain.select:
-        return {(0, 1): 1.0}
-    return selection_law([float(one) for one in people], chain.select, 1)
-
-
 def _log_sum(logs: Sequence[float]) -> float:
     top = max(logs)
     return top + math.log(math.fsum(math.exp(one - top) for one in logs))
+
+
+def swaps_loss(
+    row: float, *, center: float = 1.0, swaps: int, exponent: float, replace: bool, worst_last: bool = True
+) -> float:
+    """Loss of all swaps and the last pick of Algorithm 6 on a line, k = 1, Λ = 1.
+
+    The candidates are -`center` and +`center`. A crowd is at +1. One more person is at -`row`, or is moved there from
+    +`row`. Only how many swaps went to the far candidate matters, so thousands of swaps can be written down.
+
+    Examples
+    --------
+    >>> [round(swaps_loss(row, swaps=9, exponent=1 / 80, replace=True), 3) for row in (1, 2)]  # two: outside the ball
+    [0.9, 1.8]
+    """
+    far, person = 4 * center * _CROWD, 4 * row * center  # how much further the far candidate is, in squares
+    one = _sequences(exponent * (far + person * replace), swaps, worst_last)
+    two = _sequences(exponent * (far - person), swaps, worst_last)
+    return max(abs(one[outcome] - two[outcome]) for outcome in one)
+
+
+def _sequences(gap: float, swaps: int, worst_last: bool = False) -> dict[tuple[int, bool], float]:
+    """Log probability of a sequence of swaps between two candidates, and a pick, by number of far ones and pick.
+
+    `gap` is the exponent times the difference of the losses.
+    """
+    logs = {}
+    near, sign = -math.log1p(math.exp(-gap)), 1 if worst_last else -1
+    for number in range(swaps + 1):
+        picks = {False: (swaps - number, 0.0), True: (number, sign * gap)}
+        last = _log_sum([math.log(many) + weight for many, weight in picks.values() if many])
+        for far, (many, weight) in picks.items():
+            if many:
+                logs[number, far] = swaps * near - number * gap + weight - last
+    return logs
+
+
+def better_chance(people: int, *, swaps: int, exponent: float, worst_last: bool) -> float:
+    """Chance that Algorithm 6 returns the better of -1 and +1, if all people are at +1.
+
+    Examples
+    --------
+    >>> round(better_chance(1, swaps=1, exponent=1 / 8, worst_last=False), 4) == round(1 / (1 + math.exp(-1 / 2)), 4)
+    True
+    """
+    total = 0.0
+    for (number, far), log in _sequences(4 * exponent * people, swaps, worst_last).items():
+        if not far:
+            ways = math.lgamma(swaps + 1) - math.lgamma(number + 1) - math.lgamma(swaps - number + 1)
+            total += (swaps - number) * math.exp(ways + log)
+    return total
+
+
+def choice_loss(distance: float, *, replace: bool) -> float:
+    """Loss of the choice among two trials, whose centers are +1 and -`distance`, Λ = 1. A crowd is at +1.
+
+    One more person is at +1, or is moved from there to -1.
+
+    Examples
+    --------
+    >>> [round(choice_loss(d, replace=False), 2) for d in (1, 10)]  # declared is a sixth
+    [0.17, 5.04]
+    """
+    further = (1 + distance) ** 2
+    after = (distance - 1) ** 2 - 4 if replace else 0.0
+    one, two = (_sequences((_CROWD * further + more) / 24, 1) for more in (further, after))
+    return max(abs(one[outcome] - two[outcome]) for outcome in one)
+
+
+def leaving_chance(dimension: int) -> float:
+    """Chance that a row of norm Λ leaves the ball when projected: that χ² exceeds its degrees of freedom, even.
+
+    Examples
+    --------
+    >>> round(leaving_chance(2), 4) == round(math.exp(-1), 4)
+    True
+    """
+    half = dimension / 2
+    return math.fsum(math.exp(i * math.log(half) - half - math.lgamma(i + 1)) for i in range(dimension // 2))
+
+
+def tree_loss(people: int, levels: int) -> float:
+    """Loss of Algorithm 4 with its printed ε' and γ, at ε = 1: one person more in a corner that was empty.
+
+    An outcome is the number of levels at which the corner's cell opens. Replaced from elsewhere, the person costs the
+    same: no cell comes near γ, so nothing is lost where the person was.
+
+    Examples
+    --------
+    >>> round(tree_loss(900, 900), 1)
+    66.2
+    """
+    level = 1 / (2 * math.log(people))
+    threshold = 20 / level * math.log(people / _FAILURE)
+    yes, no = (_open(1, how, level, threshold) - _open(0, how, level, threshold) for how in (True, False))
+    return max(*(abs(opened * yes + no) for opened in range(levels)), abs(levels * yes))
+
+
+def threshold_loss(people: int, dimension: int) -> float:
+    """Loss of the first level of Algorithm 4 if one person leaves and n goes with them, at ε = 1.
+
+    All people are in one of the 2^p cells. That cell opens or not; the others all open.
+
+    Examples
+    --------
+    >>> round(threshold_loss(900, 6), 2)
+    1.4
+    """
+
+    def opens(n: int, count: int, yes: bool) -> float:
+        level = 1 / (2 * math.log(n))
+        return _open(count, yes, level, 20 / level * math.log(n / _FAILURE))
+
+    empty = opens(people, 0, True) - opens(people - 1, 0, True)
+    full = [opens(people, people, yes) - opens(people - 1, people - 1, yes) for yes in (True, False)]
+    return max(abs((2**dimension - 1) * empty + one) for one in full)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,13 +408,48 @@ class Table:
 
 def tables() -> list[Table]:
     """Every table of the page, in its order."""
-    return [_typed(), _proof(), _sizes(), _chains(), _constants()]
+    printed = (_typed, _proof, _sizes, _budget, _chains, _rows, _choices, _levels, _thresholds, _trees, _roots, _picks)
+    return [*(table() for table in printed), _constants()]
+
+
+def phrases() -> list[str]:
+    """Every number of the page that stands in a sentence, in its words."""
+    (n, k), ours = _HOSPITAL, _ours(*_HOSPITAL)
+    said = printed_constants(n, k, 0.1, failure_probability=_FAILURE)
+    low, high = 1.0, 5.0
+    while high - low > 1e-3:
+        middle = (low + high) / 2
+        low, high = (middle, high) if typed_loss(middle) > middle else (low, middle)
+    level = float(ours.split()["candidate"].epsilon / (ours.trees * ours.depth))
+    opens = math.exp(_open(n, True, level, ours.threshold))
+    parts = [chain_limit(corrected_chain(), replace=replace) for replace in (False, True)]
+    sums = [" + ".join(f"{part:.3f}" for part in one) + f" = {math.fsum(one):.3f}" for one in parts]
+    dimension = math.floor(said.dimension)
+    return [
+        f"breaks ε up to about {low:.1f}",
+        f"A/R {sums[0]}",
+        f"R1 {sums[1]}",
+        f"leaves the ball with probability {leaving_chance(dimension):.2f}",
+        f"up to {_stretch(dimension):.2f}",
+        f"{tree_loss(n, n):.0f}ε at n = {n}",
+        f"With {ours.threshold:,} people needed per cell at ε = 0.1",
+        f"opens with probability {opens:.2f}",
+    ]
+
+
+def _ours(n: int, k: int) -> PrivateKMeansConfig:
+    return PrivateKMeansConfig(n_clusters=k, epsilon="0.1", promised_users=n, bound=1, max_items=66, fallback=False)
+
+
+def _stretch(dimension: int, items: int = 457) -> float:
+    """How much the projection lengthens the worst row: about the largest singular value of G/√p."""
+    return (math.sqrt(items) + math.sqrt(dimension)) / math.sqrt(dimension)
 
 
 def _typed() -> Table:
     return Table(
         title="Algorithm 1 as typed: which item is kept, one person against two",
-        heads=("declared ε", "P(item 2 kept), one person", "P(item 2 kept), two people", "exact loss"),
+        heads=("declared ε", "P(item 2 kept), one person", "P(item 2 kept), two people", "loss of which item is kept"),
         rows=tuple(
             (f"{e:g}", _power(-math.exp(2 / e)), "1/2", f"{typed_loss(e):,.2f}") for e in (0.1, 0.5, 1.0, 2.0, 5.0)
         ),
@@ -296,30 +483,149 @@ def _sizes() -> Table:
     )
 
 
+def _budget() -> Table:
+    trials = {"T = 1": 1.0, "T = 2 ln 10": 2 * math.log(10)}
+    ways = [(name, how, many, moved) for name, many in trials.items() for how, moved in (("A/R", 1), ("R1", 2))]
+    steps = {
+        "candidates": [moved / 12 for *_, moved in ways],
+        "swaps": [moved / 12 for *_, moved in ways],
+        "recoveries": [many * moved for *_, many, moved in ways],
+    }
+    steps["together"] = [math.fsum(column) for column in zip(*steps.values(), strict=True)]
+    steps["choice among trials"] = [moved / 6 for *_, moved in ways]
+    steps["together with the choice"] = [
+        a + b for a, b in zip(steps["together"], steps["choice among trials"], strict=True)
+    ]
+    return Table(
+        title="What the kindest reading spends, in units of ε",
+        heads=("step", *(f"{name}, {how}" for name, how, *_ in ways)),
+        rows=tuple((name, *(f"{one:.2f}" for one in row)) for name, row in steps.items()),
+    )
+
+
 def _chains() -> Table:
     asked = (
-        ("as printed, kindest reading, T = 1", printed_chain(1)),
-        ("as printed, kindest reading, T = 5", printed_chain(5)),
-        ("corrected, T = 1", corrected_chain(1)),
-        ("corrected, T = 5", corrected_chain(5)),
+        ("as printed, kindest reading, T = 1", printed_chain(1), False),
+        ("as printed, kindest reading, T = 5", printed_chain(5), False),
+        ("as printed, T = 1, published vector alone", printed_chain(1), True),
+        ("corrected, T = 1", corrected_chain(1), False),
+        ("corrected, T = 5", corrected_chain(5), False),
+        ("corrected, T = 1, published numbers alone", corrected_chain(1), True),
     )
     return Table(
         title="One entity's whole chain, declared ε = 1",
-        heads=("reading", "exact loss, add or remove", "exact loss, replace"),
+        heads=("reading", *(name for name, _ in _BOTH)),
         rows=tuple(
-            (name, f"{chain_loss(chain, replace=False):.3f}", f"{chain_loss(chain, replace=True):.3f}")
-            for name, chain in asked
+            (name, *(f"{chain_loss(chain, replace=replace, published=alone):.3f}" for replace in (False, True)))
+            for name, chain, alone in asked
         ),
     )
 
 
+def _swaps_printed(people: int) -> tuple[int, float]:
+    """Number of swaps and exponent of Algorithm 6 at ε = Λ = 1."""
+    swaps = round(people / _FAILURE)
+    return swaps, 1 / (8 * (swaps + 1))
+
+
+def _rows() -> Table:
+    swaps, exponent = _swaps_printed(_HOSPITAL[0])
+    lengths = (1.0, 2.0, _stretch(math.floor(8 * math.log(_HOSPITAL[0]))))
+    return Table(
+        title="Algorithm 3, line 3: a row outside the ball; exact loss of Algorithm 6 at a declared ε of 1",
+        heads=("length of the projected row, in Λ", *(f"{one:.3g}" for one in lengths)),
+        rows=tuple(
+            (name, *(f"{swaps_loss(one, swaps=swaps, exponent=exponent, replace=how):.2f}" for one in lengths))
+            for name, how in _BOTH
+        ),
+    )
+
+
+def _choices() -> Table:
+    distances = (1, 10, 100, 1000)
+    return Table(
+        title="Algorithm 3, line 9: centers that are not bounded, declared ε = 1",
+        heads=("distance of a center from 0, in Λ", *(f"{one:,}" for one in distances)),
+        rows=tuple((name, *(f"{choice_loss(one, replace=how):,.2f}" for one in distances)) for name, how in _BOTH),
+    )
+
+
+def _levels() -> Table:
+    rows = []
+    for n in (20, 900, 10_000):
+        short = math.floor(math.log(n))
+        told = [one for levels in (short, n) for one in (f"{levels:,}", f"{tree_loss(n, levels):.2f}")]
+        rows.append((f"{n:,}", f"{1 / (2 * math.log(n)):.3f}", *told))
+    return Table(
+        title="Algorithm 4, while: levels of a tree, declared ε = 1",
+        heads=("n", "ε' of a level", "levels, log n", "exact loss", "levels, n", "exact loss"),
+        rows=tuple(rows),
+    )
+
+
+def _thresholds() -> Table:
+    dimensions = (1, 6, math.floor(8 * math.log(_HOSPITAL[0])))
+    return Table(
+        title="Algorithm 4, line 11: n in ε' and γ, 900 people against 899, one level, declared ε = 1",
+        heads=("dimension p", *(str(p) for p in dimensions)),
+        rows=(
+            ("cells", *(f"{2**p:.3g}" for p in dimensions)),
+            ("exact loss, add or remove", *(f"{threshold_loss(_HOSPITAL[0], p):.3g}" for p in dimensions)),
+        ),
+    )
+
+
+def _trees() -> Table:
+    n, k = _HOSPITAL
+    trees = [math.floor(25 * k * math.log(one / _FAILURE)) for one in (n, n - 1)]
+    return Table(
+        title="Algorithm 5, line 2: n in the number of trees, k = 10, δ = 0.1",
+        heads=("people", "trees", f"P(C has {trees[1]:,} points)"),
+        rows=((f"{n}", f"{trees[0]:,}", "0"), (f"{n - 1}", f"{trees[1]:,}", "above 0")),
+    )
+
+
+def _roots() -> Table:
+    swaps, exponent = _swaps_printed(_HOSPITAL[0])
+    rows = []
+    for p in (1, 6, math.floor(8 * math.log(_HOSPITAL[0]))):
+        far, inside = 2 * math.sqrt(p), (1 - 1 / (2 * math.sqrt(p))) ** p
+        losses = [swaps_loss(1, center=far, swaps=swaps, exponent=exponent, replace=how) for _, how in _BOTH]
+        rows.append((str(p), f"{far:.2f}", *(f"{one:.2f}" for one in losses), f"{inside:.2f}"))
+    return Table(
+        title="Algorithm 5, line 4: candidates outside the ball; exact loss of Algorithm 6 at a declared ε of 1",
+        heads=("dimension p", "farthest candidate, in Λ", *(name for name, _ in _BOTH), "P(a row is in the root)"),
+        rows=tuple(rows),
+    )
+
+
+def _picks() -> Table:
+    n, (swaps, exponent), few = _HOSPITAL[0], _swaps_printed(_HOSPITAL[0]), _ours(*_HOSPITAL).swaps
+    asked = (
+        (f"as printed: {swaps:,} swaps, last sign +", swaps, exponent, True),
+        (f"{swaps:,} swaps, last sign -", swaps, exponent, False),
+        (f"corrected: {few} swaps, last sign -", few, 1 / (4 * (few + 1)), False),
+    )
+    rows = []
+    for name, many, rate, worst in asked:
+        losses = [swaps_loss(1, swaps=many, exponent=rate, replace=how, worst_last=worst) for _, how in _BOTH]
+        chance = better_chance(n, swaps=many, exponent=rate, worst_last=worst)
+        rows.append((name, *(f"{one:.3f}" for one in losses), f"{chance:.3f}"))
+    return Table(
+        title="Algorithm 6: two candidates, declared ε = 1",
+        heads=("reading", *(name for name, _ in _BOTH), "P(the better one), 900 people"),
+        rows=tuple(rows),
+    )
+
+
 def _constants() -> Table:
-    """Every constant of Algorithms 3 to 6 at an eICU hospital (n = 900, k = 10) and a synthetic entity, ε = 0.1."""
+    """Every constant of Algorithms 3 to 6 at an eICU hospital and at a synthetic entity, ε = 0.1."""
     rows: list[tuple[str, ...]] = []
-    for n, k in ((900, 10), (10_000, 100)):
-        said = printed_constants(n, k, 0.1)
-        ours = PrivateKMeansConfig(n_clusters=k, epsilon="0.1", promised_users=n, bound=1, max_items=66, fallback=False)
+    for n, k in (_HOSPITAL, (10_000, 100)):
+        said, ours = printed_constants(n, k, 0.1, failure_probability=_FAILURE), _ours(n, k)
         level = float(ours.split()["candidate"].epsilon / (ours.trees * ours.depth))
+        spent = f"{float(ours.epsilon):.2f}"
+        typed = said.really_spent + 0.1 * (n / (12 * math.log(n)) - 1 / 12)
         where = f"n = {n:,}, k = {k}"
         rows += [
             (where, "projected dimension p", f"{said.dimension:.0f}", str(ours.dimension)),
@@ -329,14 +635,18 @@ def _constants() -> Table:
             (where, "ε' of a level", f"{said.level_epsilon:.1e}", f"{level:.1e}"),
             (where, "people for a cell to open, γ", f"{said.threshold:.1e}", f"{ours.threshold:,}"),
             (where, "swaps", f"{said.swaps:,.0f}", str(ours.swaps)),
-            (where, "really spent, add or remove", f"{said.really_spent:.2f}", f"{float(ours.epsilon):.2f}"),
+            (where, "spent, add or remove, kindest reading (log n levels)", f"{said.really_spent:.2f}", spent),
+            (where, "spent, add or remove, the same with n levels, as typed", f"{typed:.2f}", spent),
         ]
     return Table(title="Constants at ε = 0.1, δ = 0.1", heads=("size", "constant", "printed", "here"), rows=tuple(rows))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print every table of the page."""
+    """Print every table of the page, and the numbers in its sentences."""
     parser = argparse.ArgumentParser(prog="python -m studies theorem", description=__doc__)
     parser.parse_args(arguments)
     for table in tables():
         print(f"{table.title}\n\n{table.markdown()}\n")
+    print("Numbers in sentences\n")
+    for phrase in phrases():
+        print(f"- {phrase}")

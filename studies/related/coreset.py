@@ -41,7 +41,8 @@ class Coreset:
     Parameters
     ----------
     leaves_per_prototype : int
-        Most leaves for each prototype the plan asks for; `twofold.release.cells.centres` merges them.
+        Most leaves for each prototype the plan asks for; `twofold.release.cells.centres` merges them. At least 2, since
+        the first cell is always parted.
 
     Paper
     -----
@@ -77,7 +78,7 @@ class Coreset:
     leaves_per_prototype: int = 12
 
     def __post_init__(self) -> None:
-        check_whole("leaves_per_prototype", self.leaves_per_prototype)
+        check_whole("leaves_per_prototype", self.leaves_per_prototype, least=2)
 
     @property
     def name(self) -> str:

@@ -33,6 +33,8 @@ __all__ = ["SampleAggregate", "admissible", "aggregate", "noisy_middle", "smooth
 Floats = NDArray[np.float64]
 _HALF: Final = Fraction(1, 2)
 _FEWEST: Final = 3
+#: The proof in `admissible` holds up to this many times ln(2/δ).
+_PROVEN: Final = 6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,8 +60,8 @@ class SampleAggregate:
       Each block's k centres in p dimensions are a point z in a ball; one person moves one of the b points.
     * Middle. `aggregate` returns the point with the smallest ball that holds more than half of all points;
       `smooth_bound` is a β-smooth upper bound S on how far it can move (proof there). Gaussian noise of deviation S/α
-      with α = ε₁/(5 √(2 ln(2/δ₁))) and β = ε₁/(4 (d + ln(2/δ₁))), d = k·p, is (ε₁, δ₁)-private (Nissim et al., the
-      lemma on Gaussian noise).
+      in d = k·p dimensions is (ε₁, δ₁)-private with the α and β of `admissible` (proof there). They are those of a
+      smaller ε₁ where the promise is too large for the proof: more ε then buys better sums, and no better middle.
     * Sums. Users go to the nearest released centre; one `CellNoise`.
 
     Since β falls with d, centres of all m items could never be released this way: d = 5,000 needs more blocks than
@@ -137,15 +139,22 @@ class SampleAggregate:
         return 2 * public.row_l2 * math.sqrt(public.n_prototypes * self.dimension)
 
     def _middle(self, points: Floats, public: ReleaseParameters, coins: np.random.Generator) -> Floats:
-        k, number = public.n_prototypes, self.n_blocks(public)
+        number = self.n_blocks(public)
         block_of = coins.integers(number, size=len(points))
+        z = self._centres_of(points, public, block_of=block_of, seeds=coins.integers(2**32, size=number))
+        noisy = noisy_middle(z, self._half(public), diameter=self.diameter(public), coins=coins)
+        return np.clip(noisy, -public.row_l2, public.row_l2).reshape(public.n_prototypes, self.dimension)
+
+    def _centres_of(
+        self, points: Floats, public: ReleaseParameters, *, block_of: NDArray[np.int64], seeds: NDArray[np.int64]
+    ) -> Floats:
+        """All centres of a block in one row, from the points and the seed of this block alone."""
+        k, number = public.n_prototypes, len(seeds)
         order = np.argsort(block_of, kind="stable")
         parts = np.split(points[order], np.cumsum(np.bincount(block_of, minlength=number))[:-1])
         spread = np.random.default_rng(public.seed).normal(size=(k, self.dimension))  # public order of centres
-        seeds = coins.integers(2**32, size=number)
-        z = np.stack([_centres(part, k, spread, int(seed)) for part, seed in zip(parts, seeds, strict=True)])
-        noisy = noisy_middle(z.reshape(number, -1), self._half(public), diameter=self.diameter(public), coins=coins)
-        return np.clip(noisy, -public.row_l2, public.row_l2).reshape(k, self.dimension)
+        z = [_centres(part, k, spread, int(seed)) for part, seed in zip(parts, seeds, strict=True)]
+        return np.stack(z).reshape(number, -1)
 
     def _half(self, public: ReleaseParameters) -> ApproxDP:
         return ApproxDP(epsilon=Fraction(public.epsilon) * _HALF, delta=Fraction(public.delta) * _HALF)
@@ -172,13 +181,42 @@ _REASON: Final = "noise whose scale the data decide, in floating point: an exper
 def admissible(promise: ApproxDP, dimension: int) -> tuple[float, float]:
     """α and β of Gaussian noise by smooth sensitivity in some dimensions.
 
+    Privacy
+    -------
+    Gaussian noise of deviation S/α, with a β-smooth bound S, is (ε, δ)-private for α = ε/(5 √(2l)) and
+    β = ε/(4 (d + l)), where l = ln(2/δ). Nissim et al. state this for ε below 1. For large ε it is false: with
+    δ = 5e-7, one dimension fails at ε = 50 and 80 dimensions fail at 300. The notes prove it up to the smaller of d + l
+    and 6l, and above that this value takes the place of ε: noise that keeps a smaller ε keeps every larger one.
+
+    Notes
+    -----
+    Let neighbours have middles f, f' and deviations σ, σ', and let σ ≥ σ' first: σ = e^b σ' with 0 ≤ b ≤ β ≤ 1/4. Both
+    bounds S cover the move, so u = (f - f')/σ' has norm at most α. At f + σg, with standard normal g, the privacy loss
+    is w|g|² + e^b⟨g, u⟩ + |u|²/2 - db, with w = (e^{2b} - 1)/2. For x = 2λw < 1, the log of the mean of e^{λ loss} is
+
+        λd(w - b) + (d/2)(-ln(1 - x) - x) + λ² e^{2b} |u|²/(2(1 - x)) + λ|u|²/2,
+
+    and, less λε, it bounds ln P(loss > ε) (Chernoff). Take λ = 5l/(4ε) and write s = d/(d + l). As b ≤ 1/4,
+    w ≤ 1.3 b and w - b ≤ 1.19 b², so 1 - x ≥ 0.1875 + 0.8125 s. The four terms, divided by l, are at most
+
+        0.093 s,   0.1651 s(1 - s)/(1 - x),   0.0258/(1 - x),   ε/(80l) ≤ 0.075:
+
+    the first from ε ≤ d + l, the second from -ln(1 - x) - x ≤ x²/(2(1 - x)), the last from ε ≤ 6l. The first three add
+    up to at most 0.17, since 0.006 - 0.0445 s + 0.0895 s² > 0 for all s. With λε = 1.25 l in all
+    ln P(loss > ε) ≤ (0.17 + 0.075 - 1.25) l < -l, so P(loss > ε) < δ/2, which is more than (ε, δ) asks.
+    If σ = e^{-b} σ', then |u| ≤ e^{-b} α, and the loss is db - w'|g|² + e^{-b}⟨g, u⟩ + |u|²/2 with
+    b - b² ≤ w' = (1 - e^{-2b})/2 ≤ b: every term is at most the one above.
+
     Examples
     --------
     >>> alpha, beta = admissible(ApproxDP(epsilon=1, delta="1e-6"), 40)
     >>> round(alpha, 4), round(beta, 5)
     (0.0371, 0.00459)
+    >>> admissible(ApproxDP(epsilon=100, delta="1e-6"), 40) == admissible(ApproxDP(epsilon=1000, delta="1e-6"), 40)
+    True
     """
-    epsilon, log = float(promise.epsilon), math.log(2 / float(promise.delta))
+    log = math.log(2 / float(promise.delta))
+    epsilon = min(float(promise.epsilon), dimension + log, _PROVEN * log)
     return epsilon / (5 * math.sqrt(2 * log)), epsilon / (4 * (dimension + log))
 
 

@@ -2,23 +2,45 @@
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import combinations_with_replacement, product
 
 import numpy as np
 import pytest
+from scipy.stats import chi2
 
 from studies.mechanisms import Mixture, loss, make_mixture
-from studies.related.coreset import Coreset, grow
+from studies.related import coreset
+from studies.related.coreset import Coreset, Tree, grow
 from twofold.errors import BadParameter
 from twofold.privacy.accountant import fits, price
-from twofold.privacy.audit.exact_checks import differing_parameters, discrete_laplace_law, privacy_loss, threshold_law
+from twofold.privacy.audit.exact_checks import differing_parameters, privacy_loss, threshold_law
 from twofold.privacy.budget import ApproxDP, PureDP
+from twofold.privacy.events import Released
+from twofold.privacy.mechanisms.gaussian import DiscreteGaussian
 from twofold.privacy.mechanisms.laplace import DiscreteLaplace
 from twofold.privacy.rng import source
 from twofold.privacy.unit import Unit
 from twofold.release.cells import centres
 
 PERSON = Unit.person()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scripted:
+    """Counts as they are handed over, and a released answer that the test decides."""
+
+    answer: Callable[[int, np.ndarray], np.ndarray]
+    given: list[np.ndarray] = field(default_factory=list)
+
+    def release(self, counts: np.ndarray, **_: object) -> Released:
+        self.given.append(counts.copy())
+        event = DiscreteLaplace(epsilon=1, sensitivity=1, unit=PERSON).event(len(counts))
+        return Released(value=self.answer(len(self.given) - 1, counts), event=event)
 
 
 @pytest.fixture(scope="module")
@@ -97,14 +119,110 @@ def test_the_scale_of_the_counts_is_that_of_their_share(case: Mixture, delta: st
         assert float(per_person) == pytest.approx(float(public.budget.rho) / 5 / levels, rel=1e-6)
 
 
-def test_counts_of_a_level_lose_what_they_claim() -> None:
-    """Exact: one more person in one cell, scale 4: a loss of 1/4, not more; a scale a tenth smaller would show."""
-    base, more = discrete_laplace_law(5, 4.0, 200), discrete_laplace_law(6, 4.0, 200)
-    assert privacy_loss(base, more) == pytest.approx(0.25)
-    small = [discrete_laplace_law(count, 3.6, 200) for count in (5, 6)]
-    assert privacy_loss(*small) > 0.27
+@pytest.mark.parametrize("weight", [1, 7])
+def test_one_person_moves_one_count_of_a_level_by_the_weight(weight: int) -> None:
+    """With whatever was released so far: every level until the person's leaf by the weight, in one place, then none."""
+    rng, widths, levels_seen = np.random.default_rng(0), (2, 4, 8, 8), set()
+    bits = rng.random((6, 4)) < 0.5
+
+    def grown(people: np.ndarray, answers: list[np.ndarray]) -> tuple[Tree, list[np.ndarray]]:
+        counting = Scripted(answer=lambda level, _: answers[level])
+        tree = grow(bits[people], counting, widths=widths, threshold=5, most=8, weight=weight, rng=0)
+        return tree, counting.given
+
+    for _ in range(30):
+        answers = [weight * rng.integers(0, 20, size=width) for width in widths]
+        tree, given = grown(np.arange(6), answers)
+        for person in range(6):
+            others = np.delete(np.arange(6), person)
+            without, fewer = grown(others, answers)
+            moves = [(one - two).tolist() for one, two in zip(given, fewer, strict=True)]
+            counted = sum(any(move) for move in moves)
+            assert counted >= 1
+            for level, move in enumerate(moves):
+                assert sorted(move)[:-1] == [0] * (widths[level] - 1)
+                assert sum(move) == (weight if level < counted else 0)
+            assert without.leaf_of.tolist() == tree.leaf_of[others].tolist()
+            levels_seen.add(counted)
+    assert levels_seen == {1, 2, 3, 4}
 
 
-def test_bad_options_are_refused() -> None:
-    with pytest.raises(BadParameter):
-        Coreset(leaves_per_prototype=0)
+def tree_law(codes: tuple[int, ...], *, scale: float, threshold: int) -> dict[tuple[int, ...], float]:
+    """Law of which cells are parted at two levels: `grow` is run through every answer, whose laws are multiplied."""
+    bits = np.array([[code // 2, code % 2, 0] for code in codes], dtype=bool).reshape(-1, 3)
+    law: dict[tuple[int, ...], float] = defaultdict(float)
+    for first, second in product(product((False, True), repeat=2), product((False, True), repeat=4)):
+        answers = [threshold + np.array(one) for one in (first, second, [False] * 8)]
+        counting = Scripted(answer=lambda level, _, answers=answers: answers[level])
+        tree = grow(bits, counting, widths=(2, 4, 8), threshold=threshold, most=8, rng=0)
+        opened = (*first, *second[: 2 * sum(first)])
+        assert tree.n_leaves == 2 + sum(opened)
+        law[opened] += math.prod(
+            threshold_law(given.tolist(), scale, threshold)[one]
+            for given, one in zip(counting.given[:2], (first, second), strict=True)
+        )
+    assert sum(law.values()) == pytest.approx(1)
+    return law
+
+
+def test_the_tree_loses_what_its_levels_cost_exactly() -> None:
+    """All data sets of up to three people, each with any two bits, with one more person: 2/scale, and attained."""
+    laws = {
+        people: tree_law(people, scale=4.0, threshold=4)
+        for number in range(5)
+        for people in combinations_with_replacement(range(4), number)
+    }
+    losses = [
+        privacy_loss(law, laws[tuple(sorted((*people, code)))])
+        for people, law in laws.items()
+        if len(people) <= 3
+        for code in range(4)
+    ]
+    assert max(losses) == pytest.approx(2 / 4.0, rel=1e-9)
+
+
+def test_gaussian_counts_are_drawn_at_the_deviation_that_their_share_buys(
+    case: Mixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All counts of 40 releases, in people; a tenth away is rejected."""
+    given, drawn = [], []
+
+    class Watched(DiscreteGaussian):
+        def release(self, values: np.ndarray, *, rng: object = None) -> Released:
+            released = super().release(values, rng=rng)
+            given.append(values)
+            drawn.append(released.value)
+            return released
+
+    monkeypatch.setattr(coreset, "DiscreteGaussian", Watched)
+    public, people, runs = case.public("20", "1e-6"), 30, 40
+    for seed in range(runs):
+        Coreset().release(case.rows[:people], public, rng=seed)
+    levels = len(given) // runs
+    weight = given[0].sum() // people
+    assert all((one % weight == 0).all() and one.sum() <= weight * people for one in given)
+    noise = (np.concatenate(drawn) - np.concatenate(given)) / weight
+    share = float(public.budget.rho) / 5 / levels
+    energy = (noise**2).sum() * 2 * share
+
+    def p_value(factor: float) -> float:
+        below = chi2.cdf(energy / factor**2, len(noise))
+        return 2 * min(below, 1 - below)
+
+    assert p_value(1.0) > 1e-3
+    assert max(p_value(factor) for factor in (0.9, 1.1)) < 1e-6
+
+
+@pytest.mark.parametrize("leaves", [0, 1, 1.5, True])
+def test_fewer_than_two_leaves_are_refused(leaves: object) -> None:
+    """The first cell is always parted; one prototype of one leaf would have no place for the second half."""
+    with pytest.raises(BadParameter) as caught:
+        Coreset(leaves_per_prototype=leaves)
+    assert caught.value.parameter == "leaves_per_prototype"
+
+
+@pytest.mark.parametrize("delta", ["0", "1e-6"])
+def test_one_prototype_of_two_leaves_is_the_least(case: Mixture, delta: str) -> None:
+    public = case.public("20", delta).with_(n_prototypes=1)
+    released = Coreset(leaves_per_prototype=2).release(case.rows[:300], public, rng=0)
+    assert released.value.sums.shape == (2, 20)

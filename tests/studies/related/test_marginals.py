@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from itertools import product
+
 import numpy as np
 import pytest
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
+from studies.related import marginals
 from studies.related.marginals import (
     MOST_NEIGHBOURS,
     Marginals,
     noise_of,
     noisy_marginals,
     planned_event,
-    presence,
     sensitivity_squared,
     tree_of,
     tree_tables,
@@ -25,25 +29,48 @@ from twofold.errors import BadPrivacyParameter, MissingExtra
 from twofold.privacy.accountant import fits
 from twofold.privacy.audit.exact_checks import differing_parameters
 from twofold.privacy.budget import ApproxDP
+from twofold.privacy.events import Released
+from twofold.privacy.mechanisms.gaussian import DiscreteGaussian
 from twofold.release.contract import ReleaseParameters
 
 PUBLIC = ReleaseParameters(n_items=12, n_users=100, max_items=4, bound=1, epsilon=1, delta="1e-6")
 
 
-def vector(rows: sparse.csr_array) -> np.ndarray:
-    table = presence(rows, PUBLIC)
-    together = (table.T @ table).toarray()
-    return np.concatenate([[table.shape[0]], np.diag(together), together[np.triu_indices(12, 1)]])
+@pytest.fixture
+def handed_over(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[np.ndarray, DiscreteGaussian]]:
+    """Give what a release hands to its noise, with that noise."""
+    seen: list[tuple[np.ndarray, DiscreteGaussian]] = []
+
+    class Watched(DiscreteGaussian):
+        def release(self, values: np.ndarray, *, rng: object = None) -> Released:
+            seen.append((values.copy(), self))
+            return super().release(values, rng=rng)
+
+    def found(rows: np.ndarray, public: ReleaseParameters) -> tuple[np.ndarray, DiscreteGaussian]:
+        noisy_marginals(sparse.csr_array(rows), public, rng=0)
+        return seen.pop()
+
+    monkeypatch.setattr(marginals, "DiscreteGaussian", Watched)
+    return found
 
 
-@pytest.mark.parametrize("extra", [np.zeros(12), np.eye(12)[0], np.ones(12), 1e9 * np.ones(12), np.arange(12)])
-def test_one_person_moves_at_most_the_sensitivity(extra: np.ndarray) -> None:
-    rng = np.random.default_rng(0)
-    rows = (rng.random((30, 12)) < 0.3).astype(float)
-    more = np.vstack([rows, extra])
-    moved = vector(sparse.csr_array(more)) - vector(sparse.csr_array(rows))
-    assert (moved**2).sum() <= sensitivity_squared(4)
-    assert (moved**2).sum() == sensitivity_squared(min(4, int((extra > 0).sum())))
+@pytest.mark.parametrize("most", [1, 3, 5])
+@pytest.mark.parametrize("people", [0, 6])
+def test_every_person_moves_the_marginals_by_exactly_the_stated_norm(handed_over, most: int, people: int) -> None:
+    """All 32 sets of five items, with small and with absurd values, added to nobody and to six people."""
+    public = PUBLIC.with_(n_items=5, max_items=most)
+    rows = (np.random.default_rng(0).random((people, 5)) < 0.5).astype(float)
+    before, noise = handed_over(rows, public)
+    weight = noise_of(public)[1]
+    norms = []
+    for items in product((0.0, 1.0), repeat=5):
+        for size in (1.0, -2.0, 1e9):
+            moved = handed_over(np.vstack([rows, size * np.array(items)]), public)[0] - before
+            kept = min(most, int(sum(items)))
+            assert sorted(set(moved.tolist()) - {0}) == [weight]
+            assert (moved != 0).sum() == 1 + kept + math.comb(kept, 2)
+            norms.append(int((moved**2).sum()))
+    assert max(norms) == noise.sensitivity_squared == weight**2 * sensitivity_squared(most)
 
 
 @pytest.mark.parametrize("epsilon", ["0.1", "1", "10"])
