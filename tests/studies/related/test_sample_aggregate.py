@@ -22,16 +22,16 @@ def case() -> Mixture:
     return make_mixture(4000, 20, 5, 2)
 
 
-def test_the_bound_covers_every_move_and_is_smooth() -> None:
-    """All 3^8 data sets of eight points on {0, 1, 2} and all their neighbours; both claims are attained."""
-    beta, diameter, values = 1.0, 2.0, range(3)
+@pytest.mark.parametrize(("number", "beta", "largest"), [(8, 1.0, 2), (4, 2.0, 4)])
+def test_the_bound_covers_every_move_and_is_smooth(number: int, beta: float, largest: int) -> None:
+    """All data sets of some points on {0, ..., largest} and all their neighbours; smoothness is attained."""
     found = {}
-    for z in product(values, repeat=8):
-        middle, bound = aggregate(np.array(z, dtype=float)[:, None], beta=beta, diameter=diameter)
+    for z in product(range(largest + 1), repeat=number):
+        middle, bound = aggregate(np.array(z, dtype=float)[:, None], beta=beta, diameter=largest)
         found[z] = float(middle[0]), bound
     farthest, steepest = 0.0, 0.0
     for z, (middle, bound) in found.items():
-        for place, value in product(range(8), values):
+        for place, value in product(range(number), range(largest + 1)):
             other, other_bound = found[(*z[:place], value, *z[place + 1 :])]
             farthest = max(farthest, abs(middle - other) / bound)
             steepest = max(steepest, bound / other_bound)
