@@ -303,7 +303,8 @@ def _release(entrant: Entrant, case: Mixture, epsilon: str) -> tuple[Prototypes,
     return message, centres(message, public)
 
 
-#: The last stands for infinity: noise is still drawn, and is nothing.
+#: The last stands for infinity: noise is still drawn, and is nothing. Only sample and aggregate takes no more of a
+#: large ε than its noise is proven for.
 EPSILONS = ("0.1", "1", "3", "10", "1000000")
 #: Shapes (users, items) and number of seeds.
 SIZES: dict[str, tuple[tuple[tuple[int, int], ...], int]] = {

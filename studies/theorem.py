@@ -21,12 +21,10 @@ from twofold.privacy.audit.exact_checks import privacy_loss, selection_law
 from twofold.release.balcan.config import PrivateKMeansConfig
 
 __all__ = [
-    "better_chance",
     "chain_limit",
     "chain_loss",
     "choice_loss",
     "corrected_chain",
-    "leaving_chance",
     "main",
     "phrases",
     "printed_chain",
@@ -44,9 +42,9 @@ _CROWDS: Final = (100, 600, 5000)  # and crowds with one item
 _OTHERS: Final = 11  # beside up to so many with the other
 _GAMMA: Final = 6.0  # opening threshold of the tiny domain, a public number
 _SWAPS: Final = 2
-_CROWD: Final = 10**6  # people on whom everybody agrees, where only one more or less is of interest
 _FAILURE: Final = 0.1  # the paper's δ
 _HOSPITAL: Final = (900, 10)  # people and clusters
+_WIDE: Final = math.floor(8 * math.log(_HOSPITAL[0]))  # the paper's p there
 _LARGEST_EXPONENT: Final = 700.0
 _BOTH: Final = (("exact loss, add or remove", False), ("exact loss, replace", True))
 
@@ -140,15 +138,8 @@ def printed_chain(trials: int = 1) -> Chain:
     (2.0, 0.0417)
     """
     part = 1 / (6 * trials)
-    return Chain(
-        level=part / 2,
-        exponent=part / (8 * (_SWAPS + 1)),
-        worst_last=True,
-        select=2.0,
-        values=2.0,
-        counts=0.0,
-        trials=trials,
-    )
+    swap = part / (8 * (_SWAPS + 1))
+    return Chain(level=part / 2, exponent=swap, worst_last=True, select=2.0, values=2.0, counts=0.0, trials=trials)
 
 
 def corrected_chain(trials: int = 1) -> Chain:
@@ -163,14 +154,9 @@ def corrected_chain(trials: int = 1) -> Chain:
     tree, swap, values, counts = (
         float(split[name].epsilon) / trials for name in ("candidate", "swap", "values", "counts")
     )
+    swap /= 4 * (_SWAPS + 1)
     return Chain(
-        level=tree,
-        exponent=swap / (4 * (_SWAPS + 1)),
-        worst_last=False,
-        select=0.0,
-        values=1 / values,
-        counts=1 / counts,
-        trials=trials,
+        level=tree, exponent=swap, worst_last=False, select=0.0, values=1 / values, counts=1 / counts, trials=trials
     )
 
 
@@ -192,24 +178,20 @@ def chain_loss(chain: Chain, *, replace: bool, published: bool = False) -> float
     people = [*product(range(_FEW + 1), repeat=2), *product(range(_OTHERS + 1), _CROWDS)]
     worst = 0.0
     for low, high in people:
-        one = (low, high)
-        if replace:
-            others = [(low - 1, high + 1)] if low else []
-        else:
-            others = [(low + 1, high), (low, high + 1)]
-        for first, second in [pair for other in others for pair in ((one, other), (other, one))]:
-            recovery = _recovery(first, second, chain)
-            worst = max(worst, recovery if published else recovery + max(_draws(first, second, chain)))
+        one, added = (low, high), [(low + 1, high), (low, high + 1)]
+        for other in ([(low - 1, high + 1)] if low else []) if replace else added:
+            for first, second in ((one, other), (other, one)):
+                recovery = _recovery(first, second, chain)
+                worst = max(worst, recovery if published else recovery + max(_draws(first, second, chain)))
     return chain.trials * worst
 
 
 def chain_limit(chain: Chain, *, replace: bool) -> tuple[float, float, float]:
     """What `chain_loss` tends to as crowds grow, and never exceeds: of the tree, of the draws, of the recovery.
 
-    Under replace-one the second cell moves the outcome the same way only if it does not open. Squared distances of a
-    person to two candidates then differ by 5/4 at most, and their change by 2; without replacement by 2. A loss of 2 is
-    charged by two of the three draws: after two equal swaps the pick is no choice, and after two unequal ones one of
-    the swaps went the other way.
+    Under replace-one both cells count only if one of them does not open. Then 0 and one middle are left, and a move
+    changes the difference of their losses by 2; so does one person more that of ∓½. Two of the three draws charge it:
+    after two equal swaps the pick is no choice, and of two unequal ones one went the other way.
 
     Examples
     --------
@@ -234,9 +216,9 @@ def _recovery(one: People, other: People, chain: Chain) -> float:
     counted = abs(sum(one) - sum(other)) / chain.counts if chain.counts else 0.0
     if not chain.select:
         return sum(changed) / chain.values + counted
-    logs = [[count / chain.select for count in people] for people in (one, other)]
-    kept = [[score - _log_sum(scores) for score in scores] for scores in logs]
-    return max(a - b + move / chain.values for a, b, move in zip(*kept, changed, strict=True)) + counted
+    first, second = ([count / chain.select for count in people] for people in (one, other))
+    same = _log_sum(second) - _log_sum(first)
+    return max(first[i] - second[i] + same + changed[i] / chain.values for i in range(2)) + counted
 
 
 def _draws(one: People, other: People, chain: Chain) -> Iterator[float]:
@@ -281,7 +263,7 @@ def swaps_loss(
 ) -> float:
     """Loss of all swaps and the last pick of Algorithm 6 on a line, k = 1, Λ = 1.
 
-    The candidates are -`center` and +`center`. A crowd is at +1. One more person is at -`row`, or is moved there from
+    The candidates are -`center` and +`center`. 900 people are at +1. One more is at -`row`, or is moved there from
     +`row`. Only how many swaps went to the far candidate matters, so thousands of swaps can be written down.
 
     Examples
@@ -289,7 +271,7 @@ def swaps_loss(
     >>> [round(swaps_loss(row, swaps=9, exponent=1 / 80, replace=True), 3) for row in (1, 2)]  # two: outside the ball
     [0.9, 1.8]
     """
-    far, person = 4 * center * _CROWD, 4 * row * center  # how much further the far candidate is, in squares
+    far, person = 4 * center * _HOSPITAL[0], 4 * row * center  # how much further the far candidate is, in squares
     one = _sequences(exponent * (far + person * replace), swaps, worst_last)
     two = _sequences(exponent * (far - person), swaps, worst_last)
     return max(abs(one[outcome] - two[outcome]) for outcome in one)
@@ -311,14 +293,8 @@ def _sequences(gap: float, swaps: int, worst_last: bool = False) -> dict[tuple[i
     return logs
 
 
-def better_chance(people: int, *, swaps: int, exponent: float, worst_last: bool) -> float:
-    """Chance that Algorithm 6 returns the better of -1 and +1, if all people are at +1.
-
-    Examples
-    --------
-    >>> round(better_chance(1, swaps=1, exponent=1 / 8, worst_last=False), 4) == round(1 / (1 + math.exp(-1 / 2)), 4)
-    True
-    """
+def _better_chance(people: int, swaps: int, exponent: float, worst_last: bool) -> float:
+    """Chance that Algorithm 6 returns the better of -1 and +1, if all people are at +1."""
     total = 0.0
     for (number, far), log in _sequences(4 * exponent * people, swaps, worst_last).items():
         if not far:
@@ -328,9 +304,9 @@ def better_chance(people: int, *, swaps: int, exponent: float, worst_last: bool)
 
 
 def choice_loss(distance: float, *, replace: bool) -> float:
-    """Loss of the choice among two trials, whose centers are +1 and -`distance`, Λ = 1. A crowd is at +1.
+    """Loss of the choice among two trials, whose centers are +1 and -`distance`, Λ = 1.
 
-    One more person is at +1, or is moved from there to -1.
+    900 people are at +1. One more is there, or is moved from there to -1.
 
     Examples
     --------
@@ -339,18 +315,12 @@ def choice_loss(distance: float, *, replace: bool) -> float:
     """
     further = (1 + distance) ** 2
     after = (distance - 1) ** 2 - 4 if replace else 0.0
-    one, two = (_sequences((_CROWD * further + more) / 24, 1) for more in (further, after))
+    one, two = (_sequences((_HOSPITAL[0] * further + more) / 24, 1) for more in (further, after))
     return max(abs(one[outcome] - two[outcome]) for outcome in one)
 
 
-def leaving_chance(dimension: int) -> float:
-    """Chance that a row of norm Λ leaves the ball when projected: that χ² exceeds its degrees of freedom, even.
-
-    Examples
-    --------
-    >>> round(leaving_chance(2), 4) == round(math.exp(-1), 4)
-    True
-    """
+def _leaving_chance(dimension: int) -> float:
+    """Chance that a row of norm Λ leaves the ball when projected: that χ² exceeds its degrees of freedom, even."""
     half = dimension / 2
     return math.fsum(math.exp(i * math.log(half) - half - math.lgamma(i + 1)) for i in range(dimension // 2))
 
@@ -358,8 +328,8 @@ def leaving_chance(dimension: int) -> float:
 def tree_loss(people: int, levels: int) -> float:
     """Loss of Algorithm 4 with its printed ε' and γ, at ε = 1: one person more in a corner that was empty.
 
-    An outcome is the number of levels at which the corner's cell opens. Replaced from elsewhere, the person costs the
-    same: no cell comes near γ, so nothing is lost where the person was.
+    An outcome is the number of levels at which the corner's cell opens. No data set loses more than ε' at a level if a
+    person is added or removed; a person who came from elsewhere costs no less.
 
     Examples
     --------
@@ -389,7 +359,7 @@ def threshold_loss(people: int, dimension: int) -> float:
 
     empty = opens(people, 0, True) - opens(people - 1, 0, True)
     full = [opens(people, people, yes) - opens(people - 1, people - 1, yes) for yes in (True, False)]
-    return max(abs((2**dimension - 1) * empty + one) for one in full)
+    return max(abs((2.0**dimension - 1) * empty + one) for one in full)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -408,14 +378,14 @@ class Table:
 
 def tables() -> list[Table]:
     """Every table of the page, in its order."""
-    printed = (_typed, _proof, _sizes, _budget, _chains, _rows, _choices, _levels, _thresholds, _trees, _roots, _picks)
+    printed = (_typed, _proof, _sizes, _budget, _chains, _rows, _choices, _levels, _thresholds, _roots, _picks)
     return [*(table() for table in printed), _constants()]
 
 
 def phrases() -> list[str]:
     """Every number of the page that stands in a sentence, in its words."""
     (n, k), ours = _HOSPITAL, _ours(*_HOSPITAL)
-    said = printed_constants(n, k, 0.1, failure_probability=_FAILURE)
+    trees = [math.floor(25 * k * math.log(one / _FAILURE)) for one in (n, n - 1)]
     low, high = 1.0, 5.0
     while high - low > 1e-3:
         middle = (low + high) / 2
@@ -424,14 +394,15 @@ def phrases() -> list[str]:
     opens = math.exp(_open(n, True, level, ours.threshold))
     parts = [chain_limit(corrected_chain(), replace=replace) for replace in (False, True)]
     sums = [" + ".join(f"{part:.3f}" for part in one) + f" = {math.fsum(one):.3f}" for one in parts]
-    dimension = math.floor(said.dimension)
     return [
-        f"breaks ε up to about {low:.1f}",
+        f"breaks ε up to about {low:.1f} only",
         f"A/R {sums[0]}",
         f"R1 {sums[1]}",
-        f"leaves the ball with probability {leaving_chance(dimension):.2f}",
-        f"up to {_stretch(dimension):.2f}",
+        f"{7 / 6:.2f}ε and {7 / 3:.2f}ε",
+        f"leaves the ball with probability {_leaving_chance(_WIDE):.2f}",
+        f"by a factor of {_stretch(_WIDE):.2f}",
         f"{tree_loss(n, n):.0f}ε at n = {n}",
+        f"{trees[0]:,} trees for {n} people and {trees[1]:,} for {n - 1}",
         f"With {ours.threshold:,} people needed per cell at ε = 0.1",
         f"opens with probability {opens:.2f}",
     ]
@@ -460,18 +431,14 @@ def _power(log: float) -> str:
     """A probability from its natural logarithm, also where it is far below what a float holds."""
     if log > math.log(1e-4):
         return f"{math.exp(log):.4f}"
-    ten = log / math.log(10)
-    return f"10^{ten:,.1f}"
+    return f"10^{log / math.log(10):,.1f}"
 
 
 def _proof() -> Table:
     return Table(
         title="The step of the proof: the s largest with Gumbel(2Δ/ε) noise, declared ε = 1",
-        heads=("s", "exact loss, add or remove", "exact loss, replace"),
-        rows=tuple(
-            (str(s), f"{proof_step_loss(s, replace=False):.3f}", f"{proof_step_loss(s, replace=True):.3f}")
-            for s in (1, 2, 3, 4)
-        ),
+        heads=("s", *(name for name, _ in _BOTH)),
+        rows=tuple((str(s), *(f"{proof_step_loss(s, replace=how):.3f}" for _, how in _BOTH)) for s in (1, 2, 3, 4)),
     )
 
 
@@ -484,34 +451,24 @@ def _sizes() -> Table:
 
 
 def _budget() -> Table:
-    trials = {"T = 1": 1.0, "T = 2 ln 10": 2 * math.log(10)}
-    ways = [(name, how, many, moved) for name, many in trials.items() for how, moved in (("A/R", 1), ("R1", 2))]
-    steps = {
-        "candidates": [moved / 12 for *_, moved in ways],
-        "swaps": [moved / 12 for *_, moved in ways],
-        "recoveries": [many * moved for *_, many, moved in ways],
-    }
-    steps["together"] = [math.fsum(column) for column in zip(*steps.values(), strict=True)]
-    steps["choice among trials"] = [moved / 6 for *_, moved in ways]
-    steps["together with the choice"] = [
-        a + b for a, b in zip(steps["together"], steps["choice among trials"], strict=True)
-    ]
+    names = ("candidates", "swaps", "recoveries", "choice among trials", "together")
+    columns = []
+    for trials, moved in product((1, 2 * math.log(10)), (1, 2)):
+        parts = [moved / 12, moved / 12, moved * trials, moved / 6]
+        columns.append([*parts, math.fsum(parts)])
     return Table(
         title="What the kindest reading spends, in units of ε",
-        heads=("step", *(f"{name}, {how}" for name, how, *_ in ways)),
-        rows=tuple((name, *(f"{one:.2f}" for one in row)) for name, row in steps.items()),
+        heads=("step", *(f"{trials}, {how}" for trials in ("T = 1", "T = 2 ln 10") for how in ("A/R", "R1"))),
+        rows=tuple((name, *(f"{column[i]:.2f}" for column in columns)) for i, name in enumerate(names)),
     )
 
 
 def _chains() -> Table:
-    asked = (
-        ("as printed, kindest reading, T = 1", printed_chain(1), False),
-        ("as printed, kindest reading, T = 5", printed_chain(5), False),
-        ("as printed, T = 1, published vector alone", printed_chain(1), True),
-        ("corrected, T = 1", corrected_chain(1), False),
-        ("corrected, T = 5", corrected_chain(5), False),
-        ("corrected, T = 1, published numbers alone", corrected_chain(1), True),
-    )
+    asked = [
+        (f"{name}, T = {trials}{', published numbers alone' * alone}", make(trials), alone)
+        for name, make in (("as printed, kindest reading", printed_chain), ("corrected", corrected_chain))
+        for trials, alone in ((1, False), (5, False), (1, True))
+    ]
     return Table(
         title="One entity's whole chain, declared ε = 1",
         heads=("reading", *(name for name, _ in _BOTH)),
@@ -522,15 +479,15 @@ def _chains() -> Table:
     )
 
 
-def _swaps_printed(people: int) -> tuple[int, float]:
-    """Number of swaps and exponent of Algorithm 6 at ε = Λ = 1."""
-    swaps = round(people / _FAILURE)
+def _swaps_printed() -> tuple[int, float]:
+    """Number of swaps and exponent of Algorithm 6 at the hospital, ε = Λ = 1."""
+    swaps = round(_HOSPITAL[0] / _FAILURE)
     return swaps, 1 / (8 * (swaps + 1))
 
 
 def _rows() -> Table:
-    swaps, exponent = _swaps_printed(_HOSPITAL[0])
-    lengths = (1.0, 2.0, _stretch(math.floor(8 * math.log(_HOSPITAL[0]))))
+    swaps, exponent = _swaps_printed()
+    lengths = (1.0, 2.0, _stretch(_WIDE))
     return Table(
         title="Algorithm 3, line 3: a row outside the ball; exact loss of Algorithm 6 at a declared ε of 1",
         heads=("length of the projected row, in Λ", *(f"{one:.3g}" for one in lengths)),
@@ -544,8 +501,8 @@ def _rows() -> Table:
 def _choices() -> Table:
     distances = (1, 10, 100, 1000)
     return Table(
-        title="Algorithm 3, line 9: centers that are not bounded, declared ε = 1",
-        heads=("distance of a center from 0, in Λ", *(f"{one:,}" for one in distances)),
+        title="Algorithm 3, line 9: centres that are not bounded, declared ε = 1",
+        heads=("distance of a centre from 0, in Λ", *(f"{one:,}" for one in distances)),
         rows=tuple((name, *(f"{choice_loss(one, replace=how):,.2f}" for one in distances)) for name, how in _BOTH),
     )
 
@@ -553,18 +510,17 @@ def _choices() -> Table:
 def _levels() -> Table:
     rows = []
     for n in (20, 900, 10_000):
-        short = math.floor(math.log(n))
-        told = [one for levels in (short, n) for one in (f"{levels:,}", f"{tree_loss(n, levels):.2f}")]
-        rows.append((f"{n:,}", f"{1 / (2 * math.log(n)):.3f}", *told))
+        few, level = math.floor(math.log(n)), 1 / (2 * math.log(n))
+        rows.append((f"{n:,}", f"{level:.3f}", f"{few}", f"{tree_loss(n, few):.2f}", f"{tree_loss(n, n):.2f}"))
     return Table(
         title="Algorithm 4, while: levels of a tree, declared ε = 1",
-        heads=("n", "ε' of a level", "levels, log n", "exact loss", "levels, n", "exact loss"),
+        heads=("n", "ε' of a level", "log n, rounded down", "exact loss of log n levels", "exact loss of n levels"),
         rows=tuple(rows),
     )
 
 
 def _thresholds() -> Table:
-    dimensions = (1, 6, math.floor(8 * math.log(_HOSPITAL[0])))
+    dimensions = (1, 6, _WIDE)
     return Table(
         title="Algorithm 4, line 11: n in ε' and γ, 900 people against 899, one level, declared ε = 1",
         heads=("dimension p", *(str(p) for p in dimensions)),
@@ -575,20 +531,10 @@ def _thresholds() -> Table:
     )
 
 
-def _trees() -> Table:
-    n, k = _HOSPITAL
-    trees = [math.floor(25 * k * math.log(one / _FAILURE)) for one in (n, n - 1)]
-    return Table(
-        title="Algorithm 5, line 2: n in the number of trees, k = 10, δ = 0.1",
-        heads=("people", "trees", f"P(C has {trees[1]:,} points)"),
-        rows=((f"{n}", f"{trees[0]:,}", "0"), (f"{n - 1}", f"{trees[1]:,}", "above 0")),
-    )
-
-
 def _roots() -> Table:
-    swaps, exponent = _swaps_printed(_HOSPITAL[0])
+    swaps, exponent = _swaps_printed()
     rows = []
-    for p in (1, 6, math.floor(8 * math.log(_HOSPITAL[0]))):
+    for p in (1, 6, _WIDE):
         far, inside = 2 * math.sqrt(p), (1 - 1 / (2 * math.sqrt(p))) ** p
         losses = [swaps_loss(1, center=far, swaps=swaps, exponent=exponent, replace=how) for _, how in _BOTH]
         rows.append((str(p), f"{far:.2f}", *(f"{one:.2f}" for one in losses), f"{inside:.2f}"))
@@ -600,7 +546,7 @@ def _roots() -> Table:
 
 
 def _picks() -> Table:
-    n, (swaps, exponent), few = _HOSPITAL[0], _swaps_printed(_HOSPITAL[0]), _ours(*_HOSPITAL).swaps
+    n, (swaps, exponent), few = _HOSPITAL[0], _swaps_printed(), _ours(*_HOSPITAL).swaps
     asked = (
         (f"as printed: {swaps:,} swaps, last sign +", swaps, exponent, True),
         (f"{swaps:,} swaps, last sign -", swaps, exponent, False),
@@ -609,11 +555,10 @@ def _picks() -> Table:
     rows = []
     for name, many, rate, worst in asked:
         losses = [swaps_loss(1, swaps=many, exponent=rate, replace=how, worst_last=worst) for _, how in _BOTH]
-        chance = better_chance(n, swaps=many, exponent=rate, worst_last=worst)
-        rows.append((name, *(f"{one:.3f}" for one in losses), f"{chance:.3f}"))
+        rows.append((name, *(f"{one:.3f}" for one in losses), f"{_better_chance(n, many, rate, worst):.3f}"))
     return Table(
         title="Algorithm 6: two candidates, declared ε = 1",
-        heads=("reading", *(name for name, _ in _BOTH), "P(the better one), 900 people"),
+        heads=("reading", *(name for name, _ in _BOTH), "P(the better one is returned)"),
         rows=tuple(rows),
     )
 
