@@ -164,7 +164,7 @@ def cells(plan: Plan, data: DataSet, seeds: int | None = None) -> list[Cell]:
     --------
     >>> plan = read_plan("tiny")
     >>> [(one.system, one.seed) for one in cells(plan, plan.data[0])][:3]
-    [('own popularity', 8100), ('own popularity', 8101), ('EASE alone', 8100)]
+    [('own popularity', 8300), ('own popularity', 8301), ('EASE alone', 8300)]
     """
     numbers = range(data.first_seed, data.first_seed + (seeds or data.seeds))
     named = baselines(data.feedback, features=data.features, federated=data.federated)

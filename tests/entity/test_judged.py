@@ -19,12 +19,29 @@ def tried(kind: str, worth: float, losses: np.ndarray, step: int = 1) -> Tried:
     )
 
 
-@pytest.mark.parametrize(("nats", "worse", "kept"), [(3.0, 0.0, True), (1.0, 0.0, False), (3.0, 0.5, False)])
-def test_factors_by_confidence_need_nats_and_lists_that_are_not_worse(nats, worse, kept):
+@pytest.mark.parametrize(("behind", "worse", "kept"), [(9.0, 0.0, True), (11.0, 0.0, False), (-20.0, 0.5, False)])
+def test_factors_by_confidence_stand_alone_unless_nats_or_lists_are_clearly_worse(behind, worse, kept):
     losses = np.random.default_rng(0).random(50)
-    rival, sure = tried("item-item", -100.0, losses), tried(judged.CONFIDENT, -100.0 + nats, losses + worse)
-    assert judged._trusted([rival, sure]) == ([rival, sure] if kept else [rival])
+    rival, sure = tried("item-item", -100.0, losses), tried(judged.CONFIDENT, -100.0 - behind, losses + worse)
+    assert judged._trusted([rival, sure]) == ([sure] if kept else [rival])
     assert judged._trusted([sure]) == [sure]
+
+
+def test_lists_within_two_errors_do_not_speak_against_confidence():
+    rng = np.random.default_rng(0)
+    losses, chance = rng.random(400), rng.normal(size=400)
+    chance -= chance.mean()
+    error = chance.std(ddof=1) / 20
+    for errors, kept in ((1.9, True), (2.1, False)):
+        rival = tried("item-item", -100.0, losses)
+        sure = tried(judged.CONFIDENT, -100.0, losses + chance + errors * error)
+        assert judged._trusted([rival, sure]) == ([sure] if kept else [rival])
+
+
+def test_factors_by_confidence_that_failed_are_left_out():
+    rival, sure = tried("item-item", -100.0, np.zeros(9)), judged.failed(Rung(kind=judged.CONFIDENT, step=1))
+    assert judged._trusted([rival, sure]) == [rival]
+    assert path([tried("use", -200.0, np.zeros(9), step=0), sure])[-1].rung.kind == "use"
 
 
 def test_a_bolder_rung_needs_its_nats():

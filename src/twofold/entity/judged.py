@@ -18,9 +18,10 @@ __all__ = ["CAUTION", "CONFIDENT", "Rung", "Tried", "failed", "least_use", "path
 
 #: Nats by which a bolder rung has to tell hidden entries better.
 CAUTION: Final = 2.0
-#: Implicit ALS with counts as how sure an entry is: its lists must not be worse. On the eICU demo it told more and gave
-#: worse ones.
+#: Implicit ALS with counts as how sure an entry is. Its lists are better than its nats say (0017), so it is taken unless
+#: another rung is ahead by so many nats, or has lists that are better by `CLEARLY` errors.
 CONFIDENT: Final = "implicit ALS, counts as confidence"
+BEHIND: Final = 10.0
 #: Number of lists (a person asked several times has several) from which on lists count beside nats.
 ENOUGH_ASKED: Final = 200
 #: Use weighs the least that gives lists which are not worse than the best ones by so many standard errors, from so many
@@ -77,14 +78,15 @@ def path(tried: list[Tried]) -> list[Tried]:
 
 
 def _trusted(here: list[Tried]) -> list[Tried]:
-    """Leave out confident factors unless they tell more by `CAUTION` and their lists are not worse by an error."""
-    rivals = [one for one in here if one.rung.kind != CONFIDENT and math.isfinite(one.weighed.worth)]
+    """Give confident factors or all the others, unless one of them tells or lists clearly better than these factors."""
+    rivals = [one for one in here if one.rung.kind != CONFIDENT]
     sure = next((one for one in here if one.rung.kind == CONFIDENT and math.isfinite(one.weighed.worth)), None)
-    if not rivals or sure is None:
-        return here
-    told = sure.weighed.worth - max(one.weighed.worth for one in rivals)
-    gain, error = paired(min(rivals, key=lambda one: one.losses.mean).losses, sure.losses)
-    return here if told > CAUTION and gain >= -error else [one for one in here if one is not sure]
+    known = [one for one in rivals if math.isfinite(one.weighed.worth)]
+    if sure is None or not known:
+        return rivals if sure is None else [sure]
+    behind = max(one.weighed.worth for one in known) - sure.weighed.worth
+    gain, error = paired(min(known, key=lambda one: one.losses.mean).losses, sure.losses)
+    return [sure] if behind <= BEHIND and gain >= -CLEARLY * error else rivals
 
 
 def _better_lists(best: Tried, others: list[Tried]) -> Tried:

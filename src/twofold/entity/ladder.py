@@ -86,9 +86,9 @@ FACTOR_USERS: Final = 1_000
 #: Nats by which a way to fit may be behind another one of its step before its ridges are no longer searched, unless its
 #: lists are better; for up to `WELL_HIDDEN` hidden entries, in proportion for more.
 HOPELESS: Final = 100.0
-#: Tables of people by items up to this size get implicit ALS with counts as confidence: above, it cost as much as all
-#: others together.
-SMALL_TABLE: Final = 50_000
+#: Tables of people by items up to this size get implicit ALS with counts as confidence: in larger ones its lists were
+#: no better, and it cost as much as all others together.
+SMALL_TABLE: Final = 20_000
 #: Multiples of the weight of use that are tried at the end.
 LESS_USE: Final = (1.0, 0.5, 0.2, 0.0)
 #: A weight below this is told as nothing.

@@ -29,9 +29,9 @@ SETTINGS: Final = ("confidence", "penalty")
 RANK: Final = 48
 CONFIDENCE: Final = 10.0
 PENALTY: Final = 10.0
-EPOCHS: Final = 8
-#: Size of a factor at the start.
-START: Final = 0.1
+EPOCHS: Final = 11
+#: Size of a factor at the start: from a larger one, unused directions are still there after the last epoch.
+START: Final = 0.01
 
 
 class ConfidenceScorer(FactorScorer):
