@@ -1,7 +1,8 @@
 """One page that leads: every claim of the paper with its verdicts, one drawing per experiment, and what it took.
 
 Written from folders that `python -m studies reproduce` filled, at any size; nothing is run here. Where a figure has no
-stored results of the quick size, its verdicts are taken from the printed page of that size and marked so.
+stored results of the quick size, its verdicts are taken from the printed page of that size and marked so. What no
+folder holds stays as an earlier page had it, so figures can be run one after another, on several machines.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from studies.store import Found, Store
 from twofold.report.page import span
 from twofold.report.plot import Series
 
-__all__ = ["EXPERIMENTS", "Took", "drawing", "main", "page", "printed_verdicts", "stored"]
+__all__ = ["EXPERIMENTS", "Kept", "Took", "drawing", "main", "page", "printed_verdicts", "stored"]
 
 _ROOT: Final = Path(__file__).parents[2]
 #: Name of the drawing, title, and panels in the paper's order, two to a row.
@@ -46,6 +47,7 @@ EXPERIMENTS: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
 _SHORT: Final = {"rank": "ℓ", "n_prototypes": "k", "epsilon": "ε", "iterations": "iterations"}
 _MOST: Final = 6
 _WIDE: Final = 560
+_TIMES: Final = ("figure", "size", "seeds", "cells", "wall, one process", "CPU", "slowest cell")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,21 +74,6 @@ class Took:
         told = [f"{_SHORT[name]} = {cell['options'][name]:g}" for name in _SHORT if name in cell["options"]]
         return cls(each=each, slowest=f"{cell['system']}{', ' * bool(told)}{', '.join(told)}: {each[last][0]:.0f} s")
 
-    @property
-    def cells(self) -> int:
-        """How many."""
-        return len(self.each)
-
-    @property
-    def wall(self) -> float:
-        """Seconds on the clock, one process."""
-        return sum(wall for wall, _ in self.each.values())
-
-    @property
-    def cpu(self) -> float:
-        """Seconds of the processor."""
-        return sum(cpu for _, cpu in self.each.values())
-
 
 @dataclass(frozen=True, kw_only=True)
 class Stored:
@@ -94,6 +81,53 @@ class Stored:
 
     outcome: Outcome
     took: Took
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """What an earlier page says, for figures that no folder holds.
+
+    Attributes
+    ----------
+    verdicts : mapping
+        Size and words of a claim to its verdict.
+    sections : mapping
+        Title of an experiment to the lines below it.
+    times : mapping
+        Size and name of a figure to its row of the table of times.
+    """
+
+    verdicts: Mapping[tuple[str, str], str]
+    sections: Mapping[str, list[str]]
+    times: Mapping[tuple[str, str], list[str]]
+
+    @classmethod
+    def of(cls, text: str) -> Kept:
+        r"""Read a page.
+
+        Examples
+        --------
+        >>> head = "| claim | where | quick size | the paper's size |\n|---|---|---|---|\n"
+        >>> Kept.of(head + "| It falls. | 5 | (holds) | holds |\n").verdicts
+        {('paper', 'It falls.'): 'holds'}
+        """
+        found = tables(text)
+        claims = [row for table in found if table[0][:2] == ["claim", "where"] for row in table[1:]]
+        told = [(size, row[0], row[2 + place]) for row in claims for place, size in enumerate(SIZES)]
+        sections = re.findall(r"^### (.*)\n\n((?:(?!##).*\n?)*)", text, re.MULTILINE)
+        return cls(
+            verdicts={(size, words): said for size, words, said in told if said != "–" and not said.startswith("(")},
+            sections={title: body.splitlines() for title, body in sections if body.startswith("![")},
+            times={
+                (row[1], row[0].strip("`")): row for table in found if tuple(table[0]) == _TIMES for row in table[1:]
+            },
+        )
+
+    def panels(self, title: str) -> tuple[int, int]:
+        """Size (its place among sizes) and number of panels of an experiment; nothing is below everything."""
+        text = "\n".join(self.sections.get(title, []))
+        size = re.search(r"^Size: (\w+);", text, re.MULTILINE)
+        return (SIZES.index(size[1]), len(re.findall(r"^`[\w-]+`:", text, re.MULTILINE))) if size else (-1, 0)
 
 
 def stored(folders: Sequence[Path]) -> dict[tuple[str, str], Stored]:
@@ -161,7 +195,10 @@ def printed_verdicts(page_text: str) -> dict[str, str]:
 
 
 def page(
-    found: Mapping[tuple[str, str], Stored], printed: Mapping[str, str], drawn: Mapping[str, tuple[str, str]]
+    found: Mapping[tuple[str, str], Stored],
+    printed: Mapping[str, str],
+    drawn: Mapping[str, tuple[str, str]],
+    kept: Kept,
 ) -> str:
     """Write the page.
 
@@ -173,8 +210,13 @@ def page(
         Verdicts of the quick size for claims without stored results.
     drawn : mapping
         Name of an experiment to the size of its results and the file of its drawing.
+    kept : Kept
+        What an earlier page says of figures that are not stored.
     """
-    rows = [(claim, _verdict(claim, "quick", found, printed), _verdict(claim, "paper", found, {})) for claim in CLAIMS]
+    rows = [
+        (claim, _verdict(claim, "quick", found, printed, kept), _verdict(claim, "paper", found, {}, kept))
+        for claim in CLAIMS
+    ]
     paper = [(quick, large) for claim, quick, large in rows if claim.kind == "paper"]
     lines = [
         "# The paper, claim by claim",
@@ -198,14 +240,18 @@ def page(
             if claim.kind == kind
         ]
         lines.append("")
-    lines += [*_changed(rows), *_drawings(found, drawn), *_times(found)]
+    lines += [*_changed(rows), *_drawings(found, drawn, kept), *_times(found, kept)]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _verdict(claim: Claim, size: str, found: Mapping[tuple[str, str], Stored], printed: Mapping[str, str]) -> str:
+def _verdict(
+    claim: Claim, size: str, found: Mapping[tuple[str, str], Stored], printed: Mapping[str, str], kept: Kept
+) -> str:
     one = found.get((size, claim.figure))
     if one is not None:
         return next(verdict.holds for verdict in one.outcome.verdicts if verdict.claim.key == claim.key)
+    if (size, _safe(claim.words)) in kept.verdicts:
+        return kept.verdicts[size, _safe(claim.words)]
     return f"({printed[claim.words]})" if claim.words in printed else ""
 
 
@@ -231,16 +277,19 @@ def _changed(rows: Sequence[tuple[Claim, str, str]]) -> list[str]:
     ]
 
 
-def _drawings(found: Mapping[tuple[str, str], Stored], drawn: Mapping[str, tuple[str, str]]) -> list[str]:
+def _drawings(found: Mapping[tuple[str, str], Stored], drawn: Mapping[str, tuple[str, str]], kept: Kept) -> list[str]:
     lines = ["## The paper's figures, ours beside what was recorded", ""]
     for name, title, panels in EXPERIMENTS:
         lines += [f"### {title}", ""]
+        if name not in drawn and title in kept.sections:
+            lines += kept.sections[title]
+            continue
         if name not in drawn:
             lines += [f"Not stored. `python -m studies reproduce {panels[0]} -o DIR` runs the first panel.", ""]
             continue
         size, file = drawn[name]
-        kept = [found[size, panel].outcome.results for panel in panels if (size, panel) in found]
-        shown = [results for results in kept if results is not None]
+        there = [found[size, panel].outcome.results for panel in panels if (size, panel) in found]
+        shown = [results for results in there if results is not None]
         seeds = min(results.seeds for results in shown)
         lines += [f"![{title}]({file})", "", f"Size: {size}; {seeds} seed{'s' * (seeds > 1)}.", ""]
         for results in shown:
@@ -248,26 +297,44 @@ def _drawings(found: Mapping[tuple[str, str], Stored], drawn: Mapping[str, tuple
     return lines
 
 
-def _times(found: Mapping[tuple[str, str], Stored]) -> list[str]:
-    lines = [
-        "## What it took",
-        "",
-        "| figure | size | seeds | cells | wall, one process | CPU | slowest cell |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for (size, name), one in sorted(found.items(), key=lambda item: (SIZES.index(item[0][0]), item[0][1])):
-        seeds = one.outcome.results.seeds if one.outcome.results else 0
-        cpu = span(one.took.cpu) if one.took.cpu else "–"
-        lines.append(
-            f"| `{name}` | {size} | {seeds} | {one.took.cells} | {span(one.took.wall)} | {cpu} | {one.took.slowest} |"
-        )
-    lines += ["", "Cells that figures share are counted for each. Each cell once:", ""]
+def _times(found: Mapping[tuple[str, str], Stored], kept: Kept) -> list[str]:
+    lines = ["## What it took", "", f"| {' | '.join(_TIMES)} |", "|" + "---|" * len(_TIMES)]
+    sums = []
     for size in SIZES:
-        each = {key: took for (of, _), one in found.items() if of == size for key, took in one.took.each.items()}
-        if each:
-            wall, cpu = (sum(times) for times in zip(*each.values(), strict=True))
-            lines.append(f"- {size}: {len(each):,} cells, {span(wall)} in one process, {span(cpu)} of the processor.")
-    return [*lines, ""]
+        seen: set[str] = set()
+        rows = []
+        for name in FIGURES:
+            if (one := found.get((size, name))) is not None:
+                rows.append(_time_row(name, size, one, seen))
+                seen.update(one.took.each)
+            elif (size, name) in kept.times:
+                rows.append(kept.times[size, name])
+        lines += [f"| {' | '.join(row)} |" for row in rows]
+        if rows:
+            cells = sum(int(row[3].replace(",", "")) for row in rows)
+            wall, cpu = (sum(_seconds(row[place]) for row in rows) for place in (4, 5))
+            sums.append(f"- {size}: {cells:,} cells, {span(wall)} in one process, {span(cpu)} of the processor.")
+    return [*lines, "", "A cell that figures share is counted for the first of them. In all:", "", *sums, ""]
+
+
+def _time_row(name: str, size: str, one: Stored, seen: set[str]) -> list[str]:
+    own = [times for key, times in one.took.each.items() if key not in seen]
+    wall, cpu = sum(clock for clock, _ in own), sum(processor for _, processor in own)
+    seeds = one.outcome.results.seeds if one.outcome.results else 0
+    spans = [span(wall) if own else "–", span(cpu) if cpu else "–"]
+    return [f"`{name}`", size, str(seeds), f"{len(own):,}", *spans, one.took.slowest]
+
+
+def _seconds(text: str) -> float:
+    """Read what `span` wrote.
+
+    Examples
+    --------
+    >>> [_seconds(text) for text in ("2 h 30 min", "1 min 15 s", "0.5 s", "–")]
+    [9000.0, 75.0, 0.5, 0.0]
+    """
+    units = {"h": 3600.0, "min": 60.0, "s": 1.0}
+    return sum((float(number) * units[unit] for number, unit in re.findall(r"([\d.]+) (h|min|s)", text)), 0.0)
 
 
 def _safe(text: str) -> str:
@@ -334,14 +401,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     asked = parser.parse_args(arguments)
     found = stored(asked.folders)
     printed = printed_verdicts(asked.printed.read_text(encoding="utf-8")) if asked.printed.exists() else {}
+    kept = Kept.of(asked.output.read_text(encoding="utf-8") if asked.output.exists() else "")
     drawn = {}
     for name, title, panels in EXPERIMENTS:
         size = next((size for size in reversed(SIZES) if any((size, one) in found for one in panels)), None)
-        if size is None:
+        here = sum((size, one) in found for one in panels)
+        if size is None or (SIZES.index(size), here) < kept.panels(title):
             continue
         shown = [found[size, one].outcome for one in panels if (size, one) in found]
         file = f"paper-{name}.svg"
         (asked.output.parent / file).write_text(drawing(shown, title), encoding="utf-8")
         drawn[name] = size, file
-    asked.output.write_text(page(found, printed, drawn), encoding="utf-8")
+    asked.output.write_text(page(found, printed, drawn, kept), encoding="utf-8")
     print(f"Page: {asked.output}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -31,7 +32,7 @@ def test_what_is_stored_whole_is_found_and_judged(folder: Path) -> None:
     assert set(found) == {("paper", "fig1a")}
     one = found["paper", "fig1a"]
     number = len(figure("fig1a").cells("paper", seeds=1))
-    assert (one.took.cells, one.took.wall, one.took.cpu) == (number, 2.0 * number, 1.5 * number)
+    assert list(one.took.each.values()) == [(2.0, 1.5)] * number
     assert len(one.outcome.verdicts) == sum(claim.figure == "fig1a" for claim in CLAIMS)
 
 
@@ -52,13 +53,52 @@ def test_the_page_has_every_claim_and_a_drawing_with_recorded_values(folder: Pat
     assert "- paper: 21 cells, 42.0 s in one process, 31.5 s of the processor." in page
 
 
-def test_the_slowest_cell_is_named_and_a_shared_cell_is_counted_once() -> None:
+def test_what_is_not_stored_stays_as_the_page_had_it(folder: Path, tmp_path: Path) -> None:
+    """Figures are run on different days; a page of some of them does not forget the others."""
+    line = ["-o", str(tmp_path / "paper.md"), "--printed", str(tmp_path / "none.md")]
+    main([str(folder), *line])
+    first = (tmp_path / "paper.md").read_text(encoding="utf-8")
+    main(line)
+    assert (tmp_path / "paper.md").read_text(encoding="utf-8") == first
+    other = Store.open(tmp_path / "other", "reproduce", "paper")
+    for cell in figure("exp1").cells("paper", seeds=1):
+        other.put(
+            cell,
+            {
+                "rows": [("objective", "all", 0.9, None, None)],
+                "note": "",
+                "seconds": 1.0,
+                "seconds_to_fit": 1.0,
+                "cpu_seconds": 1.0,
+                "versions": {},
+            },
+        )
+    main([str(tmp_path / "other"), *line])
+    both = (tmp_path / "paper.md").read_text(encoding="utf-8")
+    row = next(text for text in first.splitlines() if text.startswith("| `fig1a`"))
+    assert row in both.splitlines()
+    assert "| `exp1` | paper | 1 | 27 | 27.0 s | 27.0 s | " in both
+    assert "- paper: 48 cells, 1 min 9 s in one process, 58.5 s of the processor." in both
+    drawings = re.findall(r"^!\[.*\]\(paper-.*\.svg\)$", both, re.MULTILINE)
+    assert [one.rpartition("(")[2] for one in drawings] == ["paper-fig1.svg)", "paper-exp1.svg)"]
+
+
+def test_of_one_experiment_the_page_with_more_panels_stays(folder: Path, tmp_path: Path) -> None:
+    page = tmp_path / "paper.md"
+    section = "### Fig. 1: synthetic counts\n\n![x](paper-fig1.svg)\n\nSize: paper; 3 seeds.\n\n`fig1a`:\n\n`fig1b`:\n"
+    page.write_text(section, encoding="utf-8")
+    main([str(folder), "-o", str(page), "--printed", str(tmp_path / "none.md")])
+    assert section in page.read_text(encoding="utf-8")
+    assert not (tmp_path / "paper-fig1.svg").exists()
+
+
+def test_the_slowest_cell_is_named() -> None:
     def cell(system: str, **options: float) -> dict[str, object]:
         return {"system": system, "options": options}
 
     slow = {"cell": cell("prototypes-kmeans", rank=120, n_prototypes=100), "seconds": 30.2, "cpu_seconds": 29.0}
     took = Took.of({"a": {"cell": cell("pooled", rank=40), "seconds": 2.0, "cpu_seconds": 1.5}, "b": slow})
-    assert (took.cells, took.wall, took.cpu) == (2, 32.2, 30.5)
+    assert took.each == {"a": (2.0, 1.5), "b": (30.2, 29.0)}
     assert took.slowest == "prototypes-kmeans, ℓ = 120, k = 100: 30 s"
 
 
