@@ -80,3 +80,19 @@ def test_a_file_cut_off_costs_nothing(folder: Path) -> None:
     Path("visits/1.parquet").write_bytes(whole)
     call(line)
     assert len(Ledger(Path("a.ledger")).state().entries) == 1
+
+
+def test_rows_without_a_user_an_item_or_a_value_are_left_out_of_lists_if_asked(folder: Path) -> None:
+    call("personalize --plan sim.toml --data visits --user who -o a.model")
+    call("recommend a.model --all --data visits --user-column who -o whole.parquet -n 3")
+    rows = pl.read_parquet("visits/1.parquet")
+    Path("holes").mkdir()
+    for name in Path("visits").iterdir():
+        Path("holes", name.name).write_bytes(name.read_bytes())
+    blank = rows.head(3).with_columns(pl.lit(None, rows.schema["who"]).alias("who"))
+    pl.concat([rows, blank]).write_parquet("holes/1.parquet")
+    line = "recommend a.model --all --data holes --user-column who -n 3 -o holes.parquet"
+    assert ask(line).exit_code != 0
+    assert not Path("holes.parquet").exists()
+    call(f"{line} --missing drop")
+    assert pl.read_parquet("holes.parquet").equals(pl.read_parquet("whole.parquet"))

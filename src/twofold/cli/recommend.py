@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from twofold.cli.options import Duplicates, ForceOption, Json, UnknownItems, read_items, refuse_output
+from twofold.cli.options import Duplicates, ForceOption, Json, Missing, UnknownItems, read_items, refuse_output
 from twofold.cli.progress import bars
 from twofold.cli.scans import ScanData, is_scan, open_scan
 from twofold.entity.model import Model
@@ -51,6 +51,7 @@ def recommend(
     value_column: Annotated[str, typer.Option(help="With --data: column of the values; none counts rows.")] = "value",
     duplicates: Duplicates = "error",
     unknown_items: UnknownItems = "error",
+    missing: Missing = "error",
     force: ForceOption = False,
     json: Json = False,
 ) -> None:
@@ -76,7 +77,7 @@ def recommend(
     allowed = None if items is None else [_as_item(loaded, text) for text in items]
     if data is not None and output is not None:
         columns = {"user": user_column, "item": item_column, "value": value_column}
-        rules = {"duplicates": duplicates, "unknown_items": unknown_items}
+        rules = {"duplicates": duplicates, "unknown_items": unknown_items, "missing": missing}
         found_in = open_scan(data, loaded.catalog, loaded.history.feedback, **columns, **rules)
         with bars("recommending"):
             loaded.recommend_all(output, n, histories=found_in, exclude_seen=not seen, items=allowed)

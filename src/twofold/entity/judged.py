@@ -18,8 +18,8 @@ __all__ = ["CAUTION", "CONFIDENT", "Rung", "Tried", "failed", "least_use", "path
 
 #: Nats by which a bolder rung has to tell hidden entries better.
 CAUTION: Final = 2.0
-#: Implicit ALS with counts as how sure an entry is. Its lists are better than its nats say (0017), so it is taken unless
-#: another rung is ahead by so many nats, or has lists that are better by `CLEARLY` errors.
+#: Implicit ALS with counts as how sure an entry is. Its lists are better than its nats say (0017), so it is taken
+#: unless another rung is ahead by so many nats, or has lists that are better by `CLEARLY` errors.
 CONFIDENT: Final = "implicit ALS, counts as confidence"
 BEHIND: Final = 10.0
 #: Number of lists (a person asked several times has several) from which on lists count beside nats.
