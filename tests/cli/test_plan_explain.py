@@ -205,3 +205,9 @@ def test_the_price_of_shares_names_those_who_must_draw_them():
     record = price_record(OPERATED["entities"])
     assert record["honest"] == 7
     assert "at least 7 entities, yours included" in "\n".join(price_lines(OPERATED["entities"]))
+
+
+def test_where_nothing_is_predicted_the_record_says_no_like_the_table(tmp_path):
+    rows = told(tmp_path, SECURE.with_(epsilon="0.03"), "--epsilon", 0.03, "--epsilon", 1)["rows"]
+    assert rows[0]["limit"] < rows[0]["share"] < 1  # by its noise alone it would be "hardly"
+    assert [row["verdict"] for row in rows] == ["no", "perhaps"]

@@ -114,6 +114,7 @@ def test_implicit_als_without_a_rival_is_fitted_to_the_end_and_taken(monkeypatch
     made = run(rows, None)
     assert made.kind == "ials"
     assert "stopped" not in made.note
+    assert made.note.startswith("implicit ALS, weight ")
     np.testing.assert_array_equal(made.scorer.arrays()["inner_factors"], IalsFit(rows).scorer().factors)
 
 

@@ -415,10 +415,13 @@ def _statistic_record(plan: Plan, epsilons: Sequence[float]) -> dict[str, Any]:
     for epsilon in epsilons:
         own = _at(plan, epsilon, own=True).share if plan.parameters.summed else None
         judged = _at(plan, epsilon)
-        row = {
-            name: getattr(judged, name) for name in ("epsilon", "delta", "share", "limit", "users_needed", "verdict")
+        row = {name: getattr(judged, name) for name in ("epsilon", "delta", "share", "limit", "users_needed")}
+        row |= {
+            "verdict": _useful(plan, judged),
+            "mechanism": plan.spec.mechanism,
+            "own_noise": own,
+            "reconstruction_bound": _bound(plan, judged),
         }
-        row |= {"mechanism": plan.spec.mechanism, "own_noise": own, "reconstruction_bound": _bound(plan, judged)}
         guess = best_guess(epsilon, float(plan.delta))
         rows.append(row | {"guess": guess, "of_the_plan": epsilon == float(plan.epsilon)})
     return _public_record(plan.parameters) | {"rows": rows, "verdict": " ".join(_statistic_verdict(plan))}

@@ -55,6 +55,11 @@ class Rung:
     ridge: float | None = None
     fit: Callable[[Side], Scorer] | None = field(default=None, repr=False)
 
+    @property
+    def words(self) -> str:
+        """How sentences name it."""
+        return "implicit ALS" if self.kind == "ials" else self.kind
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Tried:

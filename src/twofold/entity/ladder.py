@@ -532,8 +532,8 @@ class _Climb:
         people = f", worth {best.rung.strength:,.0f} own people" if best.rung.step == 3 else ""
         beside = "use weighs nothing" if weights[0] < LEAST_SHOWN else f"with use, weight {weights[0]:.2f}; {use}"
         return (
-            f"{best.rung.kind}{people}, weight {weights[1]:.2f}, {beside}; "
-            f"hidden entries are told better than by {way[-2].rung.kind} by {gained:.1f} nats"
+            f"{best.rung.words}{people}, weight {weights[1]:.2f}, {beside}; "
+            f"hidden entries are told better than by {way[-2].rung.words} by {gained:.1f} nats"
         )
 
 
