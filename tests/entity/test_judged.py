@@ -23,8 +23,8 @@ def tried(kind: str, worth: float, losses: np.ndarray, step: int = 1) -> Tried:
 def test_factors_by_confidence_stand_alone_unless_nats_or_lists_are_clearly_worse(behind, worse, kept):
     losses = np.random.default_rng(0).random(50)
     rival, sure = tried("item-item", -100.0, losses), tried(judged.CONFIDENT, -100.0 - behind, losses + worse)
-    assert judged._trusted([rival, sure]) == ([sure] if kept else [rival])
-    assert judged._trusted([sure]) == [sure]
+    assert judged._trusted([rival, sure], -200.0) == ([sure] if kept else [rival])
+    assert judged._trusted([sure], -200.0) == [sure]
 
 
 def test_lists_within_two_errors_do_not_speak_against_confidence():
@@ -35,12 +35,20 @@ def test_lists_within_two_errors_do_not_speak_against_confidence():
     for errors, kept in ((1.9, True), (2.1, False)):
         rival = tried("item-item", -100.0, losses)
         sure = tried(judged.CONFIDENT, -100.0, losses + chance + errors * error)
-        assert judged._trusted([rival, sure]) == ([sure] if kept else [rival])
+        assert judged._trusted([rival, sure], -200.0) == ([sure] if kept else [rival])
+
+
+def test_factors_by_confidence_that_would_not_be_climbed_do_not_keep_others_from_it():
+    losses = np.zeros(50)
+    use, rival = tried("use", -100.0, losses, step=0), tried("item-item", -97.0, losses)
+    for worth, taken in ((-98.5, "item-item"), (-97.5, judged.CONFIDENT)):
+        sure = tried(judged.CONFIDENT, worth, losses)
+        assert path([use, rival, sure])[-1].rung.kind == taken
 
 
 def test_factors_by_confidence_that_failed_are_left_out():
     rival, sure = tried("item-item", -100.0, np.zeros(9)), judged.failed(Rung(kind=judged.CONFIDENT, step=1))
-    assert judged._trusted([rival, sure]) == [rival]
+    assert judged._trusted([rival, sure], -200.0) == [rival]
     assert path([tried("use", -200.0, np.zeros(9), step=0), sure])[-1].rung.kind == "use"
 
 

@@ -19,7 +19,7 @@ __all__ = ["CAUTION", "CONFIDENT", "Rung", "Tried", "failed", "least_use", "path
 #: Nats by which a bolder rung has to tell hidden entries better.
 CAUTION: Final = 2.0
 #: Implicit ALS with counts as how sure an entry is. Its lists are better than its nats say (0017), so it is taken
-#: unless another rung is ahead by so many nats, or has lists that are better by `CLEARLY` errors.
+#: unless another of its step is ahead by so many nats, or has lists that are better by `CLEARLY` errors.
 CONFIDENT: Final = "implicit ALS, counts as confidence"
 BEHIND: Final = 10.0
 #: Number of lists (a person asked several times has several) from which on lists count beside nats.
@@ -75,17 +75,20 @@ def path(tried: list[Tried]) -> list[Tried]:
     """The rungs that are climbed, the last of which is taken."""
     found = [tried[0]]
     for step in (1, 2, 3):
-        here = _trusted([one for one in tried if one.rung.step == step])
+        here = _trusted([one for one in tried if one.rung.step == step], found[-1].weighed.worth + CAUTION)
         best = max(here, key=lambda one: one.weighed.worth, default=None)
         if best is not None and best.weighed.worth > found[-1].weighed.worth + CAUTION:
             found.append(_better_lists(best, here))
     return found
 
 
-def _trusted(here: list[Tried]) -> list[Tried]:
-    """Give confident factors or all the others, unless one of them tells or lists clearly better than these factors."""
+def _trusted(here: list[Tried], needed: float) -> list[Tried]:
+    """Give confident factors or all the others, unless one of these tells or lists clearly better.
+
+    Factors below the worth `needed` to be climbed give way as well, or the entity would be left with less than it has.
+    """
     rivals = [one for one in here if one.rung.kind != CONFIDENT]
-    sure = next((one for one in here if one.rung.kind == CONFIDENT and math.isfinite(one.weighed.worth)), None)
+    sure = next((one for one in here if one.rung.kind == CONFIDENT and one.weighed.worth > needed), None)
     known = [one for one in rivals if math.isfinite(one.weighed.worth)]
     if sure is None or not known:
         return rivals if sure is None else [sure]
