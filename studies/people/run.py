@@ -31,6 +31,8 @@ __all__ = ["PARTS", "Part", "main", "rows_of", "run"]
 
 EPSILONS: Final = (1.0, 3.0, 10.0)
 #: ε of the sum that holds nothing but noise.
+#: Nothing had been run on it, or on those after it, when the settings of this study were fixed.
+FIRST_SEED: Final = 11000
 _NOISE_ONLY: Final = 1.0
 
 
@@ -133,12 +135,11 @@ def run(
     """Run everything on one thread; give the rows, and the names of missing data. `keep` gets all rows so far."""
     found: list[dict[str, Any]] = []
     missing: list[str] = []
-    first = read_frontier("full").first_seed
     with one_blas_thread(), at_most_threads(1):
         for part in parts:
             start = time.process_time()
             try:
-                for seed in range(first, first + (seeds or part.seeds)):
+                for seed in range(FIRST_SEED, FIRST_SEED + (seeds or part.seeds)):
                     found += rows_of(part, seed, scale=scale)
                     keep(found)
             except MissingDataset:

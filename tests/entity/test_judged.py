@@ -46,6 +46,17 @@ def test_factors_by_confidence_that_would_not_be_climbed_do_not_keep_others_from
         assert path([use, rival, sure])[-1].rung.kind == taken
 
 
+def test_what_others_know_has_to_tell_more_than_all_own_rungs_also_those_that_gave_way():
+    losses = np.zeros(50)
+    own = [
+        tried("use", -100.0, losses, step=0),
+        tried("item-item", -80.0, losses),
+        tried(judged.CONFIDENT, -89.0, losses),
+    ]
+    for worth, taken in ((-86.0, judged.CONFIDENT), (-78.5, judged.CONFIDENT), (-77.5, "shared taste")):
+        assert path([*own, tried("shared taste", worth, losses, step=3)])[-1].rung.kind == taken
+
+
 def test_factors_by_confidence_that_failed_are_left_out():
     rival, sure = tried("item-item", -100.0, np.zeros(9)), judged.failed(Rung(kind=judged.CONFIDENT, step=1))
     assert judged._trusted([rival, sure], -200.0) == [rival]

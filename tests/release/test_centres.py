@@ -48,6 +48,27 @@ def test_of_many_cells_of_nothing_but_noise_none_stays_by_luck() -> None:
     assert np.linalg.norm(found[:60].mean(axis=0) - found[60:].mean(axis=0)) > 1
 
 
+def test_one_clear_cell_among_many_of_noise_stays_and_the_others_do_not() -> None:
+    draws = np.random.default_rng(0)
+    items = 457
+    public = dataclasses.replace(PUBLIC, n_items=items, max_items=items, bound=9, n_users=12_000, n_prototypes=120)
+    means = 0.3 + draws.laplace(0, 1 / np.sqrt(2), (120, items))  # sums of 100 users each, with a noise of 100
+    means[7] += 1.7 * np.sign(
+        draws.normal(size=items)
+    )  # four times the energy of the noise: 2 % more in the mean of all
+    found, _ = shrunk_means(message(means, [100] * 120, 100.0), public)
+    rest = np.delete(found, 7, axis=0)
+    np.testing.assert_allclose(rest, rest[:1].repeat(119, axis=0), atol=1e-12)
+    assert np.linalg.norm(found[7] - rest[0]) > 0.5 * np.linalg.norm(means[7] - 0.3)
+
+
+def test_large_sums_without_noise_are_exact() -> None:
+    public = dataclasses.replace(PUBLIC, bound=10**6)
+    means = np.array([[1e5] * 20, [2e5] * 20])
+    found, _ = shrunk_means(message(means, [10, 10], 0.0), public)
+    np.testing.assert_allclose(found, means)
+
+
 def test_one_mean_of_nothing_but_noise_says_the_same_of_all_items() -> None:
     draws = np.random.default_rng(0)
     noisy = 0.1 + draws.laplace(0, 0.1 / np.sqrt(2), (1, 20))

@@ -72,20 +72,23 @@ class Tried:
 
 
 def path(tried: list[Tried]) -> list[Tried]:
-    """The rungs that are climbed, the last of which is taken."""
-    found = [tried[0]]
+    """The rungs that are climbed, the last of which is taken; a step has to be worth more than all that is below it."""
+    found, below = [tried[0]], tried[0].weighed.worth
     for step in (1, 2, 3):
-        here = _trusted([one for one in tried if one.rung.step == step], found[-1].weighed.worth + CAUTION)
+        every = [one for one in tried if one.rung.step == step]
+        here = _trusted(every, below + CAUTION)
         best = max(here, key=lambda one: one.weighed.worth, default=None)
-        if best is not None and best.weighed.worth > found[-1].weighed.worth + CAUTION:
+        if best is not None and best.weighed.worth > below + CAUTION:
             found.append(_better_lists(best, here))
+        below = max([below, *(one.weighed.worth for one in every)])
     return found
 
 
 def _trusted(here: list[Tried], needed: float) -> list[Tried]:
-    """Give confident factors or all the others, unless one of these tells or lists clearly better.
+    """Give the confident factors alone, or all the others if one of them tells or lists clearly better.
 
-    Factors below the worth `needed` to be climbed give way as well, or the entity would be left with less than it has.
+    Factors below the worth `needed` to be climbed give way, too, or the entity would be left with less than it has.
+    Lists count as independent, also those of one person.
     """
     rivals = [one for one in here if one.rung.kind != CONFIDENT]
     sure = next((one for one in here if one.rung.kind == CONFIDENT and one.weighed.worth > needed), None)

@@ -257,12 +257,16 @@ def shrunk_means(message: Prototypes, public: ReleaseParameters) -> tuple[Floats
 
 
 def _shrunk(away: Floats, explained: Floats) -> Floats:
-    """Rows shortened by the rule of James and Stein; to nothing if noise explains all of them together."""
-    distances = np.maximum((away**2).sum(axis=1), 1e-300)
-    luck = _LUCK * math.sqrt(_KURTOSIS / away.size)
-    if (distances / np.maximum(explained, 1e-300)).mean() <= 1 + luck:
-        return np.zeros_like(away)
-    return np.asarray(away * np.maximum(0.0, 1.0 - explained / distances)[:, None])
+    """Shorten rows by the rule of James and Stein; to nothing where noise explains them, together and one by one."""
+    cells, items = away.shape
+    distances = (away**2).sum(axis=1)
+    beyond = np.full(cells, np.inf)  # without noise, nothing is explained
+    np.divide(distances, explained, out=beyond, where=explained > 1e-300 * np.maximum(distances, 1.0))
+    together = beyond.mean() > 1 + _LUCK * math.sqrt(_KURTOSIS / away.size)
+    # one of many has as many chances to be far away
+    far = beyond > 1 + (_LUCK + math.sqrt(2 * math.log(cells))) * math.sqrt(_KURTOSIS / items)
+    kept = np.maximum(0.0, 1.0 - 1.0 / np.maximum(beyond, 1e-300)) * (far | together)
+    return np.asarray(away * kept[:, None])
 
 
 def centres(message: Prototypes, public: ReleaseParameters, *, count: int | None = None) -> Floats:
