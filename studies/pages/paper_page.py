@@ -2,7 +2,8 @@
 
 Written from folders that `python -m studies reproduce` filled, at any size; nothing is run here. Where a figure has no
 stored results of the quick size, its verdicts are taken from the printed page of that size and marked so. What no
-folder holds stays as an earlier page had it, so figures can be run one after another, on several machines.
+folder holds stays as an earlier page had it, so experiments can be run one after another, on several machines. An
+experiment stays or is replaced as a whole: by no fewer panels, no fewer seeds and no smaller size.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from studies.store import Found, Store
 from twofold.report.page import span
 from twofold.report.plot import Series
 
-__all__ = ["EXPERIMENTS", "Kept", "Took", "drawing", "main", "page", "printed_verdicts", "stored"]
+__all__ = ["EXPERIMENTS", "Kept", "Took", "chosen", "drawing", "main", "page", "printed_verdicts", "stored"]
 
 _ROOT: Final = Path(__file__).parents[2]
 #: Name of the drawing, title, and panels in the paper's order, two to a row.
@@ -119,15 +120,46 @@ class Kept:
             verdicts={(size, words): said for size, words, said in told if said != "–" and not said.startswith("(")},
             sections={title: body.splitlines() for title, body in sections if body.startswith("![")},
             times={
-                (row[1], row[0].strip("`")): row for table in found if tuple(table[0]) == _TIMES for row in table[1:]
+                (row[1], row[0].strip("`")): [*row, *["–"] * (len(_TIMES) - len(row))]
+                for table in found
+                if table[0][:2] == [*_TIMES[:2]]
+                for row in table[1:]
             },
         )
 
-    def panels(self, title: str) -> tuple[int, int]:
-        """Size (its place among sizes) and number of panels of an experiment; nothing is below everything."""
+    def section(self, title: str) -> tuple[int, int, set[str]]:
+        """Size (its place among sizes), seeds and panels of an experiment; nothing is below everything."""
         text = "\n".join(self.sections.get(title, []))
-        size = re.search(r"^Size: (\w+);", text, re.MULTILINE)
-        return (SIZES.index(size[1]), len(re.findall(r"^`[\w-]+`:", text, re.MULTILINE))) if size else (-1, 0)
+        said = re.search(r"^Size: (\w+); (\d+) seed", text, re.MULTILINE)
+        panels = set(re.findall(r"^`([\w-]+)`:", text, re.MULTILINE))
+        return (SIZES.index(said[1]), int(said[2]), panels) if said else (-1, 0, set())
+
+
+def chosen(found: dict[tuple[str, str], Stored], kept: Kept) -> dict[str, str]:
+    """Say which size of every experiment is drawn from folders; of those that stay, forget what the folders hold.
+
+    Parameters
+    ----------
+    found : dict
+        As `stored` gives it. Figures of the kept size of an experiment that stays are taken out, so that its verdicts,
+        numbers, drawing and times are of one run.
+    kept : Kept
+        What the page has.
+    """
+    drawn = {}
+    for name, title, panels in EXPERIMENTS:
+        size = next((size for size in reversed(SIZES) if any((size, one) in found for one in panels)), None)
+        if size is None:
+            continue
+        there = {one: found[size, one].outcome.results for one in panels if (size, one) in found}
+        seeds = min(results.seeds for results in there.values() if results is not None)
+        place, least, before = kept.section(title)
+        if SIZES.index(size) >= place and before <= set(there) and (SIZES.index(size) > place or seeds >= least):
+            drawn[name] = size
+            continue
+        for one in panels:
+            found.pop((SIZES[place], one), None)
+    return drawn
 
 
 def stored(folders: Sequence[Path]) -> dict[tuple[str, str], Stored]:
@@ -250,9 +282,9 @@ def _verdict(
     one = found.get((size, claim.figure))
     if one is not None:
         return next(verdict.holds for verdict in one.outcome.verdicts if verdict.claim.key == claim.key)
-    if (size, _safe(claim.words)) in kept.verdicts:
-        return kept.verdicts[size, _safe(claim.words)]
-    return f"({printed[claim.words]})" if claim.words in printed else ""
+    if claim.words in printed:
+        return f"({printed[claim.words]})"
+    return kept.verdicts.get((size, _safe(claim.words)), "")
 
 
 def _tally(verdicts: Sequence[str]) -> str:
@@ -308,7 +340,8 @@ def _times(found: Mapping[tuple[str, str], Stored], kept: Kept) -> list[str]:
                 rows.append(_time_row(name, size, one, seen))
                 seen.update(one.took.each)
             elif (size, name) in kept.times:
-                rows.append(kept.times[size, name])
+                rows.append(row := kept.times[size, name])
+                seen.update(cell.key for cell in FIGURES[name].cells(size, seeds=int(row[2])))
         lines += [f"| {' | '.join(row)} |" for row in rows]
         if rows:
             cells = sum(int(row[3].replace(",", "")) for row in rows)
@@ -398,16 +431,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--printed", type=Path, default=_ROOT / "docs/results/index.md", help="printed page of the quick size"
     )
+    parser.add_argument("--anew", action="store_true", help="keep nothing of the page that is there")
     asked = parser.parse_args(arguments)
     found = stored(asked.folders)
     printed = printed_verdicts(asked.printed.read_text(encoding="utf-8")) if asked.printed.exists() else {}
-    kept = Kept.of(asked.output.read_text(encoding="utf-8") if asked.output.exists() else "")
-    drawn = {}
-    for name, title, panels in EXPERIMENTS:
-        size = next((size for size in reversed(SIZES) if any((size, one) in found for one in panels)), None)
-        here = sum((size, one) in found for one in panels)
-        if size is None or (SIZES.index(size), here) < kept.panels(title):
-            continue
+    before = asked.output.read_text(encoding="utf-8") if asked.output.exists() and not asked.anew else ""
+    kept, drawn = Kept.of(before), {}
+    for name, size in chosen(found, kept).items():
+        title, panels = next((title, panels) for one, title, panels in EXPERIMENTS if one == name)
         shown = [found[size, one].outcome for one in panels if (size, one) in found]
         file = f"paper-{name}.svg"
         (asked.output.parent / file).write_text(drawing(shown, title), encoding="utf-8")

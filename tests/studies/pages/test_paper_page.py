@@ -83,13 +83,57 @@ def test_what_is_not_stored_stays_as_the_page_had_it(folder: Path, tmp_path: Pat
     assert [one.rpartition("(")[2] for one in drawings] == ["paper-fig1.svg)", "paper-exp1.svg)"]
 
 
-def test_of_one_experiment_the_page_with_more_panels_stays(folder: Path, tmp_path: Path) -> None:
-    page = tmp_path / "paper.md"
-    section = "### Fig. 1: synthetic counts\n\n![x](paper-fig1.svg)\n\nSize: paper; 3 seeds.\n\n`fig1a`:\n\n`fig1b`:\n"
-    page.write_text(section, encoding="utf-8")
-    main([str(folder), "-o", str(page), "--printed", str(tmp_path / "none.md")])
-    assert section in page.read_text(encoding="utf-8")
-    assert not (tmp_path / "paper-fig1.svg").exists()
+def filled(folder: Path, *names: str, seeds: int = 1) -> str:
+    """A folder with made-up results of these figures at the paper's size."""
+    store = Store.open(folder, "reproduce", "paper")
+    found = {"note": "", "seconds": 2.0, "seconds_to_fit": 1.0, "cpu_seconds": 1.5, "versions": {}}
+    for name in names:
+        for cell in figure(name).cells("paper", seeds=seeds):
+            store.put(cell, {"rows": [("rmse_table", "all", 0.9, None, None)], **found})
+    return str(folder)
+
+
+def test_of_one_experiment_a_part_does_not_replace_what_the_page_has(tmp_path: Path) -> None:
+    page, line = tmp_path / "paper.md", ["-o", str(tmp_path / "paper.md"), "--printed", str(tmp_path / "none.md")]
+    main([filled(tmp_path / "b", "fig1b", seeds=2), *line])
+    first, picture = page.read_text(encoding="utf-8"), (tmp_path / "paper-fig1.svg").read_bytes()
+    for other in (filled(tmp_path / "a", "fig1a"), filled(tmp_path / "less", "fig1a", "fig1b")):
+        main([other, *line])
+        assert page.read_text(encoding="utf-8") == first
+        assert (tmp_path / "paper-fig1.svg").read_bytes() == picture
+    main([filled(tmp_path / "more", "fig1a", "fig1b", seeds=2), *line])
+    more = page.read_text(encoding="utf-8")
+    assert more.count("`fig1a`:") == more.count("`fig1b`:") == 1
+    shared = {cell.key for name in ("fig1a", "fig1b") for cell in figure(name).cells("paper", seeds=2)}
+    assert f"- paper: {len(shared)} cells, " in more
+    main([str(tmp_path / "a"), "--anew", *line])
+    assert "`fig1b`:" not in page.read_text(encoding="utf-8")
+
+
+def test_cells_that_a_kept_figure_counts_are_not_counted_again(tmp_path: Path) -> None:
+    line = ["-o", str(tmp_path / "paper.md"), "--printed", str(tmp_path / "none.md")]
+    main([filled(tmp_path / "one", "fig1b"), *line])
+    main([filled(tmp_path / "two", "supplement-k"), *line])
+    wanted = {cell.key for name in ("fig1b", "supplement-k") for cell in figure(name).cells("paper", seeds=1)}
+    assert f"- paper: {len(wanted)} cells, " in (tmp_path / "paper.md").read_text(encoding="utf-8")
+
+
+def test_a_newer_printed_verdict_wins_and_older_tables_of_times_are_read(tmp_path: Path) -> None:
+    words = CLAIMS[0].words
+    page, printed = tmp_path / "paper.md", tmp_path / "index.md"
+    page.write_text(
+        f"| claim | where | quick size | the paper's size |\n|---|---|---|---|\n| {words} | here | holds | holds |\n\n"
+        "| figure | size | seeds | cells | wall, one process | CPU |\n|---|---|---|---|---|---|\n"
+        "| `exp1` | paper | 1 | 27 | 27.0 s | – |\n",
+        encoding="utf-8",
+    )
+    printed.write_text(
+        f"| claim | where | verdict |\n|---|---|---|\n| {words} | x | cannot be told |\n", encoding="utf-8"
+    )
+    main(["-o", str(page), "--printed", str(printed)])
+    text = page.read_text(encoding="utf-8")
+    assert f"| {words} | {CLAIMS[0].place} | (cannot be told) | holds |" in text
+    assert "| `exp1` | paper | 1 | 27 | 27.0 s | – | – |" in text
 
 
 def test_the_slowest_cell_is_named() -> None:
