@@ -38,7 +38,7 @@ __all__ = ["EVERYTHING", "OURS", "Part", "cells", "main", "run", "table", "write
 #: Our own models that need no mechanism: the entity alone, with public features, and all data in one place.
 OURS: Final = ("alone", "public features", "pooled")
 #: What figures do not depend on.
-_WORDS: Final = ("title", "short", "headline", "releases", "seeds", "first_seed")
+_WORDS: Final = ("title", "short", "headline", "releases", "seeds")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -63,8 +63,8 @@ class DataSetting:
         Entities that are fitted and measured, by quarter, the smallest first; 0: all.
     users : int
         Users of an entity that are measured at most.
-    seeds, first_seed : int
-        Reported splits: how many, and the first of them.
+    seeds : int
+        Reported splits.
     headline : str
         The mechanism that targets and words speak of, chosen by public numbers.
     features : bool
@@ -85,7 +85,6 @@ class DataSetting:
     sample: tuple[int, ...]
     users: int
     seeds: int
-    first_seed: int
     headline: str
     features: bool
     releases: tuple[Release, ...]
@@ -137,6 +136,7 @@ class Grid:
     """Everything of one size."""
 
     size: Size
+    first_seed: int
     development: int
     own_epsilons: tuple[float, ...]
     honest_share: float
@@ -156,7 +156,7 @@ class Grid:
 
     def seeds(self, setting: DataSetting, number: int | None = None) -> range:
         """The reported splits of a data set."""
-        return range(setting.first_seed, setting.first_seed + (number or setting.seeds))
+        return range(self.first_seed, self.first_seed + (number or setting.seeds))
 
     def of(self, name: str) -> DataSetting:
         """One data set by name.
@@ -197,6 +197,7 @@ def read_frontier(size: str) -> Grid:
             seeds=chosen["seeds"],
             epsilons=tuple(map(float, chosen.get("epsilons", record["epsilons"]))),
         ),
+        first_seed=record["first_seed"],
         development=record["development"],
         own_epsilons=tuple(map(float, record["own_epsilons"])),
         honest_share=record["honest_share"],
@@ -209,7 +210,7 @@ def read_frontier(size: str) -> Grid:
 def _data(record: dict[str, Any], name: str, chosen: dict[str, Any]) -> DataSetting:
     own = _inherited(record["data"], name)
     releases = _releases(own.pop("mechanisms"), chosen.get("mechanisms"))
-    fixed = {key: chosen[key] for key in _OF_SIZE} | {key: record[key] for key in ("delta", "first_seed")}
+    fixed = {key: chosen[key] for key in _OF_SIZE} | {"delta": record["delta"]}
     if chosen is not record["size"]["full"]:
         own = {key: value for key, value in own.items() if key not in _OF_SIZE}
     merged = fixed | own

@@ -20,7 +20,7 @@ def folder(tmp_path_factory):
 
 def test_a_tiny_run_gives_every_cell_and_every_page(folder):
     grid = read_frontier("tiny")
-    wanted = cells(grid, grid.data[0], grid.data[0].first_seed)
+    wanted = cells(grid, grid.data[0], grid.first_seed)
     frame = pl.read_parquet(folder / "frontier.parquet")
     assert frame.select("mechanism", "noise", "epsilon").n_unique() == len(wanted)
     assert frame.filter(mechanism="alone")["gain"].abs().max() == 0
@@ -43,7 +43,7 @@ def test_the_quick_size_runs_and_prints_its_table(tmp_path, capsys):
 
 def test_what_is_there_is_not_run_again(folder, monkeypatch):
     grid = read_frontier("tiny")
-    store, wanted = Store.open(folder, "frontier", "tiny"), cells(grid, grid.data[0], grid.data[0].first_seed)
+    store, wanted = Store.open(folder, "frontier", "tiny"), cells(grid, grid.data[0], grid.first_seed)
     lost = wanted[-1]
     before = store.get(lost)
     store._path(lost).unlink()
@@ -71,7 +71,7 @@ def test_data_that_is_not_there_is_named(tmp_path, monkeypatch):
 def test_workers_give_the_same_figures(folder, tmp_path):
     part, grid = Part(mechanisms=("popularity",)), read_frontier("tiny")
     run("tiny", tmp_path, names=["hospitals-middle"], part=part, workers=2)
-    for cell in cells(grid, grid.data[0], grid.data[0].first_seed, part):
+    for cell in cells(grid, grid.data[0], grid.first_seed, part):
         one, two = (Store(place).get(cell)["rows"] for place in (folder, tmp_path))
         assert one == two
 
@@ -79,7 +79,7 @@ def test_workers_give_the_same_figures(folder, tmp_path):
 def test_a_part_of_the_grid():
     grid = read_frontier("full")
     asked = Part(mechanisms=("gram", "buckets"), noises=("own",))
-    found = [(one.system, one.options["noise"]) for one in cells(grid, grid.data[0], grid.data[0].first_seed, asked)]
+    found = [(one.system, one.options["noise"]) for one in cells(grid, grid.data[0], grid.first_seed, asked)]
     assert found[1] == ("public features", "none")
     assert ("EASE pooled, then adapted", "none") in found
     assert found.count(("shared popularity, private", "secure")) == 5
