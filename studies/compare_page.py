@@ -217,43 +217,37 @@ def _named(one: Compared, name: str | None) -> str:
 
 
 def picture(found: Sequence[Compared]) -> Plot | None:
-    """Draw every ranked data set in one plot, as percent of the best tuned baseline alone.
+    """Draw by how much our model alone is better than the best tuned baseline alone, of every ranked data set.
 
     Examples
     --------
     >>> picture([]) is None
     True
     """
-    ranked = [(at, one) for at, one in enumerate(found, start=1) if one.ranked and one.of_scope("alone")]
-    if not ranked:
+    ranked = [(float(at), one) for at, one in enumerate(found, start=1) if one.ranked and OURS in one.seeds]
+    rivals = [
+        (at, one, one.best([name for name in one.of_scope("alone") if name not in _BESIDE])) for at, one in ranked
+    ]
+    gaps = [(at, one.over(OURS, best)) for at, one, best in rivals if best is not None]
+    if not gaps:
         return None
-    series = []
-    for place, words in enumerate(("twofold alone", "best pooled", "best private, shared")):
-        points = [(at + (place - 1) / 10, _percent(one, words)) for at, one in ranked]
-        known = [(x, y) for x, y in points if y is not None]
-        if known:
-            series.append(
-                Series(name=words, x=[x for x, _ in known], y=[y for _, y in known], joined=False, style=place)
-            )
-    return Plot(
-        caption="nDCG@10 in percent of the best tuned baseline alone, smaller half of the entities",
-        description="; ".join(f"{one.name}: {min(one.y):.0f} to {max(one.y):.0f} percent" for one in series),
-        x_label="data set, as numbered in the table",
-        y_label="percent of the best alone",
-        series=tuple(series),
-        ticks=tuple((float(at), str(at)) for at, _ in ranked),
-        level=100.0,
+    lowest, highest = (pick(gap.mean for _, gap in gaps) for pick in (min, max))
+    line = Series(
+        name="twofold alone, less the best tuned baseline alone",
+        x=[at for at, _ in gaps],
+        y=[gap.mean for _, gap in gaps],
+        spread=[0.0 if math.isnan(gap.error) else gap.error for _, gap in gaps],
+        joined=False,
     )
-
-
-def _percent(one: Compared, words: str) -> float | None:
-    names: dict[str, list[str]] = {
-        "twofold alone": [OURS] if OURS in one.seeds else [],
-        "best pooled": one.of_scope("pooled"),
-        "best private, shared": [name for name in PRIVATE if name in one.seeds],
-    }
-    best, bar = one.best(names[words]), one.best(one.of_scope("alone"))
-    return None if best is None or bar is None else 100 * one.figure(best).mean / one.figure(bar).mean
+    return Plot(
+        caption="Difference in nDCG@10 between twofold alone and the best tuned baseline alone, smaller half of the entities",
+        description=f"differences from {lowest:+.4f} to {highest:+.4f}",
+        x_label="data set, as numbered in the table",
+        y_label="nDCG@10, ours less the best",
+        series=(line,),
+        ticks=tuple((at, f"{at:.0f}") for at, _ in gaps),
+        level=0.0,
+    )
 
 
 def _markdown_table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> list[str]:
@@ -274,7 +268,10 @@ def compare_markdown(found: Sequence[Compared], *, size: str, epsilon: float, dr
     text += ["## Summary", "", *(f"* {one.verdict[1]}" for one in found), ""]
     text += _markdown_table(_SUMMARY, _summary(found))
     if drawn:
-        text += ["", "![nDCG@10 in percent of the best tuned baseline alone](compare.svg)"]
+        text += [
+            "",
+            "![Difference in nDCG@10 between twofold alone and the best tuned baseline alone, by data set](compare.svg)",
+        ]
     text += ["", "## How it was measured", "", _how(epsilon)]
     for one in found:
         text += ["", f"## {one.title[0].upper()}{one.title[1:]}", "", f"**{one.metric}**", ""]

@@ -178,9 +178,11 @@ def test_a_coreset_that_beats_one_mean_scales(level: float, told: str) -> None:
     assert verdict(results, "coresets-do-not-scale") == told
 
 
-@pytest.mark.parametrize(("other", "told"), [(0.9, "does not hold"), (1.1, "holds")])
-def test_the_adopted_algorithm_must_not_be_beaten_at_the_same_promise(other: float, told: str) -> None:
-    results = made_up("private-kmeans", lambda name, *_: other if name == "sulq" else 1.0)
+@pytest.mark.parametrize(("other", "told"), [(0.996, "does not hold"), (1.1, "holds"), (0.9979, "does not hold")])
+def test_the_adopted_algorithm_must_be_better_than_the_others_at_the_same_promise(other: float, told: str) -> None:
+    """The scale is what k-means gains over one mean, here .006: a third of it is much, a sixtieth is nothing."""
+    levels = {"balcan": 0.998, "k-means": 0.994, "sulq": other}
+    results = made_up("private-kmeans", lambda name, *_: levels.get(name, 1.0))
     assert verdict(results, "balcan-is-the-one") == told
 
 
