@@ -39,6 +39,7 @@ PRIVATE: Final = ("shared popularity, private", "FedCIA, private")
 #: Shown, but not part of the target.
 _BESIDE: Final = ("GF-CF alone",)
 _SCOPES: Final = ("alone", "pooled", "shared")
+_DRAWN: Final = "Difference in nDCG@10 between twofold alone and the best tuned baseline alone"
 
 
 @dataclass(frozen=True)
@@ -240,7 +241,7 @@ def picture(found: Sequence[Compared]) -> Plot | None:
         joined=False,
     )
     return Plot(
-        caption="Difference in nDCG@10 between twofold alone and the best tuned baseline alone, smaller half of the entities",
+        caption=f"{_DRAWN}, smaller half of the entities",
         description=f"differences from {lowest:+.4f} to {highest:+.4f}",
         x_label="data set, as numbered in the table",
         y_label="nDCG@10, ours less the best",
@@ -270,7 +271,7 @@ def compare_markdown(found: Sequence[Compared], *, size: str, epsilon: float, dr
     if drawn:
         text += [
             "",
-            "![Difference in nDCG@10 between twofold alone and the best tuned baseline alone, by data set](compare.svg)",
+            f"![{_DRAWN}, by data set](compare.svg)",
         ]
     text += ["", "## How it was measured", "", _how(epsilon)]
     for one in found:
