@@ -86,12 +86,13 @@ def test_prototypes_that_are_not_noise_are_copies_of_the_global_mean() -> None:
     assert found.centers == pytest.approx(np.tile(rows.mean(axis=0), (2, 1)), abs=0.01)
 
 
-@pytest.mark.parametrize(("candidates", "k"), [(6, 3), (3, 20), (1, 4), (2, 1)])
+@pytest.mark.parametrize(("candidates", "k"), [(6, 3), (3, 20), (1, 4), (2, 1), (1500, 2)])
 def test_swap_losses_are_those_of_every_swap(candidates: int, k: int) -> None:
     """Also where most of the chosen are copies of few candidates, and distances tie."""
     rng = np.random.default_rng(0)
-    distances, chosen = rng.random((40, candidates)).round(1), rng.integers(candidates, size=k)
-    table = _losses(distances, chosen)
+    points, spots = rng.integers(4, size=(40, 2)).astype(float), rng.integers(4, size=(candidates, 2)).astype(float)
+    distances, chosen = ((points[:, None] - spots) ** 2).sum(axis=2), rng.integers(candidates, size=k)
+    table = _losses(points, spots, chosen)
     for out in range(k):
         for into in range(candidates):
             centers = [*np.delete(chosen, out), into]
