@@ -63,7 +63,7 @@ class TensorADMM:
     >>> system = TensorADMM(rank=2, iterations=3)
     >>> fitted = system.fit(hospitals.load(0.001), feedback="counts", seed=0)
     >>> fitted.rounds, fitted.bytes_up == 3 * (4 * 457 * 2 + 8), fitted.epsilon
-    (7, True, None)
+    (9, True, None)
     """
 
     rank: int = 20
