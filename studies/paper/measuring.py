@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import platform
 import time
 from collections.abc import Iterator
@@ -55,7 +56,7 @@ def run_cell(cell: Cell) -> dict[str, Any]:
     >>> [row[0] for row in found["rows"] if row[1] == "all"][:2]
     ['ndcg', 'rmse_pooled']
     """
-    start, worked = time.perf_counter(), time.process_time()
+    start, worked = time.perf_counter(), _worked()
     case = load_case(cell.data, cell.seed)
     loaded = time.perf_counter()
     if cell.task == "objective":
@@ -70,9 +71,14 @@ def run_cell(cell: Cell) -> dict[str, Any]:
         "note": note,
         "seconds": round(time.perf_counter() - start, 3),
         "seconds_to_fit": round(fitted_after, 3),
-        "cpu_seconds": round(time.process_time() - worked, 3),
+        "cpu_seconds": round(_worked() - worked, 3),
         "versions": versions(),
     }
+
+
+def _worked() -> float:
+    """Seconds of the processor, of this process and of programs it ran: the synthesizer is one."""
+    return sum(os.times()[:4])
 
 
 def installed_system(name: str) -> bool:

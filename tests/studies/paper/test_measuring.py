@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 
 from studies.case import load_case
 from studies.data import synthetic
+from studies.paper import measuring
 from studies.paper.measuring import installed_system, run_cell
 from studies.store import Cell
 
@@ -48,6 +51,19 @@ def test_a_cell_is_plain_json_and_repeats() -> None:
     assert found["rmse_train_per_entity_mean"] <= found["rmse_train_pooled"] + 1e-12
     assert {row[1] for row in one["rows"]} >= {"all", "quarter 1", "quarter 4", "entity hospital-001"}
     assert values(run_cell(Cell(data=data, system="individual", options=cell.options, seed=2))) != found
+
+
+def test_time_of_the_processor_counts_programs_that_a_cell_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = Cell(data={"source": "hospitals", "scale": 0.001}, system="popularity-own", options={}, seed=0)
+    alone = run_cell(cell)["cpu_seconds"]
+    busy = [sys.executable, "-c", "import time\nwhile time.process_time() < 1.5: pass"]
+
+    def loading(*given: Any) -> Any:
+        subprocess.run(busy, check=True)
+        return load_case(*given)
+
+    monkeypatch.setattr(measuring, "load_case", loading)
+    assert run_cell(cell)["cpu_seconds"] > alone + 1
 
 
 def test_training_error_is_over_entries() -> None:
