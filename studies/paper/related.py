@@ -13,9 +13,9 @@ RATIO: Final = "objective_ratio"
 BALCAN: Final = "balcan"
 #: Others with a pure promise, and with a δ.
 PURE: Final = ("sulq", "buckets", "coreset")
+APPROXIMATE: Final = ("sulq, δ", "buckets, δ", "coreset, δ", "sample and aggregate, δ")
 #: Share of what k-means gains over one mean that counts as nothing.
 TENTH: Final = 0.1
-APPROXIMATE: Final = ("sulq, δ", "buckets, δ", "coreset, δ", "sample and aggregate, δ")
 
 
 def _scales(results: Results) -> Judgement:

@@ -30,9 +30,9 @@ from twofold.storage.files import write_whole
 __all__ = ["PARTS", "Part", "main", "rows_of", "run"]
 
 EPSILONS: Final = (1.0, 3.0, 10.0)
-#: ε of the sum that holds nothing but noise.
 #: Nothing had been run on it, or on those after it, when the settings of this study were fixed.
 FIRST_SEED: Final = 11000
+#: ε of the sum that holds nothing but noise.
 _NOISE_ONLY: Final = 1.0
 
 
